@@ -1,0 +1,252 @@
+//! The C boundary between host and plugin: layouts only, no behaviour.
+//!
+//! `plugins/sdk/include/tenon_plugin.h` says the same in C; a test of the SDK compiles it and compares sizes
+//! and offsets. The rules (`design.md` 4, `spec/dependencies.md` 4.4):
+//!
+//! - Nothing but pointers, lengths and integers crosses. Whoever allocated a buffer frees it, through the
+//!   function that travels with it.
+//! - Nothing unwinds across, either way.
+//! - The host polls; a plugin has no thread, no runtime and no socket.
+//! - New functions are appended to a table and announced by its `size`; a reader never looks beyond the size
+//!   that the other side states.
+
+use std::ffi::c_void;
+
+/// The one symbol that a plugin exports: `const TenonPlugin *tenon_plugin_v1(void)`.
+pub const PLUGIN_SYMBOL: &[u8] = b"tenon_plugin_v1\0";
+/// First field of [`TenonPlugin`]: `TENONPLG` read as a big-endian number.
+pub const PLUGIN_MAGIC: u64 = 0x5445_4e4f_4e50_4c47;
+/// Another major number is refused.
+pub const ABI_MAJOR: u16 = 1;
+/// A plugin with a larger minor number may need functions that this host lacks: it says so in `needs_minor`.
+pub const ABI_MINOR: u16 = 0;
+
+/// Borrowed bytes; valid for the duration of the call that they are passed to, or for ever in static tables.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TenonSlice {
+    /// First byte; may be null when `len` is 0.
+    pub data: *const u8,
+    /// How many.
+    pub len: usize,
+}
+
+/// Owned bytes. The receiver calls `free` exactly once when it is done; null means nothing to free.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TenonBuffer {
+    /// First byte; may be null when `len` is 0.
+    pub data: *mut u8,
+    /// How many are filled.
+    pub len: usize,
+    /// How many were allocated.
+    pub capacity: usize,
+    /// Frees the allocation.
+    pub free: Option<unsafe extern "C" fn(data: *mut u8, len: usize, capacity: usize)>,
+}
+
+/// The answer of a call. `code` 0: `body` is finished JSON (from a plugin) or a reply frame (from the host).
+/// Otherwise a JSON-RPC error code: `body` is the message in UTF-8, `data` the JSON text of `data` or empty.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TenonReply {
+    /// 0, or a JSON-RPC error code.
+    pub code: i32,
+    /// Result or message.
+    pub body: TenonBuffer,
+    /// Error data.
+    pub data: TenonBuffer,
+}
+
+/// Not ready: the waker will be woken.
+pub const POLL_PENDING: i32 = 0;
+/// Ready: the reply has been written. A future must not be polled again, only dropped.
+pub const POLL_READY: i32 = 1;
+/// Only for streams: there will be no further item.
+pub const POLL_END: i32 = 2;
+
+/// Wakes the task that polls. Owned by the one who made it until it is passed to `poll`, which borrows it:
+/// whoever wants to keep it clones it.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TenonWaker {
+    /// Passed to the functions.
+    pub data: *const c_void,
+    /// What can be done with it.
+    pub vtable: *const TenonWakerVtable,
+}
+
+/// Functions of a waker; all may be called from any thread.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TenonWakerVtable {
+    /// A second handle to the same task.
+    pub clone: unsafe extern "C" fn(data: *const c_void) -> TenonWaker,
+    /// Wakes and gives up the handle.
+    pub wake: unsafe extern "C" fn(data: *const c_void),
+    /// Wakes and keeps the handle.
+    pub wake_by_ref: unsafe extern "C" fn(data: *const c_void),
+    /// Gives up the handle.
+    pub drop: unsafe extern "C" fn(data: *const c_void),
+}
+
+/// Work that the other side polls: a call's answer, or one after another the items of a stream.
+#[repr(C)]
+#[derive(Debug)]
+pub struct TenonFuture {
+    /// Passed to the functions.
+    pub state: *mut c_void,
+    /// Writes to `reply` exactly when it returns [`POLL_READY`].
+    pub poll: Option<unsafe extern "C" fn(state: *mut c_void, waker: *const TenonWaker, reply: *mut TenonReply) -> i32>,
+    /// Frees the state; called exactly once, at any point: dropping is how work is cancelled.
+    pub drop: Option<unsafe extern "C" fn(state: *mut c_void)>,
+}
+
+/// A stream has the form of a future: poll gives items with [`POLL_READY`] until [`POLL_END`].
+pub type TenonStream = TenonFuture;
+
+/// Cheap: answers on its first poll, from memory or a few point reads.
+pub const COST_FAST: u32 = 0;
+/// Expensive: runs the EVM or scans; counted against the limit of slow calls.
+pub const COST_SLOW: u32 = 1;
+
+/// A method of a plugin. All slices are static.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TenonMethod {
+    /// Full name, `namespace_name`.
+    pub name: TenonSlice,
+    /// [`COST_FAST`] or [`COST_SLOW`].
+    pub cost: u32,
+    /// 0.
+    pub reserved: u32,
+    /// JSON text of an OpenRPC method object without `name`.
+    pub description: TenonSlice,
+}
+
+/// A kind of subscription of a plugin, `<namespace>_subscribe(["kind", …])`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TenonSubscription {
+    /// The kind.
+    pub name: TenonSlice,
+}
+
+/// Who calls, and for how long. Valid for the duration of the call that it is passed to.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TenonCallContext {
+    /// Passed back to [`TenonHost::call`]: identifies the caller to the host. Stays valid until the future or
+    /// stream that the call returned has been dropped.
+    pub call: *const c_void,
+    /// Namespaces that the caller's endpoint exposes, separated by commas; `*` means all.
+    pub namespaces: TenonSlice,
+    /// Nanoseconds until the host gives up; 0 means no deadline.
+    pub deadline_nanos: u64,
+}
+
+/// What the host gives a plugin. Valid from `start` until `stop` returns.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TenonHost {
+    /// `sizeof(TenonHost)` as the host knows it.
+    pub size: usize,
+    /// The host's ABI minor number.
+    pub abi_minor: u16,
+    /// 0.
+    pub reserved: [u16; 3],
+    /// Passed to every function below.
+    pub state: *const c_void,
+    /// Sends a request frame; the reply's body is a reply frame. `call` is the context's, or null for the
+    /// plugin's own account.
+    pub call: unsafe extern "C" fn(
+        state: *const c_void,
+        call: *const c_void,
+        topic: u32,
+        schema: u32,
+        frame: TenonSlice,
+    ) -> TenonFuture,
+    /// Subscribes to an event topic; items are event frames. An item with code `-32005` says in its body how many
+    /// events were missed, as decimal text.
+    pub subscribe: unsafe extern "C" fn(state: *const c_void, topic: u32, schema: u32) -> TenonStream,
+    /// Ready after this many nanoseconds, with an empty body.
+    pub sleep: unsafe extern "C" fn(state: *const c_void, nanos: u64) -> TenonFuture,
+    /// Writes to the node's log. Levels: 1 error, 2 warn, 3 info, 4 debug, 5 trace.
+    pub log: unsafe extern "C" fn(state: *const c_void, level: u32, message: TenonSlice),
+    /// Nanoseconds of a monotonic clock.
+    pub now_nanos: unsafe extern "C" fn(state: *const c_void) -> u64,
+}
+
+/// What a plugin is. Static; returned by [`PLUGIN_SYMBOL`].
+///
+/// Every function catches panics inside and may be called from any thread; `call` and `subscribe` also from
+/// several at a time.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct TenonPlugin {
+    /// [`PLUGIN_MAGIC`].
+    pub magic: u64,
+    /// [`ABI_MAJOR`] that the plugin was built for.
+    pub abi_major: u16,
+    /// [`ABI_MINOR`] that the plugin was built for.
+    pub abi_minor: u16,
+    /// The least minor number that it can live with.
+    pub needs_minor: u16,
+    /// 0.
+    pub reserved: u16,
+    /// `sizeof(TenonPlugin)` as the plugin knows it.
+    pub size: usize,
+    /// Feature bits; none are defined in version 1.0.
+    pub features: u64,
+    /// [`schema_hash`](crate::schema_hash) that the plugin was built with; all zero when it sends no frames.
+    pub schema_hash: [u8; 32],
+    /// Name of the plugin, for people.
+    pub name: TenonSlice,
+    /// The namespace that it serves.
+    pub namespace: TenonSlice,
+    /// `<major>.<minor>` of the namespace, for `rpc_modules`.
+    pub version: TenonSlice,
+    /// Compiler and build, for people.
+    pub built_with: TenonSlice,
+    /// What it wants to be granted: names of `Capability`, separated by commas.
+    pub capabilities: TenonSlice,
+    /// Plugins that it needs, such as `eth >= 1`, separated by commas.
+    pub needs: TenonSlice,
+    /// Its methods.
+    pub methods: *const TenonMethod,
+    /// How many.
+    pub method_count: usize,
+    /// Its subscription kinds.
+    pub subscriptions: *const TenonSubscription,
+    /// How many.
+    pub subscription_count: usize,
+    /// Starts an instance. `settings` is the JSON text of the plugin's own settings table; `handover` what
+    /// `export_state` of the version before gave, or empty. Writes the instance and returns a reply with code 0
+    /// or the reason against it.
+    pub start: unsafe extern "C" fn(
+        host: *const TenonHost,
+        settings: TenonSlice,
+        handover: TenonSlice,
+        instance: *mut *mut c_void,
+    ) -> TenonReply,
+    /// Calls a method by its position; `params` is the raw JSON of the request's `params`, or empty.
+    pub call: unsafe extern "C" fn(
+        instance: *mut c_void,
+        context: *const TenonCallContext,
+        method: u32,
+        params: TenonSlice,
+    ) -> TenonFuture,
+    /// Opens a subscription by its kind's position; `params` is the raw JSON array of the arguments after the
+    /// kind. The first item answers whether it was opened: code 0 and an empty body, or the error. The items
+    /// after it are finished JSON, the `result` of a notification each.
+    pub subscribe: unsafe extern "C" fn(
+        instance: *mut c_void,
+        context: *const TenonCallContext,
+        kind: u32,
+        params: TenonSlice,
+    ) -> TenonStream,
+    /// State for the version that replaces this one: code 0 and a blob in the body (may be empty).
+    pub export_state: unsafe extern "C" fn(instance: *mut c_void) -> TenonReply,
+    /// Ends the instance. All futures and streams have been dropped before. The library may be unloaded after.
+    pub stop: unsafe extern "C" fn(instance: *mut c_void),
+}

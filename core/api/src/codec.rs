@@ -1,0 +1,58 @@
+//! The encoding of messages wherever they leave the process or cross the plugin boundary.
+//!
+//! bincode 2, standard configuration, behind two functions so that the codec can be replaced in one place
+//! (`spec/dependencies.md` 2, 9.1). Byte payloads must go through `serialize_bytes` (`alloy_primitives::Bytes`
+//! does); a plain `Vec<u8>` is thirty times slower.
+
+use serde::{Serialize, de::DeserializeOwned};
+
+/// The largest frame that is decoded, in bytes: a block of 60 million gas with its receipts stays far below.
+pub const MAX_FRAME_BYTES: usize = 256 * 1024 * 1024;
+
+/// A message that could not be encoded or decoded.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CodecError {
+    /// The value has a shape that the codec cannot carry.
+    #[error("cannot encode {type_name}: {reason}")]
+    Encode {
+        /// The Rust type.
+        type_name: &'static str,
+        /// What the codec said.
+        reason: String,
+    },
+    /// The bytes are not an encoding of the type.
+    #[error("cannot decode {type_name} from {length} bytes: {reason}")]
+    Decode {
+        /// The Rust type.
+        type_name: &'static str,
+        /// How many bytes were given.
+        length: usize,
+        /// What the codec said.
+        reason: String,
+    },
+}
+
+/// Encodes a message.
+///
+/// # Errors
+/// [`CodecError::Encode`] when a custom `Serialize` refuses.
+pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
+    bincode::serde::encode_to_vec(value, bincode::config::standard())
+        .map_err(|error| CodecError::Encode { type_name: std::any::type_name::<T>(), reason: error.to_string() })
+}
+
+/// Decodes a message that must fill `bytes` exactly.
+///
+/// # Errors
+/// [`CodecError::Decode`] when the bytes are malformed, too many or too few.
+pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    let failed =
+        |reason: String| CodecError::Decode { type_name: std::any::type_name::<T>(), length: bytes.len(), reason };
+    let configuration = bincode::config::standard().with_limit::<MAX_FRAME_BYTES>();
+    let (value, read) =
+        bincode::serde::decode_from_slice(bytes, configuration).map_err(|error| failed(error.to_string()))?;
+    if read != bytes.len() {
+        return Err(failed(format!("{} bytes are left over", bytes.len() - read)));
+    }
+    Ok(value)
+}

@@ -1,0 +1,29 @@
+//! The vocabulary of Tenon: every request, reply and event that crosses the bus, the plain data types in
+//! them, and the traits by which one module lends its library to another.
+//!
+//! It owns the wire form of those types ([`codec`]), their stable topic numbers ([`Topic`]), the schema
+//! hash that host and plugin compare ([`schema_hash`]), and the C boundary between the two ([`abi`]).
+//!
+//! What must always hold: a topic number is never reused; a type's encoding changes only together with its
+//! `SCHEMA` number; nothing here does I/O, knows a chain's rules, a namespace or a transport. The crate
+//! builds without RocksDB, revm and tokio, because every plugin depends on it.
+
+#![forbid(unsafe_code)]
+
+pub mod abi;
+pub mod codec;
+mod failure;
+mod message;
+pub mod messages;
+mod ports;
+pub mod primitives;
+mod schema;
+
+pub use failure::{Failure, FailureCode};
+pub use message::{Capability, Event, Request, Topic};
+pub use ports::{
+    BlockProducer, ChainReader, ChainWriter, ConsensusEngine, ConsensusError, InsertOutcome, PendingTransactions,
+    SealAttributes, StateReader, StoreError, TrieReader,
+};
+pub use primitives::*;
+pub use schema::{SchemaEntry, schema_entries, schema_hash};

@@ -1,0 +1,212 @@
+//! Blocks, transactions, receipts and logs. Topics `0x0100..`.
+
+use std::sync::Arc;
+
+use alloy_primitives::{B256, Bytes, U256};
+use serde::{Deserialize, Serialize};
+
+use super::request;
+use crate::{
+    BlockId, BlockNumber, Head, LocatedLog, LogFilter, Receipt, RecoveredBlock, RecoveredTransaction, SealedHeader,
+};
+
+/// The head of the canonical chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetHead;
+request!(GetHead => Arc<Head>, topic 0x0100, ReadChain);
+
+/// A header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetHeader {
+    /// Which block.
+    pub block: BlockId,
+}
+request!(GetHeader => Option<StoredHeader>, topic 0x0101, ReadChain);
+
+/// A header with what the database knows of its block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredHeader {
+    /// The header.
+    pub header: Arc<SealedHeader>,
+    /// Sum of difficulties up to and including this block.
+    pub total_difficulty: U256,
+    /// Whether it is on the canonical chain.
+    pub is_canonical: bool,
+}
+
+/// A block with its body.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetBlock {
+    /// Which block.
+    pub block: BlockId,
+}
+request!(GetBlock => Option<StoredBlock>, topic 0x0102, ReadChain);
+
+/// A block with what the database knows of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoredBlock {
+    /// The block.
+    pub block: Arc<RecoveredBlock>,
+    /// Sum of difficulties up to and including this block.
+    pub total_difficulty: U256,
+    /// Whether it is on the canonical chain.
+    pub is_canonical: bool,
+}
+
+/// A block with its receipts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetBlockReceipts {
+    /// Which block.
+    pub block: BlockId,
+}
+request!(GetBlockReceipts => Option<BlockReceipts>, topic 0x0103, ReadChain);
+
+/// A block with its receipts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockReceipts {
+    /// The block.
+    pub block: Arc<RecoveredBlock>,
+    /// One a transaction.
+    pub receipts: Arc<Vec<Receipt>>,
+    /// Price of one blob gas in the block, wei; none before Cancun.
+    pub blob_gas_price: Option<U256>,
+}
+
+/// A transaction of the canonical chain, by hash. Pool transactions are the pool's: [`super::GetPoolTransaction`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetTransaction {
+    /// Transaction hash.
+    pub hash: B256,
+}
+request!(GetTransaction => Option<LocatedTransaction>, topic 0x0104, ReadChain);
+
+/// A transaction with its place in the chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocatedTransaction {
+    /// The transaction.
+    pub transaction: RecoveredTransaction,
+    /// The header of its block.
+    pub header: Arc<SealedHeader>,
+    /// Its position in the block.
+    pub index: u64,
+}
+
+/// The receipt of a transaction of the canonical chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetReceipt {
+    /// Transaction hash.
+    pub hash: B256,
+}
+request!(GetReceipt => Option<LocatedReceipt>, topic 0x0105, ReadChain);
+
+/// A receipt with its transaction and place.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocatedReceipt {
+    /// The transaction and its place.
+    pub transaction: LocatedTransaction,
+    /// The receipt.
+    pub receipt: Receipt,
+    /// Position in the block of the receipt's first log.
+    pub first_log_index: u64,
+    /// Price of one blob gas in the block, wei; none before Cancun.
+    pub blob_gas_price: Option<U256>,
+}
+
+/// Logs of a range of canonical blocks, or of one block of any branch.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetLogs {
+    /// Where to look.
+    pub range: LogRange,
+    /// What to look for.
+    pub filter: LogFilter,
+}
+request!(GetLogs => Vec<LocatedLog>, topic 0x0106, ReadChain);
+
+/// Where to look for logs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum LogRange {
+    /// Canonical blocks, both ends included.
+    Numbers {
+        /// First block.
+        from: BlockNumber,
+        /// Last block; above the head it means the head.
+        to: BlockNumber,
+    },
+    /// One block.
+    Block(B256),
+}
+
+/// The consensus encoding of something (`debug_getRaw*`, raw transactions).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum GetRaw {
+    /// RLP of a header.
+    Header(BlockId),
+    /// RLP of a block.
+    Block(BlockId),
+    /// Canonical bytes of every receipt of a block.
+    Receipts(BlockId),
+    /// Canonical bytes of a transaction of the chain or the pool.
+    Transaction(B256),
+    /// Canonical bytes of one transaction of a block.
+    TransactionInBlock {
+        /// Which block.
+        block: BlockId,
+        /// Position in it.
+        index: u64,
+    },
+}
+request!(GetRaw => Option<Vec<Bytes>>, topic 0x0107, ReadChain);
+
+/// Changes of the canonical chain since a block that the caller saw last: what filters and indexers poll.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetChainChanges {
+    /// The block that the caller saw last.
+    pub since: B256,
+    /// Give at most this many added blocks.
+    pub limit: u64,
+}
+request!(GetChainChanges => ChainChanges, topic 0x0108, ReadChain);
+
+/// Blocks that left and joined the canonical chain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainChanges {
+    /// Left, newest first.
+    pub removed: Vec<(BlockNumber, B256)>,
+    /// Joined, oldest first.
+    pub added: Vec<(BlockNumber, B256)>,
+}
+
+/// Facts about the chain that never change while the node runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetChainInfo;
+request!(GetChainInfo => Arc<ChainInfo>, topic 0x0109, ReadChain);
+
+/// Facts about the chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChainInfo {
+    /// Chain id of EIP-155.
+    pub chain_id: u64,
+    /// The number that `net_version` gives.
+    pub network_id: u64,
+    /// Hash of block 0.
+    pub genesis_hash: B256,
+    /// Header shape and rules.
+    pub profile: Profile,
+}
+
+/// The two families of rules that one code base serves (`design.md` 7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Profile {
+    /// Plain headers and Ethereum's fork rules.
+    Ethereum,
+    /// Headers with the three native items, the native engines and rules.
+    Native,
+}
+
+/// Moves the head back to a canonical block (`debug_setHead`); destructive.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetHead {
+    /// The new head's height.
+    pub number: BlockNumber,
+}
+request!(SetHead => (), topic 0x010a, Administer);

@@ -1,0 +1,56 @@
+//! What gas costs. Topics `0x0380..`.
+
+use alloy_primitives::U256;
+use serde::{Deserialize, Serialize};
+
+use super::request;
+use crate::{BlockId, BlockNumber};
+
+/// A tip that should get a transaction included soon, wei per gas.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuggestTip;
+request!(SuggestTip => U256, topic 0x0380, ReadChain);
+
+/// Fees of a range of blocks (`eth_feeHistory`).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GetFeeHistory {
+    /// How many blocks.
+    pub block_count: u64,
+    /// The last one.
+    pub newest: BlockId,
+    /// Percentiles of tips to give for each block, 0 to 100, ascending.
+    pub percentiles: Vec<f64>,
+}
+
+request!(GetFeeHistory => FeeHistory, topic 0x0381, ReadChain);
+
+/// Fees of a range of blocks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FeeHistory {
+    /// The first block.
+    pub oldest: BlockNumber,
+    /// Base fee of each block and of the block after the last, wei per gas.
+    pub base_fee_per_gas: Vec<U256>,
+    /// Share of the gas limit that each block used.
+    pub gas_used_ratio: Vec<f64>,
+    /// Blob base fee of each block and of the block after the last, wei per gas.
+    pub base_fee_per_blob_gas: Vec<U256>,
+    /// Share of the blob gas limit that each block used.
+    pub blob_gas_used_ratio: Vec<f64>,
+    /// Tips at the percentiles for each block, wei per gas; none when no percentiles were asked for.
+    pub reward: Option<Vec<Vec<U256>>>,
+}
+
+/// Prices for the block after the head.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetNextBlockFees;
+request!(GetNextBlockFees => NextBlockFees, topic 0x0382, ReadChain);
+
+/// Prices for the block after the head.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NextBlockFees {
+    /// Wei per gas; none before London.
+    pub base_fee_per_gas: Option<U256>,
+    /// Wei per blob gas; none before Cancun.
+    pub blob_base_fee: Option<U256>,
+}

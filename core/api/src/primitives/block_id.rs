@@ -1,0 +1,85 @@
+use std::fmt;
+
+use alloy_primitives::B256;
+use serde::{Deserialize, Serialize};
+
+/// The height of a block; the genesis block has number 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct BlockNumber(pub u64);
+
+impl BlockNumber {
+    /// The number of the genesis block.
+    pub const GENESIS: Self = Self(0);
+
+    /// The number of the child. Saturates at the end of the number space.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+
+    /// The number of the parent, none for the genesis block.
+    pub const fn parent(self) -> Option<Self> {
+        match self.0.checked_sub(1) {
+            Some(number) => Some(Self(number)),
+            None => None,
+        }
+    }
+}
+
+impl fmt::Display for BlockNumber {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+impl From<u64> for BlockNumber {
+    fn from(number: u64) -> Self {
+        Self(number)
+    }
+}
+
+/// A block named by its role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum BlockTag {
+    /// The genesis block.
+    Earliest,
+    /// The head of the canonical chain.
+    Latest,
+    /// The block being built; queries that have no pending form treat it as `Latest`.
+    Pending,
+    /// The last block that consensus will not undo.
+    Finalized,
+    /// The last block that is unlikely to be undone.
+    Safe,
+}
+
+/// How a caller names a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum BlockId {
+    /// By role.
+    Tag(BlockTag),
+    /// By height on the canonical chain.
+    Number(BlockNumber),
+    /// By hash, on any branch.
+    Hash {
+        /// The block hash.
+        hash: B256,
+        /// Refuse a block that is not on the canonical chain.
+        require_canonical: bool,
+    },
+}
+
+impl BlockId {
+    /// The head of the canonical chain.
+    pub const LATEST: Self = Self::Tag(BlockTag::Latest);
+
+    /// The block with this hash, on any branch.
+    pub const fn hash(hash: B256) -> Self {
+        Self::Hash { hash, require_canonical: false }
+    }
+
+    /// The canonical block of this height.
+    pub const fn number(number: u64) -> Self {
+        Self::Number(BlockNumber(number))
+    }
+}

@@ -1,0 +1,54 @@
+use alloy_primitives::{Address, B256, Bytes};
+use serde::{Deserialize, Serialize};
+
+use super::BlockNumber;
+
+/// What a contract emitted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Log {
+    /// The contract.
+    pub address: Address,
+    /// None to four indexed values.
+    pub topics: Vec<B256>,
+    /// The rest.
+    pub data: Bytes,
+}
+
+/// A log with its place in the chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocatedLog {
+    /// The log.
+    pub log: Log,
+    /// Height of its block.
+    pub block_number: BlockNumber,
+    /// Hash of its block.
+    pub block_hash: B256,
+    /// Unix time of its block, seconds.
+    pub block_timestamp: u64,
+    /// Hash of its transaction.
+    pub transaction_hash: B256,
+    /// Position of the transaction in the block.
+    pub transaction_index: u64,
+    /// Position of the log in the block.
+    pub log_index: u64,
+    /// Whether a reorganisation took the block off the canonical chain.
+    pub removed: bool,
+}
+
+/// Which logs to look for in a range of canonical blocks.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LogFilter {
+    /// Any of these contracts; empty means every contract.
+    pub addresses: Vec<Address>,
+    /// By position: any of these values; an empty list matches everything, but the log must have that position.
+    pub topics: Vec<Vec<B256>>,
+}
+
+impl LogFilter {
+    /// Whether the log passes.
+    pub fn matches(&self, log: &Log) -> bool {
+        (self.addresses.is_empty() || self.addresses.contains(&log.address))
+            && self.topics.len() <= log.topics.len()
+            && self.topics.iter().zip(&log.topics).all(|(wanted, topic)| wanted.is_empty() || wanted.contains(topic))
+    }
+}

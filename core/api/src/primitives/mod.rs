@@ -1,0 +1,26 @@
+//! Plain data: blocks, transactions, receipts, accounts. No rules, no codecs but serde.
+//!
+//! The consensus encodings (RLP, tries, hashes) of these types are `modules/chain`'s.
+
+mod account;
+mod block;
+mod block_id;
+mod commit;
+mod header;
+mod log;
+mod receipt;
+mod transaction;
+
+pub use account::{Account, AccountProof, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, StorageProof};
+pub use block::{Block, Head, RecoveredBlock, Withdrawal};
+pub use block_id::{BlockId, BlockNumber, BlockTag};
+pub use commit::{AccountChange, BlockCommit, SlotChange, TrieNodeWrite, TriePosition};
+pub use header::{EMPTY_OMMERS_HASH, Header, NativeSeal, SealedHeader};
+pub use log::{LocatedLog, Log, LogFilter};
+pub use receipt::{Receipt, ReceiptOutcome};
+pub use transaction::{
+    AccessListItem, RecoveredTransaction, SignedAuthorization, Transaction, TransactionPayload, TransactionSignature,
+    TransactionType,
+};
+
+pub use alloy_primitives::{Address, B64, B256, Bloom, Bytes, U256};

@@ -1,0 +1,35 @@
+//! The typed message bus: how the rooms of the node ask one another and announce things.
+//!
+//! It owns the table of handlers and the broadcast channels of events. A *read handler* runs on the caller's own
+//! task, so that a read never waits behind another one; an *async handler* may wait, for an actor's answer for
+//! instance; *work* runs as one job on a bounded pool of threads ([`WorkPool`]).
+//!
+//! What must always hold: a call inside the process is a typed function call without encoding; every queue has a
+//! bound, and a full one is an immediate error to the caller; a call ends at its deadline, and its work sees that
+//! the caller has gone; publishing never waits for a subscriber; a panic in a handler costs its caller one error.
+//! The bus knows no message by name.
+//!
+//! ```
+//! # tokio_test();
+//! # fn tokio_test() {
+//! use tenon_api::messages::GetClientVersion;
+//! use tenon_bus::{Bus, CallContext};
+//!
+//! let bus = Bus::new();
+//! bus.handle_read(|_: GetClientVersion, _: &CallContext| Ok("Tenon/v0.1.0".to_owned())).unwrap();
+//! let answer = bus.try_read(GetClientVersion, &CallContext::new());
+//! assert_eq!(answer, Some(Ok("Tenon/v0.1.0".to_owned())));
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod call;
+mod context;
+mod events;
+mod work;
+
+pub use call::{Bus, RegisterError};
+pub use context::{CallContext, CancelOnDrop};
+pub use events::{Delivery, FrameDelivery, FrameSubscription, Subscription};
+pub use work::WorkPool;
