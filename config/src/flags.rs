@@ -1,0 +1,87 @@
+//! The table of settings as flags of the command line.
+
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command};
+
+use crate::settings::all_settings;
+use crate::table::SettingInfo;
+
+/// Adds the flags of the settings that `wanted` picks to a command. Those that `prominent` picks are shown by
+/// `-h`; `--help` shows all.
+pub fn add_flags(
+    command: Command,
+    wanted: impl Fn(&SettingInfo) -> bool,
+    prominent: impl Fn(&SettingInfo) -> bool,
+) -> Command {
+    let config = Arg::new("config")
+        .long("config")
+        .value_name("FILE")
+        .help("Settings file (TOML); without it tenon.toml of the data folder, if there is one")
+        .help_heading("Node");
+    all_settings().iter().filter(|row| wanted(row)).fold(command.arg(config), |command, row| {
+        let arg = Arg::new(row.key)
+            .long(row.flag)
+            .aliases(row.old_flags.iter().copied())
+            .help(help(row))
+            .help_heading(row.section)
+            .value_name(row.kind_word())
+            .hide_short_help(!prominent(row))
+            .allow_hyphen_values(true)
+            .overrides_with(row.key)
+            .action(ArgAction::Set);
+        command.arg(if row.is_switch {
+            arg.num_args(0..=1).require_equals(true).default_missing_value("true")
+        } else {
+            arg
+        })
+    })
+}
+
+/// The settings that were given as flags, with the flag's present name and the text.
+pub fn given_flags(matches: &ArgMatches) -> Vec<(&'static str, String, String)> {
+    all_settings()
+        .into_iter()
+        .filter_map(|row| {
+            // An id that the command does not know is a setting that it does not take.
+            let value = matches.try_get_one::<String>(row.key).ok().flatten()?;
+            let is_given = matches.value_source(row.key) == Some(ValueSource::CommandLine);
+            is_given.then(|| (row.key, format!("--{}", row.flag), value.clone()))
+        })
+        .collect()
+}
+
+fn help(row: &SettingInfo) -> String {
+    let text = row.help_text();
+    let text = text.strip_suffix('.').unwrap_or(&text);
+    match &row.default {
+        crate::Value::Absent => text.to_owned(),
+        crate::Value::Bool(false) => text.to_owned(),
+        crate::Value::Text(value) if value.is_empty() => text.to_owned(),
+        crate::Value::List(values) if values.is_empty() => text.to_owned(),
+        // The home folder of whoever builds the page must not stand in it.
+        _ if row.key == "datadir" => format!("{text} [default: ~/.tenon]"),
+        crate::Value::Text(value) => format!("{text} [default: {value}]"),
+        crate::Value::List(values) => {
+            let words: Vec<String> = values.iter().map(|value| value.to_string().replace('"', "")).collect();
+            format!("{text} [default: {}]", words.join(","))
+        }
+        value => format!("{text} [default: {value}]"),
+    }
+}
+
+impl SettingInfo {
+    /// The placeholder of the value in help texts.
+    fn kind_word(&self) -> &'static str {
+        match self.kind {
+            "switch" => "BOOL",
+            "whole number" => "NUMBER",
+            "path" => "PATH",
+            "IP address" => "ADDRESS",
+            "list" => "LIST",
+            "duration" => "TIME",
+            "size" => "SIZE",
+            "text" => "TEXT",
+            _ => "WORD",
+        }
+    }
+}

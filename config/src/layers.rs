@@ -1,0 +1,311 @@
+//! Putting the layers over one another.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Origin, SettingsError};
+use crate::file::{FileContent, read_file};
+use crate::settings::{Settings, all_settings};
+use crate::suggestion::nearest;
+use crate::value::Value;
+
+/// The name of the settings file in the data folder.
+const FILE_NAME: &str = "tenon.toml";
+
+/// Everything that has a say, before it is put together.
+#[derive(Debug)]
+pub struct Layers {
+    command: &'static str,
+    command_defaults: Vec<(&'static str, Value)>,
+    environment: BTreeMap<String, String>,
+    flags: Vec<(&'static str, String, String)>,
+    file: Option<PathBuf>,
+}
+
+impl Layers {
+    /// Defaults only, for the command of this name.
+    pub fn new(command: &'static str) -> Self {
+        Self { command, command_defaults: Vec::new(), environment: BTreeMap::new(), flags: Vec::new(), file: None }
+    }
+
+    /// Adds values that this command has instead of the built-in ones.
+    #[must_use]
+    pub fn command_defaults(mut self, values: impl IntoIterator<Item = (&'static str, Value)>) -> Self {
+        self.command_defaults.extend(values);
+        self
+    }
+
+    /// Adds variables; those that don't begin with `TENON_` are left out.
+    #[must_use]
+    pub fn environment(mut self, variables: impl IntoIterator<Item = (OsString, OsString)>) -> Self {
+        let texts = variables
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+        self.environment.extend(texts.filter(|(name, _)| name.starts_with("TENON_")));
+        self
+    }
+
+    /// Adds flags: key, flag as typed, value ([`crate::given_flags`]).
+    #[must_use]
+    pub fn flags(mut self, flags: impl IntoIterator<Item = (&'static str, String, String)>) -> Self {
+        self.flags.extend(flags);
+        self
+    }
+
+    /// Names the settings file (`--config`).
+    #[must_use]
+    pub fn file(mut self, path: Option<PathBuf>) -> Self {
+        self.file = path.or(self.file);
+        self
+    }
+}
+
+/// The settings that hold, and where each came from.
+#[derive(Debug)]
+pub struct Resolved {
+    /// The settings.
+    pub settings: Settings,
+    /// The settings file that was read.
+    pub file: Option<PathBuf>,
+    /// What the operator should hear about, though it stops nothing.
+    pub warnings: Vec<String>,
+    origins: BTreeMap<&'static str, Origin>,
+}
+
+impl Resolved {
+    /// Where the value of this key came from.
+    pub fn origin(&self, key: &str) -> &Origin {
+        self.origins.get(key).unwrap_or(&Origin::Default)
+    }
+
+    /// Whether somebody chose the value: a file, a variable or a flag.
+    pub fn is_chosen(&self, key: &str) -> bool {
+        !matches!(self.origin(key), Origin::Default | Origin::Command(_))
+    }
+
+    fn put(&mut self, key: &'static str, value: &Value, origin: Origin) -> Result<(), SettingsError> {
+        if let Some(Err(problem)) = self.settings.put(key, value) {
+            return Err(SettingsError::BadValue { origin, key: key.to_owned(), problem });
+        }
+        self.origins.insert(key, origin);
+        Ok(())
+    }
+}
+
+/// Puts the layers over one another, later ones winning: defaults, the command's defaults, the settings file,
+/// the environment, flags.
+///
+/// # Errors
+/// [`SettingsError`] naming the place and the key of the first value that can't be used.
+pub fn resolve(layers: Layers) -> Result<Resolved, SettingsError> {
+    let mut resolved =
+        Resolved { settings: Settings::default(), file: None, warnings: Vec::new(), origins: BTreeMap::new() };
+    for (key, value) in &layers.command_defaults {
+        resolved.put(key, value, Origin::Command(layers.command))?;
+    }
+    let (variables, config_variable) = read_environment(&layers.environment, &mut resolved.warnings);
+    // The data folder has to be known before its settings file can be.
+    put_all(&mut resolved, &variables, &layers.flags, |key| key == "datadir")?;
+    read_settings_file(&mut resolved, layers.file.or(config_variable))?;
+    put_all(&mut resolved, &variables, &layers.flags, |_| true)?;
+    Ok(resolved)
+}
+
+fn put_all(
+    resolved: &mut Resolved,
+    variables: &[(&'static str, String, String)],
+    flags: &[(&'static str, String, String)],
+    wanted: impl Fn(&str) -> bool,
+) -> Result<(), SettingsError> {
+    for (key, name, text) in variables.iter().filter(|(key, ..)| wanted(key)) {
+        resolved.put(key, &Value::Untyped(text.clone()), Origin::Environment(name.clone()))?;
+    }
+    for (key, flag, text) in flags.iter().filter(|(key, ..)| wanted(key)) {
+        resolved.put(key, &Value::Untyped(text.clone()), Origin::Flag(flag.clone()))?;
+    }
+    Ok(())
+}
+
+/// The settings that the environment has (key, variable, text), and the settings file that it names.
+fn read_environment(
+    environment: &BTreeMap<String, String>,
+    warnings: &mut Vec<String>,
+) -> (Vec<(&'static str, String, String)>, Option<PathBuf>) {
+    let known: BTreeMap<String, &'static str> = all_settings().iter().map(|row| (row.environment(), row.key)).collect();
+    let mut variables = Vec::new();
+    let mut file = None;
+    for (name, text) in environment {
+        if name == "TENON_CONFIG" {
+            file = Some(PathBuf::from(text));
+        } else if let Some(key) = known.get(name) {
+            variables.push((*key, name.clone(), text.clone()));
+        } else if let Some(near) = nearest(name, known.keys().map(String::as_str)) {
+            // Not an error: the prefix is also used by tests and tools around the node.
+            warnings.push(format!("environment variable {name} names no setting; did you mean {near}?"));
+        }
+    }
+    (variables, file)
+}
+
+fn read_settings_file(resolved: &mut Resolved, named: Option<PathBuf>) -> Result<(), SettingsError> {
+    let own = resolved.settings.node.datadir.join(FILE_NAME);
+    let is_own = named.is_none();
+    let path = match named {
+        Some(path) => path,
+        None if own.is_file() => own,
+        None => return Ok(()),
+    };
+    let content = read_file(&path)?;
+    if is_own {
+        refuse_data_folder(&content, &path)?;
+    }
+    for (key, value, origin) in content.values {
+        resolved.put(key, &value, origin)?;
+    }
+    resolved.settings.plugin_entries.extend(content.plugins);
+    resolved.file = Some(path);
+    Ok(())
+}
+
+/// The file that was found through the data folder can't name another data folder.
+fn refuse_data_folder(content: &FileContent, path: &Path) -> Result<(), SettingsError> {
+    match content.values.iter().find(|(key, ..)| *key == "datadir") {
+        None => Ok(()),
+        Some((key, _, origin)) => Err(SettingsError::BadValue {
+            origin: origin.clone(),
+            key: (*key).to_owned(),
+            problem: format!(
+                "{} was found in the data folder, so it can't choose one; use --datadir, or name the file with --config",
+                path.display()
+            ),
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn folder_with(text: &str) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join(FILE_NAME), text).unwrap();
+        folder
+    }
+
+    fn layers_in(folder: &tempfile::TempDir) -> Layers {
+        Layers::new("run").flags([("datadir", "--datadir".to_owned(), folder.path().display().to_string())])
+    }
+
+    #[test]
+    fn lets_later_layers_win_and_remembers_where_each_value_came_from() {
+        let folder = folder_with("[http]\nport = 1001\nvhosts = [\"a\"]\n\n[ws]\nport = 1002\n");
+
+        let resolved = resolve(
+            layers_in(&folder)
+                .command_defaults([("http.port", Value::Integer(1000)), ("dev.accounts", Value::Integer(3))])
+                .environment([("TENON_HTTP_PORT".into(), "1003".into()), ("TENON_WS_PORT".into(), "1004".into())])
+                .flags([("ws.port", "--ws.port".to_owned(), "1005".to_owned())]),
+        )
+        .unwrap();
+
+        assert_eq!((resolved.settings.http.port, resolved.settings.ws.port), (1003, 1005));
+        assert_eq!(resolved.settings.dev.accounts, 3);
+        let file = folder.path().join(FILE_NAME);
+        for (key, origin) in [
+            ("http.port", "environment TENON_HTTP_PORT".to_owned()),
+            ("ws.port", "flag --ws.port".to_owned()),
+            ("http.vhosts", format!("{}:3", file.display())),
+            ("dev.accounts", "default of `run`".to_owned()),
+            ("http.addr", "default".to_owned()),
+        ] {
+            assert_eq!(resolved.origin(key).to_string(), origin, "{key}");
+        }
+    }
+
+    #[test]
+    fn names_the_line_and_the_fix_for_every_mistake_in_a_file() {
+        for (text, wanted) in [
+            ("\n[http]\nprot = 1\n", ":3: unknown key `http.prot`; did you mean `http.port`?"),
+            ("[htpp]\nport = 1\n", ":1: unknown key `htpp`; did you mean `http`?"),
+            (
+                "gcmode = \"archive\"\n",
+                ":1: unknown key `gcmode`; `gcmode` is the flag; in a file it is `database.mode`",
+            ),
+            ("[zzzzzzzzzzzz]\n", ":1: unknown key `zzzzzzzzzzzz`; docs/settings.md lists all keys"),
+            ("[http]\nport = 99999\n", ":2: `http.port`: expected a whole number from 0 to 65535, found 99999"),
+            (
+                "[http]\nport = \"8545\"\n",
+                ":2: `http.port`: expected a whole number from 0 to 65535, found \"8545\"; write it without quotes",
+            ),
+            (
+                "[database]\nmode = \"light\"\n",
+                ":2: `database.mode`: expected one of `archive`, `pruned`, found \"light\"",
+            ),
+            (
+                "[plugins.eth]\nenable = true\n",
+                ":2: unknown key `plugins.eth.enable`; a plugin has `path`, `enabled` and a table `settings`",
+            ),
+            ("[http\nport = 1\n", ":1:6: not valid TOML: "),
+        ] {
+            let folder = folder_with(text);
+            let error = resolve(layers_in(&folder)).unwrap_err().to_string();
+            let expected = format!("{}{wanted}", folder.path().join(FILE_NAME).display());
+            assert!(error.starts_with(&expected), "{error}\ninstead of\n{expected}");
+        }
+    }
+
+    #[test]
+    fn names_the_variable_or_the_flag_of_a_bad_value() {
+        let variable = resolve(Layers::new("run").environment([("TENON_HTTP_PORT".into(), "x".into())])).unwrap_err();
+        let flag = resolve(Layers::new("run").flags([("ipc.disabled", "--ipcdisable".to_owned(), "maybe".to_owned())]));
+
+        assert_eq!(
+            variable.to_string(),
+            "environment TENON_HTTP_PORT: `http.port`: expected a whole number from 0 to 65535, found `x`"
+        );
+        assert_eq!(
+            flag.unwrap_err().to_string(),
+            "flag --ipcdisable: `ipc.disabled`: expected true or false, found `maybe`"
+        );
+    }
+
+    #[test]
+    fn warns_of_a_variable_that_nearly_names_a_setting() {
+        let resolved = resolve(Layers::new("run").environment([
+            ("TENON_HTTP_PROT".into(), "1".into()),
+            ("TENON_SOMETHING_OF_THE_TESTS".into(), "1".into()),
+        ]))
+        .unwrap();
+
+        assert_eq!(
+            resolved.warnings,
+            ["environment variable TENON_HTTP_PROT names no setting; did you mean TENON_HTTP_PORT?"]
+        );
+    }
+
+    #[test]
+    fn reads_what_a_file_says_about_plugins() {
+        let folder = folder_with(
+            "[plugins]\ndir = \"/opt/plugins\"\n[plugins.debug]\nenabled = false\n\
+             [plugins.mine]\npath = \"/opt/mine.so\"\n[plugins.mine.settings]\ndepth = 3\nnames = [\"a\"]\n",
+        );
+
+        let settings = resolve(layers_in(&folder)).unwrap().settings;
+
+        assert_eq!(settings.plugins.dir, Some("/opt/plugins".into()));
+        assert!(!settings.plugin_entries["debug"].is_enabled);
+        assert_eq!(settings.plugin_entries["mine"].path, Some("/opt/mine.so".into()));
+        assert_eq!(settings.plugin_entries["mine"].settings_json, "{\"depth\":3,\"names\":[\"a\"]}");
+    }
+
+    #[test]
+    fn refuses_a_data_folder_in_the_file_that_lies_in_it() {
+        let folder = folder_with("datadir = \"/elsewhere\"\n");
+        let error = resolve(layers_in(&folder)).unwrap_err().to_string();
+        assert!(error.contains("can't choose one; use --datadir"), "{error}");
+
+        let named = resolve(Layers::new("run").file(Some(folder.path().join(FILE_NAME)))).unwrap();
+        assert_eq!(named.settings.node.datadir, PathBuf::from("/elsewhere"));
+    }
+}

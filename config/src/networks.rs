@@ -1,0 +1,143 @@
+//! Networks by name, and the genesis of the development network.
+
+use alloy_primitives::{Address, U256};
+use serde_json::{Value, json};
+
+use crate::error::{Origin, SettingsError};
+use crate::suggestion::nearest;
+
+/// Contracts that blocks of the Ethereum profile call, at their fixed addresses: EIP-4788, 2935, 7002, 7251.
+const SYSTEM_CONTRACTS: &str = include_str!("../data/system-contracts.json");
+
+/// Base fee of the development network's first block: 1 gwei.
+const DEVELOPMENT_BASE_FEE: u64 = 1_000_000_000;
+
+/// Mainnet's deposit contract (EIP-6110); nothing lies there on a development network, so no deposit is found.
+const DEPOSIT_CONTRACT: &str = "0x00000000219ab540356cbb839cbe05303d7705fa";
+
+/// A network that has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// The network of one node that `tenon dev` makes.
+    Dev,
+}
+
+impl Network {
+    /// Names that are understood.
+    const NAMES: &'static [&'static str] = &["dev"];
+    /// Networks of the family whose rules (native consensus) this build does not have yet.
+    const NATIVE: &'static [&'static str] = &["mainnet", "testnet", "devnet"];
+
+    /// The network of this name.
+    ///
+    /// # Errors
+    /// [`SettingsError::UnknownNetwork`], with the names that exist.
+    pub fn by_name(name: &str, origin: &Origin) -> Result<Self, SettingsError> {
+        let unknown =
+            |fix: String| SettingsError::UnknownNetwork { origin: origin.clone(), name: name.to_owned(), fix };
+        match name {
+            "dev" => Ok(Self::Dev),
+            _ if Self::NATIVE.contains(&name) => {
+                Err(unknown("this build follows no network with native consensus; use --genesis FILE".into()))
+            }
+            _ => Err(unknown(match nearest(name, Self::NAMES.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`? Or use --genesis FILE"),
+                None => "use `dev`, or --genesis FILE".into(),
+            })),
+        }
+    }
+}
+
+/// What a development network begins with.
+#[derive(Clone, Debug)]
+pub struct DevGenesis {
+    /// Chain id.
+    pub chain_id: u64,
+    /// Gas limit of the first block.
+    pub gas_limit: u64,
+    /// Accounts that have money.
+    pub accounts: Vec<Address>,
+    /// How much each has, wei.
+    pub balance: U256,
+}
+
+impl DevGenesis {
+    /// The genesis as JSON in go-ethereum's form: every fork up to Osaka at the first block, base fee 1 gwei, the
+    /// system contracts in place. Equal input gives equal bytes, so a persistent network can be opened again.
+    pub fn to_json(&self) -> Vec<u8> {
+        let mut alloc: serde_json::Map<String, Value> = serde_json::from_str(SYSTEM_CONTRACTS).unwrap_or_default();
+        for contract in alloc.values_mut().filter_map(Value::as_object_mut) {
+            contract.remove("comment");
+        }
+        for account in &self.accounts {
+            alloc.insert(format!("{account:#x}"), json!({ "balance": format!("{:#x}", self.balance) }));
+        }
+        let blobs = |target: u64, max: u64, fraction: u64| json!({ "target": target, "max": max, "baseFeeUpdateFraction": fraction });
+        let genesis = json!({
+            "config": {
+                "chainId": self.chain_id,
+                "homesteadBlock": 0, "eip150Block": 0, "eip155Block": 0, "eip158Block": 0, "byzantiumBlock": 0,
+                "constantinopleBlock": 0, "petersburgBlock": 0, "istanbulBlock": 0, "muirGlacierBlock": 0,
+                "berlinBlock": 0, "londonBlock": 0, "arrowGlacierBlock": 0, "grayGlacierBlock": 0,
+                "mergeNetsplitBlock": 0, "terminalTotalDifficulty": 0, "terminalTotalDifficultyPassed": true,
+                "shanghaiTime": 0, "cancunTime": 0, "pragueTime": 0, "osakaTime": 0,
+                "depositContractAddress": DEPOSIT_CONTRACT,
+                // EIP-7840 and EIP-7918: the schedule of mainnet at each fork.
+                "blobSchedule": {
+                    "cancun": blobs(3, 6, 3_338_477),
+                    "prague": blobs(6, 9, 5_007_716),
+                    "osaka": blobs(6, 9, 5_007_716),
+                },
+            },
+            "nonce": "0x0",
+            "timestamp": "0x0",
+            "extraData": "0x",
+            "gasLimit": format!("{:#x}", self.gas_limit),
+            "difficulty": "0x0",
+            "mixHash": format!("0x{}", "0".repeat(64)),
+            "coinbase": format!("0x{}", "0".repeat(40)),
+            "baseFeePerGas": format!("{DEVELOPMENT_BASE_FEE:#x}"),
+            "blobGasUsed": "0x0",
+            "excessBlobGas": "0x0",
+            "alloc": alloc,
+        });
+        let mut bytes = serde_json::to_vec_pretty(&genesis).unwrap_or_default();
+        bytes.push(b'\n');
+        bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn puts_the_four_system_contracts_and_the_funded_accounts_into_the_genesis() {
+        let genesis = DevGenesis {
+            chain_id: 31_337,
+            gas_limit: 30_000_000,
+            accounts: vec![Address::repeat_byte(0xab)],
+            balance: U256::from(10),
+        };
+
+        let json: Value = serde_json::from_slice(&genesis.to_json()).unwrap();
+
+        assert_eq!(json["alloc"].as_object().unwrap().len(), 5);
+        assert_eq!(json["alloc"]["0xabababababababababababababababababababab"]["balance"], "0xa");
+        assert_eq!(json["alloc"]["0x000f3df6d732807ef1319fb7b8bb8522d0beac02"]["nonce"], "0x1");
+        assert_eq!(json["config"]["osakaTime"], 0);
+        assert_eq!(genesis.to_json(), genesis.to_json());
+    }
+
+    #[test]
+    fn says_why_a_network_of_the_family_can_not_be_followed() {
+        let origin = Origin::Flag("--network".into());
+        assert_eq!(Network::by_name("dev", &origin).unwrap(), Network::Dev);
+        assert_eq!(
+            Network::by_name("mainnet", &origin).unwrap_err().to_string(),
+            "flag --network: unknown network `mainnet`; this build follows no network with native consensus; use \
+             --genesis FILE"
+        );
+        assert!(Network::by_name("dve", &origin).unwrap_err().to_string().contains("did you mean `dev`?"));
+    }
+}

@@ -1,0 +1,382 @@
+//! The settings: one struct a section, every field explained where it stands.
+
+use std::collections::BTreeMap;
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::table::{Section, SettingInfo, section};
+use crate::value::{ByteSize, Durability, HistoryMode, LogFormat, Value};
+
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// The development mnemonic that every tool of this family knows; its keys are public.
+const DEVELOPMENT_MNEMONIC: &str = "test test test test test test test test test test test junk";
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+fn default_data_folder() -> PathBuf {
+    std::env::home_dir().filter(|home| !home.as_os_str().is_empty()).unwrap_or_default().join(".tenon")
+}
+
+section! {
+    "Node";
+    /// The node as a whole: where its data lies and which chain it follows.
+    NodeSettings {
+        /// Folder of the database, the socket, `endpoints.json` and `tenon.toml`. One node at a time uses it.
+        datadir: PathBuf = default_data_folder(), "datadir", "datadir";
+        /// A network that this program knows by name.
+        network: Option<String> = None, "network", "network";
+        /// Genesis file (JSON as go-ethereum writes it) of another network. Needed once: the data folder keeps a
+        /// copy.
+        genesis: Option<PathBuf> = None, "genesis", "genesis";
+        /// The number that `net_version` gives, when it is not the chain id.
+        network_id: Option<u64> = None, "networkid", "networkid";
+        /// A word of yours in the name that `web3_clientVersion` gives.
+        identity: String = String::new(), "identity", "identity";
+        /// How long a stopping node lets running requests finish.
+        grace: Duration = Duration::from_secs(4), "grace", "grace";
+    }
+}
+
+section! {
+    "Database";
+    /// How the chain is kept.
+    DatabaseSettings {
+        /// `archive` answers for every block since the first; `pruned` keeps the state of the last blocks only.
+        mode: HistoryMode = HistoryMode::Pruned, "database.mode", "gcmode";
+        /// How many blocks of state history `pruned` keeps.
+        history: u64 = 90_000, "database.history", "history.state";
+        /// Memory for cached records, MiB.
+        cache: u32 = 512, "database.cache", "cache";
+        /// `process`: nothing is lost when the process dies, at most the last few blocks when the power fails, never
+        /// consistency. `block`: every block is on the disk before it is announced.
+        durability: Durability = Durability::Process, "database.durability", "database.durability";
+    }
+}
+
+section! {
+    "HTTP";
+    /// JSON-RPC over HTTP/1.1.
+    HttpSettings {
+        /// Serve HTTP; `--http=false` turns it off.
+        enabled: bool = true, "http.enabled", "http", old "rpc";
+        /// Address to listen on. Anything but a loopback address opens the node to the network.
+        addr: IpAddr = LOOPBACK, "http.addr", "http.addr", old "http-addr" "rpcaddr";
+        /// Port to listen on; 0 takes a free one.
+        port: u16 = 8545, "http.port", "http.port", old "http-port" "rpcport";
+        /// Namespaces to serve. `admin`, `debug`, `miner` and `personal` need a bearer token too.
+        api: Vec<String> = words(&["eth", "net", "web3"]), "http.api", "http.api", old "http-api" "rpcapi";
+        /// Origins whose web pages may call (CORS); `*` allows all.
+        corsdomain: Vec<String> = Vec::new(), "http.corsdomain", "http.corsdomain", old "http-corsdomain" "rpccorsdomain";
+        /// Host names that requests may be addressed to; `*` allows all. IP addresses always pass.
+        vhosts: Vec<String> = words(&["localhost"]), "http.vhosts", "http.vhosts", old "http-vhosts" "rpcvhosts";
+        /// Largest request body.
+        body_limit: ByteSize = ByteSize(5 << 20), "http.bodylimit", "http.bodylimit";
+        /// Most connections at a time.
+        connections: u32 = 1024, "http.connections", "http.connections";
+        /// Longest wait for a whole request.
+        read_timeout: Duration = Duration::from_secs(30), "http.readtimeout", "http.readtimeout", old "http-readtimeout";
+        /// Longest time that a request may take, until the client gets status 503.
+        write_timeout: Duration = Duration::from_secs(30), "http.writetimeout", "http.writetimeout", old "http-writetimeout";
+        /// How long a connection may stay silent between requests.
+        idle_timeout: Duration = Duration::from_secs(120), "http.idletimeout", "http.idletimeout", old "http-idletimeout";
+    }
+}
+
+section! {
+    "WebSocket";
+    /// JSON-RPC over WebSocket. With the address and port of HTTP it shares the listener.
+    WsSettings {
+        /// Serve WebSocket; `--ws=false` turns it off.
+        enabled: bool = true, "ws.enabled", "ws";
+        /// Address to listen on. Anything but a loopback address opens the node to the network.
+        addr: IpAddr = LOOPBACK, "ws.addr", "ws.addr", old "ws-addr" "wsaddr";
+        /// Port to listen on; 0 takes a free one.
+        port: u16 = 8546, "ws.port", "ws.port", old "ws-port" "wsport";
+        /// Namespaces to serve. `admin`, `debug`, `miner` and `personal` need a bearer token too.
+        api: Vec<String> = words(&["eth", "net", "web3"]), "ws.api", "ws.api", old "ws-api" "wsapi";
+        /// Origins whose web pages may connect; `*` allows all. Without any: pages of this machine.
+        origins: Vec<String> = Vec::new(), "ws.origins", "ws.origins", old "ws-origins" "wsorigins";
+        /// Largest message.
+        message_limit: ByteSize = ByteSize(15 << 20), "ws.messagelimit", "ws.messagelimit";
+        /// Most connections at a time.
+        connections: u32 = 1024, "ws.connections", "ws.connections";
+    }
+}
+
+section! {
+    "Unix socket";
+    /// JSON-RPC over a Unix socket with mode 0600, which serves every namespace.
+    IpcSettings {
+        /// Don't open the socket.
+        disabled: bool = false, "ipc.disabled", "ipcdisable";
+        /// The socket. A bare name lies in the data folder.
+        path: PathBuf = PathBuf::from("tenon.ipc"), "ipc.path", "ipcpath";
+        /// Most connections at a time.
+        connections: u32 = 256, "ipc.connections", "ipc.connections";
+    }
+}
+
+section! {
+    "Authentication";
+    /// The bearer token (JWT, HS256) that the powerful namespaces ask for over TCP.
+    AuthSettings {
+        /// File with the secret, 32 bytes in hexadecimal. Made with mode 0600 when it does not exist. A bare name lies
+        /// in the data folder.
+        jwtsecret: PathBuf = PathBuf::from("jwt.hex"), "auth.jwtsecret", "authrpc.jwtsecret";
+        /// Namespaces that need a token over HTTP and WebSocket wherever they are served.
+        namespaces: Vec<String> = words(&["admin", "debug", "miner", "personal"]), "auth.namespaces", "auth.namespaces";
+    }
+}
+
+section! {
+    "Requests";
+    /// What one request may cost.
+    RpcSettings {
+        /// Most gas that `eth_call`, `eth_estimateGas` and traces of calls may use; 0 sets no bound.
+        gas_cap: u64 = 50_000_000, "rpc.gascap", "rpc.gascap", old "rpc-gascap";
+        /// Longest time of one call of the EVM.
+        evm_timeout: Duration = Duration::from_secs(5), "rpc.evmtimeout", "rpc.evmtimeout";
+        /// Longest time of one request of any kind.
+        request_timeout: Duration = Duration::from_secs(29), "rpc.requesttimeout", "rpc.requesttimeout";
+        /// Most requests of a batch.
+        batch_items: u32 = 1000, "rpc.batch-request-limit", "rpc.batch-request-limit";
+        /// Most bytes of the answers of a batch.
+        batch_bytes: ByteSize = ByteSize(25_000_000), "rpc.batch-response-max-size", "rpc.batch-response-max-size";
+        /// Most bytes of one answer.
+        response_bytes: ByteSize = ByteSize::mebibytes(160), "rpc.response-max-size", "rpc.response-max-size";
+        /// Most blocks that one `eth_getLogs` may span; 0 sets no bound.
+        log_blocks: u64 = 0, "rpc.rangelimit", "rpc.rangelimit";
+        /// Most logs that one `eth_getLogs` may give.
+        log_results: u64 = 20_000, "rpc.logslimit", "rpc.logslimit";
+        /// Most subscriptions of one connection.
+        subscriptions: u32 = 128, "rpc.subscriptions", "rpc.subscriptions";
+        /// Threads for calls, traces and scans; 0 takes as many as the machine has cores.
+        threads: u32 = 0, "rpc.threads", "rpc.threads";
+        /// Calls, traces and scans that may wait for a thread; more are refused.
+        queue: u32 = 256, "rpc.queue", "rpc.queue";
+    }
+}
+
+section! {
+    "Transaction pool";
+    /// Transactions that wait for a block.
+    PoolSettings {
+        /// Treat transactions of this node's users like any other: no journal, no exemptions.
+        no_locals: bool = false, "txpool.nolocals", "txpool.nolocals", old "txpool-nolocals";
+        /// File that carries local transactions over a restart. A bare name lies in the data folder.
+        journal: PathBuf = PathBuf::from("transactions.rlp"), "txpool.journal", "txpool.journal", old "txpool-journal";
+        /// Lowest tip per gas that is accepted, wei.
+        price_limit: u64 = 1, "txpool.pricelimit", "txpool.pricelimit", old "txpool-pricelimit";
+        /// How much more a replacement must pay, per cent.
+        price_bump: u64 = 10, "txpool.pricebump", "txpool.pricebump", old "txpool-pricebump";
+        /// Executable transactions that every account may have.
+        account_slots: u64 = 16, "txpool.accountslots", "txpool.accountslots", old "txpool-accountslots";
+        /// Executable transactions of all accounts.
+        global_slots: u64 = 5120, "txpool.globalslots", "txpool.globalslots", old "txpool-globalslots";
+        /// Waiting transactions of one account.
+        account_queue: u64 = 64, "txpool.accountqueue", "txpool.accountqueue", old "txpool-accountqueue";
+        /// Waiting transactions of all accounts.
+        global_queue: u64 = 1024, "txpool.globalqueue", "txpool.globalqueue", old "txpool-globalqueue";
+        /// How long a waiting transaction is kept.
+        lifetime: Duration = Duration::from_secs(3 * 3600), "txpool.lifetime", "txpool.lifetime", old "txpool-lifetime";
+    }
+}
+
+section! {
+    "Development network";
+    /// The chain that `tenon dev` makes.
+    DevSettings {
+        /// Time between blocks. Without it a block is made for every transaction.
+        block_time: Option<Duration> = None, "dev.block-time", "block-time", old "dev.period";
+        /// How many funded accounts.
+        accounts: u32 = 10, "dev.accounts", "accounts";
+        /// Balance of each, in ether.
+        balance: u64 = 10_000, "dev.balance", "balance";
+        /// The words that the accounts' keys are derived from.
+        mnemonic: String = DEVELOPMENT_MNEMONIC.to_owned(), "dev.mnemonic", "mnemonic";
+        /// Chain id.
+        chain_id: u64 = 31_337, "dev.chain-id", "chain-id";
+        /// Gas limit of every block.
+        gas_limit: u64 = 30_000_000, "dev.gas-limit", "gas-limit", old "dev.gaslimit";
+    }
+}
+
+section! {
+    "Plugins";
+    /// The shared libraries that serve the namespaces. `[plugins.NAME]` in a settings file sets up one of them:
+    /// `path`, `enabled`, and a table `settings` that it is handed.
+    PluginSettings {
+        /// Folder of the plugins. Without it: `plugins` beside the program, then the program's own folder.
+        dir: Option<PathBuf> = None, "plugins.dir", "plugins";
+        /// How long a plugin may take to finish its calls when it is stopped.
+        grace: Duration = Duration::from_secs(2), "plugins.grace", "plugins.grace";
+    }
+}
+
+section! {
+    "Log";
+    /// What the node tells on standard error.
+    LogSettings {
+        /// 0 silent, 1 errors, 2 warnings, 3 information, 4 debug, 5 everything.
+        verbosity: u8 = 3, "log.verbosity", "verbosity";
+        /// `text` for people, `json` for programs.
+        format: LogFormat = LogFormat::Text, "log.format", "log.format";
+        /// Finer choice by module, as in `tenon_storage=debug,warn`; wins over the verbosity.
+        filter: Option<String> = None, "log.filter", "log.filter";
+    }
+}
+
+/// What a settings file says about one plugin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PluginEntry {
+    /// Its library; without it the plugin folder is searched.
+    pub path: Option<PathBuf>,
+    /// Whether it is loaded at start.
+    pub is_enabled: bool,
+    /// What it is handed at start, as JSON text.
+    pub settings_json: String,
+}
+
+impl Default for PluginEntry {
+    fn default() -> Self {
+        Self { path: None, is_enabled: true, settings_json: "{}".into() }
+    }
+}
+
+/// Every setting.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Settings {
+    /// The node as a whole.
+    pub node: NodeSettings,
+    /// How the chain is kept.
+    pub database: DatabaseSettings,
+    /// HTTP.
+    pub http: HttpSettings,
+    /// WebSocket.
+    pub ws: WsSettings,
+    /// Unix socket.
+    pub ipc: IpcSettings,
+    /// Bearer token.
+    pub auth: AuthSettings,
+    /// What one request may cost.
+    pub rpc: RpcSettings,
+    /// Transaction pool.
+    pub pool: PoolSettings,
+    /// Development network.
+    pub dev: DevSettings,
+    /// Where plugins are.
+    pub plugins: PluginSettings,
+    /// What is told.
+    pub log: LogSettings,
+    /// `[plugins.NAME]` of the settings file.
+    pub plugin_entries: BTreeMap<String, PluginEntry>,
+}
+
+impl Settings {
+    fn sections(&mut self) -> [&mut dyn SectionObject; 11] {
+        [
+            &mut self.node,
+            &mut self.database,
+            &mut self.http,
+            &mut self.ws,
+            &mut self.ipc,
+            &mut self.auth,
+            &mut self.rpc,
+            &mut self.pool,
+            &mut self.dev,
+            &mut self.plugins,
+            &mut self.log,
+        ]
+    }
+
+    /// Puts a value; none when no setting has this key.
+    pub(crate) fn put(&mut self, key: &str, value: &Value) -> Option<Result<(), String>> {
+        self.sections().into_iter().find_map(|section| section.put_value(key, value))
+    }
+
+    /// The value of a setting as files write it; none when no setting has this key.
+    pub fn show(&self, key: &str) -> Option<Value> {
+        // The sections hand themselves out for writing only; a copy keeps this a single list.
+        self.clone().sections().into_iter().find_map(|section| section.show_value(key))
+    }
+
+    /// A path of a setting: a bare name lies in the data folder, anything else is taken as it is.
+    pub fn in_data_folder(&self, path: &std::path::Path) -> PathBuf {
+        let is_bare_name = path.components().count() == 1 && !path.is_absolute();
+        if is_bare_name { self.node.datadir.join(path) } else { path.to_owned() }
+    }
+}
+
+/// [`Section`] without its associated function, so that sections fit into one list.
+trait SectionObject {
+    fn put_value(&mut self, key: &str, value: &Value) -> Option<Result<(), String>>;
+    fn show_value(&self, key: &str) -> Option<Value>;
+}
+
+impl<S: Section> SectionObject for S {
+    fn put_value(&mut self, key: &str, value: &Value) -> Option<Result<(), String>> {
+        self.put(key, value)
+    }
+
+    fn show_value(&self, key: &str) -> Option<Value> {
+        self.show(key)
+    }
+}
+
+/// The table of settings, in the order of the reference page.
+pub fn all_settings() -> Vec<SettingInfo> {
+    let mut rows = Vec::new();
+    NodeSettings::describe(&mut rows);
+    DatabaseSettings::describe(&mut rows);
+    HttpSettings::describe(&mut rows);
+    WsSettings::describe(&mut rows);
+    IpcSettings::describe(&mut rows);
+    AuthSettings::describe(&mut rows);
+    RpcSettings::describe(&mut rows);
+    PoolSettings::describe(&mut rows);
+    DevSettings::describe(&mut rows);
+    PluginSettings::describe(&mut rows);
+    LogSettings::describe(&mut rows);
+    rows
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn gives_every_setting_a_key_and_flags_of_its_own() {
+        let rows = all_settings();
+        let keys: BTreeSet<_> = rows.iter().map(|row| row.key).collect();
+        let flags: Vec<_> =
+            rows.iter().flat_map(|row| std::iter::once(row.flag).chain(row.old_flags.iter().copied())).collect();
+
+        assert_eq!(keys.len(), rows.len());
+        assert_eq!(flags.iter().collect::<BTreeSet<_>>().len(), flags.len());
+    }
+
+    #[test]
+    fn takes_every_default_back_as_a_value() {
+        let mut settings = Settings::default();
+        for row in all_settings() {
+            assert_eq!(settings.put(row.key, &row.default), Some(Ok(())), "{}", row.key);
+            assert_eq!(settings.show(row.key), Some(row.default.clone()), "{}", row.key);
+        }
+        assert_eq!(settings, Settings::default());
+    }
+
+    #[test]
+    fn serves_the_safe_namespaces_on_loopback_only_unless_told_otherwise() {
+        let settings = Settings::default();
+        assert!(settings.http.addr.is_loopback() && settings.ws.addr.is_loopback());
+        assert_eq!(settings.http.api, ["eth", "net", "web3"]);
+        assert_eq!(settings.ws.api, ["eth", "net", "web3"]);
+        assert!(settings.http.corsdomain.is_empty() && settings.ws.origins.is_empty());
+    }
+}

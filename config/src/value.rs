@@ -1,0 +1,456 @@
+//! Values of settings: how each type is read from a file, a variable or a flag, and shown again.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A value on its way in or out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Not set.
+    Absent,
+    /// `true` or `false`.
+    Bool(bool),
+    /// A whole number.
+    Integer(i128),
+    /// A number with a fraction.
+    Float(f64),
+    /// Text.
+    Text(String),
+    /// Several.
+    List(Vec<Value>),
+    /// A table of a settings file.
+    Table(Vec<(String, Value)>),
+    /// Text of a variable or flag, whose type the setting decides.
+    Untyped(String),
+}
+
+impl Value {
+    /// The value as JSON.
+    pub fn to_json(&self) -> serde_json::Value {
+        match self {
+            Self::Absent => serde_json::Value::Null,
+            Self::Bool(value) => (*value).into(),
+            Self::Integer(value) => match (u64::try_from(*value), i64::try_from(*value)) {
+                (Ok(value), _) => value.into(),
+                (_, Ok(value)) => value.into(),
+                _ => value.to_string().into(),
+            },
+            Self::Float(value) => (*value).into(),
+            Self::Text(value) | Self::Untyped(value) => value.clone().into(),
+            Self::List(values) => values.iter().map(Self::to_json).collect(),
+            Self::Table(entries) => entries.iter().map(|(key, value)| (key.clone(), value.to_json())).collect(),
+        }
+    }
+}
+
+/// As TOML writes it; an absent value as `(none)`.
+impl fmt::Display for Value {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Absent => formatter.write_str("(none)"),
+            Self::Bool(value) => value.fmt(formatter),
+            Self::Integer(value) => value.fmt(formatter),
+            Self::Float(value) => write!(formatter, "{value:?}"),
+            Self::Text(value) | Self::Untyped(value) => write!(formatter, "{value:?}"),
+            Self::List(values) => {
+                formatter.write_str("[")?;
+                for (index, value) in values.iter().enumerate() {
+                    write!(formatter, "{}{value}", if index == 0 { "" } else { ", " })?;
+                }
+                formatter.write_str("]")
+            }
+            Self::Table(entries) => {
+                formatter.write_str("{ ")?;
+                for (index, (key, value)) in entries.iter().enumerate() {
+                    write!(formatter, "{}{key} = {value}", if index == 0 { "" } else { ", " })?;
+                }
+                formatter.write_str(" }")
+            }
+        }
+    }
+}
+
+/// A type that a setting can have.
+pub(crate) trait SettingValue: Sized {
+    /// What the reference page calls it.
+    const KIND: &'static str;
+    /// Whether it is a switch: `--flag` alone means true.
+    const IS_SWITCH: bool = false;
+
+    /// Reads it; the error says what was expected and what was found.
+    fn read(value: &Value) -> Result<Self, String>;
+    /// Shows it so that [`SettingValue::read`] takes it back.
+    fn show(&self) -> Value;
+}
+
+/// The error of every type: what was expected, what was found.
+fn expected(what: &str, found: &Value) -> String {
+    match found {
+        Value::Untyped(text) => format!("expected {what}, found `{text}`"),
+        other => format!("expected {what}, found {other}"),
+    }
+}
+
+impl SettingValue for bool {
+    const KIND: &'static str = "switch";
+    const IS_SWITCH: bool = true;
+
+    fn read(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Bool(value) => Ok(*value),
+            Value::Untyped(text) => match text.as_str() {
+                "true" | "1" | "yes" | "on" => Ok(true),
+                "false" | "0" | "no" | "off" => Ok(false),
+                _ => Err(expected("true or false", value)),
+            },
+            other => Err(expected("true or false", other)),
+        }
+    }
+
+    fn show(&self) -> Value {
+        Value::Bool(*self)
+    }
+}
+
+/// Reads a whole number, `_` between digits allowed.
+fn read_integer(value: &Value, what: &str) -> Result<i128, String> {
+    match value {
+        Value::Integer(value) => Ok(*value),
+        Value::Untyped(text) => text.replace('_', "").parse().map_err(|_| expected(what, value)),
+        Value::Text(text) if text.parse::<i128>().is_ok() => {
+            Err(format!("{}; write it without quotes", expected(what, value)))
+        }
+        other => Err(expected(what, other)),
+    }
+}
+
+macro_rules! integer_value {
+    ($($type:ty: $what:literal),*) => {$(
+        impl SettingValue for $type {
+            const KIND: &'static str = "whole number";
+
+            fn read(value: &Value) -> Result<Self, String> {
+                Self::try_from(read_integer(value, $what)?).map_err(|_| expected($what, value))
+            }
+
+            fn show(&self) -> Value {
+                Value::Integer(i128::from(*self))
+            }
+        }
+    )*};
+}
+integer_value! {
+    u8: "a whole number from 0 to 255",
+    u16: "a whole number from 0 to 65535",
+    u32: "a whole number from 0 to 4294967295",
+    u64: "a whole number, not negative"
+}
+
+impl SettingValue for String {
+    const KIND: &'static str = "text";
+
+    fn read(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Text(text) | Value::Untyped(text) => Ok(text.clone()),
+            other => Err(expected("text in quotes", other)),
+        }
+    }
+
+    fn show(&self) -> Value {
+        Value::Text(self.clone())
+    }
+}
+
+impl SettingValue for PathBuf {
+    const KIND: &'static str = "path";
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let text = String::read(value).map_err(|_| expected("a path in quotes", value))?;
+        if text.is_empty() {
+            return Err("expected a path, found nothing".into());
+        }
+        match (text.strip_prefix("~/"), std::env::var_os("HOME")) {
+            (Some(rest), Some(home)) => Ok(Self::from(home).join(rest)),
+            _ => Ok(Self::from(text)),
+        }
+    }
+
+    fn show(&self) -> Value {
+        Value::Text(self.display().to_string())
+    }
+}
+
+impl<T: SettingValue> SettingValue for Option<T> {
+    const KIND: &'static str = T::KIND;
+
+    fn read(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Absent => Ok(None),
+            Value::Text(text) | Value::Untyped(text) if text.is_empty() => Ok(None),
+            other => T::read(other).map(Some),
+        }
+    }
+
+    fn show(&self) -> Value {
+        self.as_ref().map_or(Value::Absent, T::show)
+    }
+}
+
+impl SettingValue for IpAddr {
+    const KIND: &'static str = "IP address";
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let what = "an IP address such as 127.0.0.1, 0.0.0.0 or ::1";
+        match value {
+            Value::Text(text) | Value::Untyped(text) if text == "localhost" => Ok(Self::from([127, 0, 0, 1])),
+            Value::Text(text) | Value::Untyped(text) => text.parse().map_err(|_| expected(what, value)),
+            other => Err(expected(what, other)),
+        }
+    }
+
+    fn show(&self) -> Value {
+        Value::Text(self.to_string())
+    }
+}
+
+impl SettingValue for Vec<String> {
+    const KIND: &'static str = "list";
+
+    fn read(value: &Value) -> Result<Self, String> {
+        match value {
+            Value::Untyped(text) => Ok(split_list(text)),
+            // One text is taken as flags take it, so that a value can be copied from a script.
+            Value::Text(text) => Ok(split_list(text)),
+            Value::List(values) => values
+                .iter()
+                .map(|value| match value {
+                    Value::Text(text) => Ok(text.clone()),
+                    other => Err(expected("texts in quotes", other)),
+                })
+                .collect(),
+            other => Err(expected("a list such as [\"eth\", \"net\"]", other)),
+        }
+    }
+
+    fn show(&self) -> Value {
+        Value::List(self.iter().cloned().map(Value::Text).collect())
+    }
+}
+
+fn split_list(text: &str) -> Vec<String> {
+    text.split(',').map(str::trim).filter(|part| !part.is_empty()).map(str::to_owned).collect()
+}
+
+/// Reads `12unit34unit`; a bare number counts in `units[0]`.
+fn read_scaled(text: &str, units: &[(&str, u64)]) -> Option<u64> {
+    let mut rest = text.trim();
+    let mut total: u64 = 0;
+    if rest.is_empty() {
+        return None;
+    }
+    while !rest.is_empty() {
+        let digits = rest.find(|letter: char| !letter.is_ascii_digit() && letter != '_').unwrap_or(rest.len());
+        let number: u64 = rest[..digits].replace('_', "").parse().ok()?;
+        rest = rest[digits..].trim_start();
+        let letters = rest.find(|letter: char| letter.is_ascii_digit()).unwrap_or(rest.len());
+        let unit = rest[..letters].trim();
+        rest = &rest[letters..];
+        let scale = if unit.is_empty() { units.first()?.1 } else { units.iter().find(|(name, _)| *name == unit)?.1 };
+        total = total.checked_add(number.checked_mul(scale)?)?;
+    }
+    Some(total)
+}
+
+const DURATION_UNITS: &[(&str, u64)] = &[("s", 1000), ("ms", 1), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000)];
+
+impl SettingValue for Duration {
+    const KIND: &'static str = "duration";
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let what = "a duration such as \"500ms\", \"5s\", \"1m30s\" or \"3h\"";
+        let milliseconds = match value {
+            Value::Integer(seconds) => u64::try_from(*seconds).ok().and_then(|seconds| seconds.checked_mul(1000)),
+            Value::Text(text) | Value::Untyped(text) => read_scaled(text, DURATION_UNITS),
+            _ => None,
+        };
+        milliseconds.map(Self::from_millis).ok_or_else(|| expected(what, value))
+    }
+
+    fn show(&self) -> Value {
+        let milliseconds = u64::try_from(self.as_millis()).unwrap_or(u64::MAX);
+        let (scale, unit) = match milliseconds {
+            0 => (1000, "s"),
+            value if value.is_multiple_of(3_600_000) => (3_600_000, "h"),
+            value if value.is_multiple_of(60_000) => (60_000, "m"),
+            value if value.is_multiple_of(1000) => (1000, "s"),
+            _ => (1, "ms"),
+        };
+        Value::Text(format!("{}{unit}", milliseconds / scale))
+    }
+}
+
+/// A number of bytes, written `512MiB`, `5MB` or plain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ByteSize(pub u64);
+
+impl ByteSize {
+    /// So many mebibytes.
+    pub const fn mebibytes(count: u64) -> Self {
+        Self(count << 20)
+    }
+
+    /// The number as a length in memory, saturating.
+    pub fn as_usize(self) -> usize {
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
+const SIZE_UNITS: &[(&str, u64)] = &[
+    ("B", 1),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("kB", 1000),
+    ("KB", 1000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+];
+
+impl SettingValue for ByteSize {
+    const KIND: &'static str = "size";
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let what = "a size such as \"512MiB\", \"5MB\" or a number of bytes";
+        let bytes = match value {
+            Value::Integer(bytes) => u64::try_from(*bytes).ok(),
+            Value::Text(text) | Value::Untyped(text) => read_scaled(text, SIZE_UNITS),
+            _ => None,
+        };
+        bytes.map(Self).ok_or_else(|| expected(what, value))
+    }
+
+    fn show(&self) -> Value {
+        for (unit, scale) in [("GiB", 1u64 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("MB", 1_000_000)] {
+            if self.0 > 0 && self.0.is_multiple_of(scale) {
+                return Value::Text(format!("{}{unit}", self.0 / scale));
+            }
+        }
+        Value::Text(format!("{}B", self.0))
+    }
+}
+
+/// A setting with a fixed set of words.
+macro_rules! choice {
+    (
+        $(#[$meta:meta])* $name:ident, $kind:literal {
+            $( $(#[$variant_meta:meta])* $variant:ident = $word:literal $(| $other:literal)* ),* $(,)?
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $( $(#[$variant_meta])* $variant, )*
+        }
+
+        impl SettingValue for $name {
+            const KIND: &'static str = $kind;
+
+            fn read(value: &Value) -> Result<Self, String> {
+                match value {
+                    Value::Text(text) | Value::Untyped(text) => match text.as_str() {
+                        $( $word $(| $other)* => Ok(Self::$variant), )*
+                        _ => Err(expected(concat!("one of ", $kind), value)),
+                    },
+                    other => Err(expected(concat!("one of ", $kind), other)),
+                }
+            }
+
+            fn show(&self) -> Value {
+                Value::Text(match self { $( Self::$variant => $word, )* }.to_owned())
+            }
+        }
+    };
+}
+
+choice! {
+    /// How much of the past the database keeps.
+    HistoryMode, "`archive`, `pruned`" {
+        /// Everything.
+        Archive = "archive",
+        /// The state of the last blocks only; `full` is go-ethereum's word for it.
+        Pruned = "pruned" | "full",
+    }
+}
+
+choice! {
+    /// When a committed block is safe from what.
+    Durability, "`process`, `block`" {
+        /// Safe from the death of the process at once; a power cut may cost the last few blocks, never consistency.
+        Process = "process",
+        /// Every block is on the disk before it is announced.
+        Block = "block",
+    }
+}
+
+choice! {
+    /// The shape of log lines.
+    LogFormat, "`text`, `json`" {
+        /// For people; coloured on a terminal.
+        Text = "text",
+        /// One JSON object a line.
+        Json = "json",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn untyped(text: &str) -> Value {
+        Value::Untyped(text.into())
+    }
+
+    #[test]
+    fn reads_durations_and_sizes_in_every_spelling() {
+        for (text, milliseconds) in [("500ms", 500), ("5s", 5000), ("1m30s", 90_000), ("3h", 10_800_000), ("2", 2000)] {
+            assert_eq!(Duration::read(&untyped(text)), Ok(Duration::from_millis(milliseconds)), "{text}");
+        }
+        for (text, bytes) in [("512MiB", 512 << 20), ("5MB", 5_000_000), ("5_242_880", 5_242_880), ("1 GiB", 1 << 30)] {
+            assert_eq!(ByteSize::read(&untyped(text)), Ok(ByteSize(bytes)), "{text}");
+        }
+        for text in ["", "five", "5 parsecs", "18446744073709551615h"] {
+            assert!(Duration::read(&untyped(text)).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn shows_a_value_so_that_it_can_be_read_back() {
+        for duration in [0, 1, 1500, 60_000, 10_800_000].map(Duration::from_millis) {
+            assert_eq!(Duration::read(&duration.show()), Ok(duration));
+        }
+        for size in [0, 1, 1024, 5_000_000, 512 << 20].map(ByteSize) {
+            assert_eq!(ByteSize::read(&size.show()), Ok(size));
+        }
+        for mode in [HistoryMode::Archive, HistoryMode::Pruned] {
+            assert_eq!(HistoryMode::read(&mode.show()), Ok(mode));
+        }
+    }
+
+    #[test]
+    fn says_what_was_expected_and_what_was_found() {
+        assert_eq!(
+            u16::read(&Value::Text("8545".into())),
+            Err("expected a whole number from 0 to 65535, found \"8545\"; write it without quotes".into())
+        );
+        assert_eq!(
+            HistoryMode::read(&untyped("light")),
+            Err("expected one of `archive`, `pruned`, found `light`".into())
+        );
+        assert_eq!(
+            Vec::<String>::read(&Value::Bool(true)),
+            Err("expected a list such as [\"eth\", \"net\"], found true".into())
+        );
+    }
+}
