@@ -145,7 +145,8 @@ pub struct TenonCallContext {
     pub deadline_nanos: u64,
 }
 
-/// What the host gives a plugin. Valid from `start` until `stop` returns.
+/// What the host gives a plugin. Valid from `start` until the library is unmapped: a panic hook or a context that
+/// was kept may still use it after `stop`, when its functions answer with failures.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TenonHost {

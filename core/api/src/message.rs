@@ -26,6 +26,29 @@ pub enum Capability {
     ReadNode,
 }
 
+impl Capability {
+    /// Every capability.
+    pub const ALL: [Self; 6] =
+        [Self::ReadChain, Self::CallEvm, Self::SubmitTransactions, Self::Sign, Self::Administer, Self::ReadNode];
+
+    /// The name that crosses the plugin boundary and stands in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::ReadChain => "ReadChain",
+            Self::CallEvm => "CallEvm",
+            Self::SubmitTransactions => "SubmitTransactions",
+            Self::Sign => "Sign",
+            Self::Administer => "Administer",
+            Self::ReadNode => "ReadNode",
+        }
+    }
+
+    /// The capability of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|capability| capability.name() == name)
+    }
+}
+
 /// A question or command with exactly one answer.
 pub trait Request: Serialize + DeserializeOwned + Send + Sync + 'static {
     /// What comes back.

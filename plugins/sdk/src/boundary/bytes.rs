@@ -1,0 +1,118 @@
+//! Slices, owned buffers and replies.
+
+use std::ptr;
+
+use tenon_api::{
+    Failure, FailureCode,
+    abi::{TenonBuffer, TenonReply, TenonSlice},
+};
+
+/// A view of `bytes` for the other side, valid as long as `bytes` is.
+pub fn slice(bytes: &[u8]) -> TenonSlice {
+    TenonSlice { data: bytes.as_ptr(), len: bytes.len() }
+}
+
+/// The bytes of a slice that the other side lent; empty when it points nowhere.
+///
+/// # Safety
+/// `slice` points to `len` initialised bytes that nobody changes during `'a`.
+pub unsafe fn borrow<'a>(slice: TenonSlice) -> &'a [u8] {
+    if slice.data.is_null() || slice.len == 0 || isize::try_from(slice.len).is_err() {
+        return &[];
+    }
+    // SAFETY: not null, and the caller vouches for length and lifetime.
+    unsafe { std::slice::from_raw_parts(slice.data, slice.len) }
+}
+
+/// Gives a vector away; the other side frees it through the function that travels with it.
+pub fn buffer(bytes: Vec<u8>) -> TenonBuffer {
+    if bytes.capacity() == 0 {
+        return TenonBuffer { data: ptr::null_mut(), len: 0, capacity: 0, free: None };
+    }
+    let mut bytes = std::mem::ManuallyDrop::new(bytes);
+    TenonBuffer { data: bytes.as_mut_ptr(), len: bytes.len(), capacity: bytes.capacity(), free: Some(free_vector) }
+}
+
+unsafe extern "C" fn free_vector(data: *mut u8, len: usize, capacity: usize) {
+    if !data.is_null() {
+        // SAFETY: the three came out of `buffer` and are given back once (rule of `TenonBuffer`).
+        drop(unsafe { Vec::from_raw_parts(data, len, capacity) });
+    }
+}
+
+/// Writes an outcome as the reply of a call.
+pub fn reply(result: Result<Vec<u8>, Failure>) -> TenonReply {
+    match result {
+        Ok(body) => TenonReply { code: 0, body: buffer(body), data: buffer(Vec::new()) },
+        Err(failure) => TenonReply {
+            // Code 0 means success: a failure that carries it must not look like one.
+            code: if failure.code.0 == 0 { FailureCode::SERVER.0 } else { failure.code.0 },
+            body: buffer(failure.message.into_bytes()),
+            data: buffer(failure.data.unwrap_or_default().into_bytes()),
+        },
+    }
+}
+
+/// Reads the reply of a call, taking its buffers over.
+///
+/// # Errors
+/// The failure that the reply carries.
+///
+/// # Safety
+/// The buffers were made by the rules of [`TenonBuffer`] and are not used by anyone else.
+pub unsafe fn reply_into_result(reply: TenonReply) -> Result<OwnedBytes, Failure> {
+    // SAFETY: passed on to the caller.
+    let (body, data) = unsafe { (OwnedBytes::from_raw(reply.body), OwnedBytes::from_raw(reply.data)) };
+    if reply.code == 0 {
+        return Ok(body);
+    }
+    let data = data.as_ref();
+    Err(Failure {
+        code: FailureCode(reply.code),
+        message: String::from_utf8_lossy(body.as_ref()).into_owned(),
+        data: (!data.is_empty()).then(|| String::from_utf8_lossy(data).into_owned()),
+    })
+}
+
+/// Bytes that the other side allocated and that are freed by its function when this is dropped.
+#[derive(Debug)]
+pub struct OwnedBytes {
+    raw: TenonBuffer,
+}
+
+// SAFETY: the bytes are owned and immutable, and `free` may be called from any thread (rule of the ABI).
+unsafe impl Send for OwnedBytes {}
+// SAFETY: shared access only reads.
+unsafe impl Sync for OwnedBytes {}
+
+impl OwnedBytes {
+    /// Takes a buffer over.
+    ///
+    /// # Safety
+    /// `raw` was made by the rules of [`TenonBuffer`] and is not used by anyone else.
+    pub unsafe fn from_raw(raw: TenonBuffer) -> Self {
+        Self { raw }
+    }
+}
+
+impl From<Vec<u8>> for OwnedBytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self { raw: buffer(bytes) }
+    }
+}
+
+impl AsRef<[u8]> for OwnedBytes {
+    fn as_ref(&self) -> &[u8] {
+        // SAFETY: the buffer is owned, so its bytes live and stay as they are as long as `self`.
+        unsafe { borrow(TenonSlice { data: self.raw.data, len: self.raw.len }) }
+    }
+}
+
+impl Drop for OwnedBytes {
+    fn drop(&mut self) {
+        if let Some(free) = self.raw.free {
+            // SAFETY: exactly once, with the numbers that came with the buffer.
+            unsafe { free(self.raw.data, self.raw.len, self.raw.capacity) };
+        }
+    }
+}

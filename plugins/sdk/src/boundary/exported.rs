@@ -1,0 +1,139 @@
+//! Our futures and streams, given to the other side to poll.
+
+use std::{
+    ffi::c_void,
+    future::{Future, ready},
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    task::{Context as TaskContext, Poll},
+};
+
+use futures_util::{Stream, stream};
+use tenon_api::{
+    Failure,
+    abi::{POLL_END, POLL_PENDING, POLL_READY, TenonFuture, TenonReply, TenonStream, TenonWaker},
+};
+
+use super::{crashed, reply, waker};
+
+/// A future of ours in the form of the boundary. Dropping it drops the future.
+#[derive(Debug)]
+pub struct ExportedFuture(TenonFuture);
+
+/// A stream of ours in the form of the boundary. Dropping it drops the stream.
+#[derive(Debug)]
+pub struct ExportedStream(TenonStream);
+
+// SAFETY: made only from futures that are `Send`; whoever holds it polls it alone.
+unsafe impl Send for ExportedFuture {}
+// SAFETY: made only from streams that are `Send`; whoever holds it polls it alone.
+unsafe impl Send for ExportedStream {}
+
+impl ExportedFuture {
+    /// Wraps a future: `Ok` is the reply's body.
+    pub fn new<F>(future: F) -> Self
+    where
+        F: Future<Output = Result<Vec<u8>, Failure>> + Send + 'static,
+    {
+        let state = Box::into_raw(Box::new(future)).cast();
+        Self(TenonFuture { state, poll: Some(poll_future::<F>), drop: Some(drop_state::<F>) })
+    }
+
+    /// An answer that is there already.
+    pub fn ready(result: Result<Vec<u8>, Failure>) -> Self {
+        Self::new(ready(result))
+    }
+
+    /// Gives it away; the receiver drops it by the rules of the ABI.
+    pub fn into_raw(self) -> TenonFuture {
+        take(&mut std::mem::ManuallyDrop::new(self).0)
+    }
+}
+
+impl ExportedStream {
+    /// Wraps a stream: `Ok` is an item's body.
+    pub fn new<F>(stream: F) -> Self
+    where
+        F: Stream<Item = Result<Vec<u8>, Failure>> + Send + 'static,
+    {
+        let state = Box::into_raw(Box::new(stream)).cast();
+        Self(TenonStream { state, poll: Some(poll_stream::<F>), drop: Some(drop_state::<F>) })
+    }
+
+    /// A stream that only says why it was not opened.
+    pub fn refused(failure: Failure) -> Self {
+        Self::new(stream::iter([Err(failure)]))
+    }
+
+    /// Gives it away; the receiver drops it by the rules of the ABI.
+    pub fn into_raw(self) -> TenonStream {
+        take(&mut std::mem::ManuallyDrop::new(self).0)
+    }
+}
+
+impl Drop for ExportedFuture {
+    fn drop(&mut self) {
+        drop_raw(&mut self.0);
+    }
+}
+
+impl Drop for ExportedStream {
+    fn drop(&mut self) {
+        drop_raw(&mut self.0);
+    }
+}
+
+fn take(raw: &mut TenonFuture) -> TenonFuture {
+    TenonFuture { state: raw.state, poll: raw.poll.take(), drop: raw.drop.take() }
+}
+
+fn drop_raw(raw: &mut TenonFuture) {
+    if let Some(drop) = raw.drop.take() {
+        // SAFETY: `take` leaves none behind, hence once.
+        unsafe { drop(raw.state) };
+    }
+}
+
+unsafe extern "C" fn poll_future<F>(state: *mut c_void, waker: *const TenonWaker, out: *mut TenonReply) -> i32
+where
+    F: Future<Output = Result<Vec<u8>, Failure>> + Send + 'static,
+{
+    // SAFETY: `state` is the box of `ExportedFuture::new`; it never moves and one thread polls at a time.
+    let future = unsafe { Pin::new_unchecked(&mut *state.cast::<F>()) };
+    // SAFETY: the poller's waker lives until its poll returns.
+    let poll = || unsafe { waker::with_borrowed(waker, |waker| future.poll(&mut TaskContext::from_waker(waker))) };
+    let result = match catch_unwind(AssertUnwindSafe(poll)) {
+        Ok(Poll::Pending) => return POLL_PENDING,
+        Ok(Poll::Ready(result)) => result,
+        Err(_) => Err(crashed()),
+    };
+    // SAFETY: the poller gives room for a reply; `write` because the room may be uninitialised.
+    unsafe { out.write(reply(result)) };
+    POLL_READY
+}
+
+unsafe extern "C" fn poll_stream<F>(state: *mut c_void, waker: *const TenonWaker, out: *mut TenonReply) -> i32
+where
+    F: Stream<Item = Result<Vec<u8>, Failure>> + Send + 'static,
+{
+    // SAFETY: `state` is the box of `ExportedStream::new`; it never moves and one thread polls at a time.
+    let stream = unsafe { Pin::new_unchecked(&mut *state.cast::<F>()) };
+    // SAFETY: the poller's waker lives until its poll returns.
+    let poll = || unsafe { waker::with_borrowed(waker, |waker| stream.poll_next(&mut TaskContext::from_waker(waker))) };
+    let result = match catch_unwind(AssertUnwindSafe(poll)) {
+        Ok(Poll::Pending) => return POLL_PENDING,
+        Ok(Poll::Ready(None)) => return POLL_END,
+        Ok(Poll::Ready(Some(result))) => result,
+        Err(_) => Err(crashed()),
+    };
+    // SAFETY: as in `poll_future`.
+    unsafe { out.write(reply(result)) };
+    POLL_READY
+}
+
+unsafe extern "C" fn drop_state<F>(state: *mut c_void) {
+    // SAFETY: `state` is the box of `new`, given back once.
+    let state = unsafe { Box::from_raw(state.cast::<F>()) };
+    // A destructor that panics must not cross; what it leaves behind leaks.
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(state)));
+}

@@ -1,0 +1,151 @@
+//! Futures and streams of the other side, polled by us. Nothing that they answer is trusted beyond the
+//! validity of their pointers.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    ptr,
+    task::{Context as TaskContext, Poll},
+};
+
+use tenon_api::{
+    Failure,
+    abi::{POLL_END, POLL_PENDING, POLL_READY, TenonBuffer, TenonFuture, TenonReply, TenonStream},
+};
+
+use super::{ExportedFuture, ExportedStream, OwnedBytes, reply_into_result, waker};
+
+/// Work of the other side. Dropping it cancels it.
+#[derive(Debug)]
+pub struct ForeignFuture {
+    raw: Raw,
+}
+
+/// Items of the other side. Dropping it cancels it.
+#[derive(Debug)]
+pub struct ForeignStream {
+    raw: Raw,
+}
+
+#[derive(Debug)]
+struct Raw {
+    future: TenonFuture,
+    /// It said that it is at its end: it must not be polled again.
+    is_finished: bool,
+}
+
+// SAFETY: by the ABI, functions of a future may be called from any thread, one at a time; `&mut` sees to that.
+unsafe impl Send for Raw {}
+
+enum Polled {
+    Pending,
+    Ready(Result<OwnedBytes, Failure>),
+    End,
+}
+
+impl Raw {
+    fn poll(&mut self, task: &TaskContext<'_>) -> Polled {
+        let Some(poll) = self.future.poll else {
+            self.is_finished = true;
+            return Polled::Ready(Err(Failure::server("the plugin boundary gave work that cannot be polled")));
+        };
+        if self.is_finished {
+            return Polled::End;
+        }
+        let waker = waker::lend(task.waker());
+        let mut reply = TenonReply { code: 0, body: EMPTY, data: EMPTY };
+        // SAFETY: not finished, not dropped, polled by us alone; the waker and the room live until it returns.
+        let outcome = unsafe { poll(self.future.state, &waker, &mut reply) };
+        match outcome {
+            POLL_PENDING => Polled::Pending,
+            // SAFETY: the other side wrote the reply by the ABI, or left our empty one.
+            POLL_READY => Polled::Ready(unsafe { reply_into_result(reply) }),
+            POLL_END => {
+                self.is_finished = true;
+                Polled::End
+            }
+            other => {
+                self.is_finished = true;
+                Polled::Ready(Err(Failure::server(format!(
+                    "the plugin boundary answered a poll with the unknown code {other}"
+                ))))
+            }
+        }
+    }
+}
+
+const EMPTY: TenonBuffer = TenonBuffer { data: ptr::null_mut(), len: 0, capacity: 0, free: None };
+
+impl Drop for Raw {
+    fn drop(&mut self) {
+        if let Some(drop) = self.future.drop {
+            // SAFETY: exactly once, at the end.
+            unsafe { drop(self.future.state) };
+        }
+    }
+}
+
+impl ForeignFuture {
+    /// Takes work over.
+    ///
+    /// # Safety
+    /// `future` keeps to the rules of [`TenonFuture`], and the code behind it stays mapped as long as this and
+    /// the bytes that it gives live.
+    pub unsafe fn from_raw(future: TenonFuture) -> Self {
+        Self { raw: Raw { future, is_finished: false } }
+    }
+
+    /// Polls; the same as [`Future::poll`] without the pin.
+    pub fn poll_reply(&mut self, task: &TaskContext<'_>) -> Poll<Result<OwnedBytes, Failure>> {
+        let polled = self.raw.poll(task);
+        if matches!(polled, Polled::Pending) {
+            return Poll::Pending;
+        }
+        self.raw.is_finished = true;
+        match polled {
+            Polled::Ready(result) => Poll::Ready(result),
+            _ => Poll::Ready(Err(Failure::server("the plugin boundary ended a call without an answer"))),
+        }
+    }
+}
+
+impl Future for ForeignFuture {
+    type Output = Result<OwnedBytes, Failure>;
+
+    fn poll(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        self.get_mut().poll_reply(task)
+    }
+}
+
+impl ForeignStream {
+    /// Takes a stream over.
+    ///
+    /// # Safety
+    /// As [`ForeignFuture::from_raw`].
+    pub unsafe fn from_raw(stream: TenonStream) -> Self {
+        Self { raw: Raw { future: stream, is_finished: false } }
+    }
+
+    /// The next item; none at the end.
+    pub fn poll_item(&mut self, task: &TaskContext<'_>) -> Poll<Option<Result<OwnedBytes, Failure>>> {
+        match self.raw.poll(task) {
+            Polled::Pending => Poll::Pending,
+            Polled::Ready(result) => Poll::Ready(Some(result)),
+            Polled::End => Poll::Ready(None),
+        }
+    }
+}
+
+impl From<ExportedFuture> for ForeignFuture {
+    fn from(future: ExportedFuture) -> Self {
+        // SAFETY: made by this crate, by the rules; its code is ours.
+        unsafe { Self::from_raw(future.into_raw()) }
+    }
+}
+
+impl From<ExportedStream> for ForeignStream {
+    fn from(stream: ExportedStream) -> Self {
+        // SAFETY: made by this crate, by the rules; its code is ours.
+        unsafe { Self::from_raw(stream.into_raw()) }
+    }
+}

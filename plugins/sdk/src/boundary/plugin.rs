@@ -1,0 +1,263 @@
+//! The plugin's own side: its static descriptor, its entry points, and the host's table of functions.
+
+use std::{
+    ffi::c_void,
+    mem::size_of,
+    panic::{AssertUnwindSafe, catch_unwind},
+    ptr,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicPtr, Ordering},
+    },
+    time::Duration,
+};
+
+use tenon_api::{
+    Failure,
+    abi::{
+        ABI_MAJOR, ABI_MINOR, PLUGIN_MAGIC, TenonCallContext, TenonFuture, TenonHost, TenonMethod, TenonPlugin,
+        TenonReply, TenonSlice, TenonStream, TenonSubscription,
+    },
+    schema_hash,
+};
+
+use super::{ExportedFuture, ExportedStream, ForeignFuture, ForeignStream, borrow, crashed, reply, slice};
+use crate::{Context, Exported, Host, LogLevel, Plugin, Table, context::HostPort};
+
+/// Identifies a caller to the host; a plugin only passes it back.
+#[derive(Clone, Copy, Debug)]
+pub struct CallToken(*const c_void);
+
+// SAFETY: never dereferenced here; the host says that it may come back from any thread.
+unsafe impl Send for CallToken {}
+// SAFETY: as above.
+unsafe impl Sync for CallToken {}
+
+impl CallToken {
+    /// Nobody: the plugin acts on its own account.
+    pub const NONE: Self = Self(ptr::null());
+}
+
+/// The static table of a plugin with the memory that it points into.
+pub struct Descriptor {
+    plugin: TenonPlugin,
+    _methods: Vec<TenonMethod>,
+    _subscriptions: Vec<TenonSubscription>,
+    _capabilities: String,
+}
+
+// SAFETY: immutable after it was built, and all that it points to is static or owned by it.
+unsafe impl Send for Descriptor {}
+// SAFETY: as above.
+unsafe impl Sync for Descriptor {}
+
+/// Builds the descriptor of `P` once and gives its address; null when building it panicked.
+pub fn descriptor<P: Exported>(slot: &'static OnceLock<Descriptor>, name: &'static str) -> *const TenonPlugin {
+    let build = || ptr::from_ref(&slot.get_or_init(|| build_descriptor::<P>(name)).plugin);
+    catch_unwind(AssertUnwindSafe(build)).unwrap_or(ptr::null())
+}
+
+fn build_descriptor<P: Exported>(name: &'static str) -> Descriptor {
+    let table = P::table();
+    let methods: Vec<TenonMethod> = table
+        .methods
+        .iter()
+        .map(|method| TenonMethod {
+            name: slice(method.name.as_bytes()),
+            cost: method.cost,
+            reserved: 0,
+            description: slice(method.description.as_bytes()),
+        })
+        .collect();
+    let subscriptions: Vec<TenonSubscription> = table
+        .subscriptions
+        .iter()
+        .map(|subscription| TenonSubscription { name: slice(subscription.name.as_bytes()) })
+        .collect();
+    let capabilities = table.capabilities.iter().map(|capability| capability.name()).collect::<Vec<_>>().join(",");
+    let plugin = TenonPlugin {
+        magic: PLUGIN_MAGIC,
+        abi_major: ABI_MAJOR,
+        abi_minor: ABI_MINOR,
+        needs_minor: 0,
+        reserved: 0,
+        size: size_of::<TenonPlugin>(),
+        features: 0,
+        schema_hash: schema_hash().0,
+        name: slice(name.as_bytes()),
+        namespace: slice(table.namespace.as_bytes()),
+        version: slice(table.version.as_bytes()),
+        built_with: slice(concat!("tenon-sdk ", env!("CARGO_PKG_VERSION"), ", ", env!("TENON_RUSTC")).as_bytes()),
+        capabilities: slice(capabilities.as_bytes()),
+        needs: slice(table.needs.as_bytes()),
+        methods: methods.as_ptr(),
+        method_count: methods.len(),
+        subscriptions: subscriptions.as_ptr(),
+        subscription_count: subscriptions.len(),
+        start: start::<P>,
+        call: call::<P>,
+        subscribe: subscribe::<P>,
+        export_state: export_state::<P>,
+        stop: stop::<P>,
+    };
+    Descriptor { plugin, _methods: methods, _subscriptions: subscriptions, _capabilities: capabilities }
+}
+
+/// What `start` gives the host to hold.
+struct Instance<P: 'static> {
+    plugin: Arc<P>,
+    host: Host,
+    table: &'static Table<P>,
+}
+
+unsafe extern "C" fn start<P: Exported>(
+    host: *const TenonHost,
+    settings: TenonSlice,
+    handover: TenonSlice,
+    instance: *mut *mut c_void,
+) -> TenonReply {
+    // SAFETY: the host keeps its table, and lends the slices, by the ABI.
+    let begin = || unsafe {
+        let host = HostTable::connect(host)?;
+        let settings = std::str::from_utf8(borrow(settings))
+            .map_err(|error| Failure::server(format!("the settings are not UTF-8: {error}")))?;
+        let plugin = Arc::new(P::start(host.clone(), settings, borrow(handover))?);
+        Ok(Box::new(Instance { plugin, host, table: P::table() }))
+    };
+    match catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| Err(Failure::server("the plugin crashed at start")))
+    {
+        Ok(started) => {
+            // SAFETY: the host gives room for the pointer.
+            unsafe { instance.write(Box::into_raw(started).cast()) };
+            reply(Ok(Vec::new()))
+        }
+        Err(failure) => reply(Err(failure)),
+    }
+}
+
+unsafe extern "C" fn call<P: Exported>(
+    instance: *mut c_void,
+    context: *const TenonCallContext,
+    method: u32,
+    params: TenonSlice,
+) -> TenonFuture {
+    // SAFETY: `instance` came from `start` and lives until `stop`; the rest is lent for this call.
+    let (instance, context, params) = unsafe { (&*instance.cast::<Instance<P>>(), &*context, borrow(params)) };
+    let begin = || match instance.table.methods.get(method as usize) {
+        // SAFETY: `context` was lent for this call.
+        Some(method) => (method.call)(unsafe { open_context(instance, context) }, params),
+        None => ExportedFuture::ready(Err(Failure::server(format!("the plugin has no method number {method}")))),
+    };
+    let future = catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| ExportedFuture::ready(Err(crashed())));
+    future.into_raw()
+}
+
+unsafe extern "C" fn subscribe<P: Exported>(
+    instance: *mut c_void,
+    context: *const TenonCallContext,
+    kind: u32,
+    params: TenonSlice,
+) -> TenonStream {
+    // SAFETY: as in `call`.
+    let (instance, context, params) = unsafe { (&*instance.cast::<Instance<P>>(), &*context, borrow(params)) };
+    let begin = || match instance.table.subscriptions.get(kind as usize) {
+        // SAFETY: `context` was lent for this call.
+        Some(subscription) => (subscription.open)(unsafe { open_context(instance, context) }, params),
+        None => ExportedStream::refused(Failure::server(format!("the plugin has no subscription number {kind}"))),
+    };
+    let stream = catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| ExportedStream::refused(crashed()));
+    stream.into_raw()
+}
+
+/// # Safety
+/// The slices of `context` are lent until this returns.
+unsafe fn open_context<P>(instance: &Instance<P>, context: &TenonCallContext) -> Context<P> {
+    // SAFETY: passed on.
+    let namespaces = std::str::from_utf8(unsafe { borrow(context.namespaces) }).unwrap_or_default();
+    let time_left = (context.deadline_nanos != 0).then(|| Duration::from_nanos(context.deadline_nanos));
+    Context::new(instance.plugin.clone(), instance.host.clone(), CallToken(context.call), namespaces, time_left)
+}
+
+unsafe extern "C" fn export_state<P: Plugin>(instance: *mut c_void) -> TenonReply {
+    // SAFETY: `instance` came from `start` and lives until `stop`.
+    let instance = unsafe { &*instance.cast::<Instance<P>>() };
+    reply(catch_unwind(AssertUnwindSafe(|| instance.plugin.export_state())).map_err(|_| crashed()))
+}
+
+unsafe extern "C" fn stop<P: Plugin>(instance: *mut c_void) {
+    // SAFETY: `instance` came from `start` and is given back once.
+    let instance = unsafe { Box::from_raw(instance.cast::<Instance<P>>()) };
+    // A panic must not cross; the hook has told the host of it.
+    let _ = catch_unwind(AssertUnwindSafe(|| instance.plugin.stop()));
+    let _ = catch_unwind(AssertUnwindSafe(|| drop(instance)));
+}
+
+/// The host's functions, as it gave them to `start`.
+struct HostTable(*const TenonHost);
+
+// SAFETY: the host's functions may be called from any thread and its table stays as long as the library.
+unsafe impl Send for HostTable {}
+// SAFETY: as above.
+unsafe impl Sync for HostTable {}
+
+/// Where the panic hook reports to: the host of the instance that started last.
+static PANIC_HOST: AtomicPtr<TenonHost> = AtomicPtr::new(ptr::null_mut());
+
+impl HostTable {
+    /// # Safety
+    /// `host` is null or a host's table that stays as long as the library is mapped.
+    unsafe fn connect(host: *const TenonHost) -> Result<Host, Failure> {
+        // SAFETY: checked for null first; `size` is the first field in every version.
+        if host.is_null() || unsafe { (*host).size } < size_of::<TenonHost>() {
+            return Err(Failure::server("the host's table of functions is older than this plugin"));
+        }
+        if PANIC_HOST.swap(host.cast_mut(), Ordering::AcqRel).is_null() {
+            std::panic::set_hook(Box::new(report_panic));
+        }
+        Ok(Host { port: Arc::new(Self(host)) })
+    }
+
+    fn table(&self) -> &TenonHost {
+        // SAFETY: `connect` checked it; it stays.
+        unsafe { &*self.0 }
+    }
+}
+
+fn report_panic(information: &std::panic::PanicHookInfo<'_>) {
+    let host = PANIC_HOST.load(Ordering::Acquire);
+    if !host.is_null() {
+        HostTable(host).log(LogLevel::Error, &information.to_string());
+    }
+}
+
+impl HostPort for HostTable {
+    fn call(&self, token: CallToken, topic: u32, schema: u32, frame: &[u8]) -> ForeignFuture {
+        let table = self.table();
+        // SAFETY: by the ABI; the token is the host's own or null, the frame is lent.
+        unsafe { ForeignFuture::from_raw((table.call)(table.state, token.0, topic, schema, slice(frame))) }
+    }
+
+    fn subscribe(&self, topic: u32, schema: u32) -> ForeignStream {
+        let table = self.table();
+        // SAFETY: by the ABI.
+        unsafe { ForeignStream::from_raw((table.subscribe)(table.state, topic, schema)) }
+    }
+
+    fn sleep(&self, nanos: u64) -> ForeignFuture {
+        let table = self.table();
+        // SAFETY: by the ABI.
+        unsafe { ForeignFuture::from_raw((table.sleep)(table.state, nanos)) }
+    }
+
+    fn log(&self, level: LogLevel, message: &str) {
+        let table = self.table();
+        // SAFETY: by the ABI; the message is lent.
+        unsafe { (table.log)(table.state, level as u32, slice(message.as_bytes())) }
+    }
+
+    fn now_nanos(&self) -> u64 {
+        let table = self.table();
+        // SAFETY: by the ABI.
+        unsafe { (table.now_nanos)(table.state) }
+    }
+}

@@ -1,0 +1,241 @@
+//! What a running method knows of its caller and its host.
+
+use std::{
+    future::poll_fn,
+    marker::PhantomData,
+    ops::Deref,
+    pin::Pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tenon_api::{Event, Failure, FailureCode, Request, codec};
+
+use crate::boundary::{CallToken, ForeignFuture, ForeignStream};
+
+/// How much a line of the node's log matters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LogLevel {
+    /// Something was lost or refused that should not have been.
+    Error = 1,
+    /// Asks for action.
+    Warn = 2,
+    /// What an operator wants to see.
+    Info = 3,
+    /// What an author wants to see.
+    Debug = 4,
+    /// Everything.
+    Trace = 5,
+}
+
+/// The services of a host; implemented by the C table in [`crate::boundary`] and by the fake host of tests.
+pub(crate) trait HostPort: Send + Sync {
+    fn call(&self, token: CallToken, topic: u32, schema: u32, frame: &[u8]) -> ForeignFuture;
+    fn subscribe(&self, topic: u32, schema: u32) -> ForeignStream;
+    fn sleep(&self, nanos: u64) -> ForeignFuture;
+    fn log(&self, level: LogLevel, message: &str);
+    fn now_nanos(&self) -> u64;
+}
+
+/// The node, as a plugin sees it when it acts on its own account.
+#[derive(Clone)]
+pub struct Host {
+    pub(crate) port: Arc<dyn HostPort>,
+}
+
+impl Host {
+    /// Asks the node.
+    ///
+    /// # Errors
+    /// What the answering module says; `-32000` when the plugin was not granted the request's capability.
+    pub async fn call<R: Request>(&self, request: R) -> Result<R::Reply, Failure> {
+        let frame = encode_request(&request)?;
+        let future = self.port.call(CallToken::NONE, R::TOPIC.0, u32::from(R::SCHEMA), &frame);
+        decode_reply::<R>(future).await
+    }
+
+    /// Listens to an event. Nothing that happens after this call is missed without being counted.
+    pub fn events<E: Event>(&self) -> Events<E> {
+        Events { stream: self.port.subscribe(E::TOPIC.0, u32::from(E::SCHEMA)), event: PhantomData }
+    }
+
+    /// Waits.
+    pub async fn sleep(&self, duration: Duration) {
+        let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        // A host that cannot wait answers at once; there is nothing better to do with its error.
+        let _ = self.port.sleep(nanos).await;
+    }
+
+    /// Writes a line to the node's log, under the plugin's name.
+    pub fn log(&self, level: LogLevel, message: &str) {
+        self.port.log(level, message);
+    }
+
+    /// Time of a monotonic clock; only differences mean something.
+    pub fn now(&self) -> Duration {
+        Duration::from_nanos(self.port.now_nanos())
+    }
+}
+
+/// One call: the plugin's state (by `Deref`), the host, and who asks. Cheap to clone.
+pub struct Context<S> {
+    inner: Arc<Inner<S>>,
+}
+
+struct Inner<S> {
+    plugin: Arc<S>,
+    host: Host,
+    /// Identifies the caller to the host. Emptied when the call ends, so that a context which was kept longer
+    /// can do no harm; the lock is held while the token is used.
+    token: Mutex<CallToken>,
+    namespaces: Namespaces,
+    deadline: Option<Duration>,
+}
+
+enum Namespaces {
+    All,
+    Listed(Box<str>),
+}
+
+impl<S> Context<S> {
+    pub(crate) fn new(
+        plugin: Arc<S>,
+        host: Host,
+        token: CallToken,
+        namespaces: &str,
+        time_left: Option<Duration>,
+    ) -> Self {
+        let namespaces = if namespaces == "*" { Namespaces::All } else { Namespaces::Listed(namespaces.into()) };
+        let deadline = time_left.map(|left| host.now().saturating_add(left));
+        Self { inner: Arc::new(Inner { plugin, host, token: Mutex::new(token), namespaces, deadline }) }
+    }
+
+    /// Asks the node in the caller's name: the call's deadline and cancellation apply.
+    ///
+    /// # Errors
+    /// What the answering module says; `-32000` when the plugin was not granted the request's capability.
+    pub async fn call<R: Request>(&self, request: R) -> Result<R::Reply, Failure> {
+        let frame = encode_request(&request)?;
+        let future = {
+            let token = self.inner.token.lock().unwrap_or_else(PoisonError::into_inner);
+            self.inner.host.port.call(*token, R::TOPIC.0, u32::from(R::SCHEMA), &frame)
+        };
+        decode_reply::<R>(future).await
+    }
+
+    /// Listens to an event. Nothing that happens after this call is missed without being counted.
+    pub fn events<E: Event>(&self) -> Events<E> {
+        self.inner.host.events()
+    }
+
+    /// Waits.
+    pub async fn sleep(&self, duration: Duration) {
+        self.inner.host.sleep(duration).await;
+    }
+
+    /// The host, for what is not done in the caller's name.
+    pub fn host(&self) -> &Host {
+        &self.inner.host
+    }
+
+    /// The plugin's state, for keeping it beyond the call.
+    pub fn plugin(&self) -> &Arc<S> {
+        &self.inner.plugin
+    }
+
+    /// Namespaces that the caller's endpoint exposes; none means all.
+    pub fn namespaces(&self) -> Option<impl Iterator<Item = &str>> {
+        match &self.inner.namespaces {
+            Namespaces::All => None,
+            Namespaces::Listed(text) => Some(text.split(',').map(str::trim).filter(|name| !name.is_empty())),
+        }
+    }
+
+    /// Whether the caller's endpoint exposes a namespace.
+    pub fn is_exposed(&self, namespace: &str) -> bool {
+        self.namespaces().is_none_or(|mut names| names.any(|name| name == namespace))
+    }
+
+    /// How long the host still waits for the answer; none when it has set no bound.
+    pub fn time_left(&self) -> Option<Duration> {
+        self.inner.deadline.map(|deadline| deadline.saturating_sub(self.inner.host.now()))
+    }
+}
+
+impl<S> Clone for Context<S> {
+    fn clone(&self) -> Self {
+        Self { inner: self.inner.clone() }
+    }
+}
+
+impl<S> Deref for Context<S> {
+    type Target = S;
+
+    fn deref(&self) -> &S {
+        &self.inner.plugin
+    }
+}
+
+/// Travels inside a call's future: when the future goes, the call is over and its token is worthless.
+pub(crate) struct ScopeGuard<S> {
+    inner: Arc<Inner<S>>,
+}
+
+impl<S> ScopeGuard<S> {
+    pub(crate) fn new(context: &Context<S>) -> Self {
+        Self { inner: context.inner.clone() }
+    }
+}
+
+impl<S> Drop for ScopeGuard<S> {
+    fn drop(&mut self) {
+        *self.inner.token.lock().unwrap_or_else(PoisonError::into_inner) = CallToken::NONE;
+    }
+}
+
+/// What a listener receives.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Delivery<E> {
+    /// An event.
+    Event(E),
+    /// The listener was too slow for so many events; the stream goes on with newer ones.
+    Missed(u64),
+}
+
+/// Events of one kind, from the moment of listening on.
+pub struct Events<E> {
+    stream: ForeignStream,
+    event: PhantomData<fn() -> E>,
+}
+
+impl<E: Event> Events<E> {
+    /// The next event; none when the node stops announcing.
+    ///
+    /// # Errors
+    /// When the plugin was not granted the event's capability, or a frame does not decode.
+    pub async fn next(&mut self) -> Result<Option<Delivery<E>>, Failure> {
+        let item = poll_fn(|task| Pin::new(&mut self.stream).poll_item(task)).await;
+        match item {
+            None => Ok(None),
+            Some(Ok(frame)) => Ok(Some(Delivery::Event(codec::decode(frame.as_ref()).map_err(codec_failure)?))),
+            Some(Err(failure)) if failure.code == FailureCode::LIMIT_EXCEEDED => match failure.message.parse() {
+                Ok(missed) => Ok(Some(Delivery::Missed(missed))),
+                Err(_) => Err(failure),
+            },
+            Some(Err(failure)) => Err(failure),
+        }
+    }
+}
+
+fn encode_request<R: Request>(request: &R) -> Result<Vec<u8>, Failure> {
+    codec::encode(request).map_err(codec_failure)
+}
+
+async fn decode_reply<R: Request>(future: ForeignFuture) -> Result<R::Reply, Failure> {
+    let frame = future.await?;
+    codec::decode(frame.as_ref()).map_err(codec_failure)
+}
+
+fn codec_failure(error: codec::CodecError) -> Failure {
+    Failure::server(error.to_string())
+}

@@ -1,0 +1,85 @@
+//! What the author of a Tenon plugin depends on: a method is a plain `async fn` with typed positional
+//! parameters, registered in one [`Table`]; decoding, arity, optionals and the words of errors are done here.
+//!
+//! It owns the plugin's side of the C boundary ([`boundary`], shared with the host), the decoding of
+//! parameters ([`param`]), the writing of results ([`output`]) and a fake host for unit tests ([`testing`]).
+//!
+//! What must always hold: no panic leaves a plugin; nothing here starts a thread, a runtime or a socket; no
+//! `unsafe` stands outside [`boundary`]. It knows no namespace.
+//!
+//! ```
+//! use tenon_sdk::prelude::*;
+//!
+//! struct Hello;
+//! impl Plugin for Hello {
+//!     fn start(_host: Host, _settings: &str, _handover: &[u8]) -> Result<Self, Failure> {
+//!         Ok(Self)
+//!     }
+//! }
+//! async fn greet(_context: Context<Hello>, name: Option<String>) -> Result<String, Failure> {
+//!     Ok(format!("hello {}", name.as_deref().unwrap_or("world")))
+//! }
+//! fn table() -> Table<Hello> {
+//!     Table::new("hello", "1.0").method("hello_greet", &["name"], "Greets.", greet)
+//! }
+//! tenon_sdk::export!(Hello, table);
+//! # fn main() {}
+//! ```
+
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+pub mod boundary;
+mod context;
+pub mod output;
+pub mod param;
+mod plugin;
+mod sink;
+mod table;
+pub mod testing;
+
+pub use context::{Context, Delivery, Events, Host, LogLevel};
+pub use output::{Data, RawJson};
+pub use param::{
+    ArgumentError, BlockNumberParam, BlockParam, Index, Json, Number, Object, Param, Quantity, RawArgument,
+};
+pub use plugin::{Exported, Plugin};
+pub use sink::Sink;
+pub use table::{MethodFunction, SubscriptionFunction, Table};
+
+pub use tenon_api as api;
+
+/// Everything that a plugin's source usually needs.
+pub mod prelude {
+    pub use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+    pub use serde::{Deserialize, Serialize};
+    pub use tenon_api::{messages::*, *};
+
+    pub use crate::{
+        ArgumentError, BlockNumberParam, BlockParam, Context, Data, Delivery, Events, Host, Index, Json, LogLevel,
+        Number, Object, Param, Plugin, Quantity, RawArgument, RawJson, Sink, Table,
+    };
+}
+
+/// Exports a plugin: `export!(State, table)` writes the one C symbol of the library.
+///
+/// `State` implements [`Plugin`], `table` is a function that gives its [`Table`]. Use it once a crate.
+#[macro_export]
+macro_rules! export {
+    ($plugin:ty, $table:path) => {
+        impl $crate::Exported for $plugin {
+            fn table() -> &'static $crate::Table<Self> {
+                static TABLE: ::std::sync::OnceLock<$crate::Table<$plugin>> = ::std::sync::OnceLock::new();
+                TABLE.get_or_init($table)
+            }
+        }
+
+        /// The symbol that the host looks for; gives the plugin's static table.
+        #[allow(unsafe_code)]
+        #[unsafe(no_mangle)]
+        pub extern "C" fn tenon_plugin_v1() -> *const $crate::api::abi::TenonPlugin {
+            static DESCRIPTOR: ::std::sync::OnceLock<$crate::boundary::Descriptor> = ::std::sync::OnceLock::new();
+            $crate::boundary::descriptor::<$plugin>(&DESCRIPTOR, env!("CARGO_PKG_NAME"))
+        }
+    };
+}

@@ -1,0 +1,126 @@
+//! How callers name blocks (`spec/rpc-eth.md` 4.4, 4.5).
+
+use alloy_primitives::B256;
+use tenon_api::{BlockId, BlockNumber, BlockTag, Failure};
+
+use super::{
+    ArgumentError, Object, Param, ParamDescription, RawArgument,
+    hex::{decode_fixed, parse_64_bits, quantity_digits},
+};
+
+/// Heights from here on do not exist for the reference.
+const HEIGHT_LIMIT: u64 = 1 << 63;
+
+/// A block by tag or height.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockNumberParam(pub BlockId);
+
+/// A block by tag, height or hash. An empty object names none: the method must say so (`spec/rpc-eth.md` 4.5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockParam(pub Option<BlockId>);
+
+impl BlockParam {
+    /// The head of the chain.
+    pub const LATEST: Self = Self(Some(BlockId::LATEST));
+
+    /// The block that was named.
+    ///
+    /// # Errors
+    /// `-32000` when neither height nor hash was given.
+    pub fn id(self) -> Result<BlockId, Failure> {
+        self.0.ok_or_else(|| Failure::server("invalid arguments; neither block nor hash specified"))
+    }
+}
+
+/// `safe` is Ethereum's and unknown to the reference; it is taken everywhere, because clients send it.
+fn tag(text: &str) -> Option<BlockTag> {
+    match text {
+        "latest" => Some(BlockTag::Latest),
+        "earliest" => Some(BlockTag::Earliest),
+        "pending" => Some(BlockTag::Pending),
+        "finalized" | "committed" => Some(BlockTag::Finalized),
+        "safe" => Some(BlockTag::Safe),
+        _ => None,
+    }
+}
+
+/// `above` is what is said of a height that is too large.
+fn tag_or_height(text: &str, above: &str) -> Result<BlockId, ArgumentError> {
+    if let Some(tag) = tag(text) {
+        return Ok(BlockId::Tag(tag));
+    }
+    if text.is_empty() {
+        return Err(ArgumentError::text("empty hex string"));
+    }
+    let number = quantity_digits(text).and_then(parse_64_bits).map_err(ArgumentError::text)?;
+    if number >= HEIGHT_LIMIT {
+        return Err(ArgumentError::text(above));
+    }
+    Ok(BlockId::Number(BlockNumber(number)))
+}
+
+const TAGS_AND_HEIGHTS: &str = r#"{"anyOf":[{"type":"string","enum":["earliest","finalized","safe","latest","pending"]},{"type":"string","pattern":"^0x(0|[1-9a-f][0-9a-f]{0,15})$"}]}"#;
+
+impl Param for BlockNumberParam {
+    fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
+        // The reference strips quotes when there are some and goes on with what is left.
+        let text = raw.quoted().unwrap_or(raw.as_str());
+        let is_bare_tag = raw.quoted().is_none() && tag(text).is_some();
+        if is_bare_tag {
+            return Err(ArgumentError::text("hex string without 0x prefix"));
+        }
+        tag_or_height(text, "block number larger than int64").map(Self)
+    }
+
+    fn description() -> ParamDescription {
+        ParamDescription::required(TAGS_AND_HEIGHTS)
+    }
+}
+
+impl Param for BlockParam {
+    fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
+        if raw.is_null() {
+            return Ok(Self(None));
+        }
+        if raw.kind() == "object" {
+            return decode_object(raw);
+        }
+        let not_string = ArgumentError::mismatch(raw.kind(), "string");
+        let text = raw.string().ok_or(not_string)?;
+        if text.len() == 66 && tag(&text).is_none() {
+            return match decode_fixed(&text, "common.Hash") {
+                Ok(hash) => Ok(Self(Some(BlockId::hash(B256::new(hash))))),
+                // Not decoded from JSON here: the reference gives the bare reason.
+                Err(ArgumentError::Mismatch { reason, .. }) => Err(ArgumentError::text(reason)),
+                Err(other) => Err(other),
+            };
+        }
+        match tag_or_height(&text, "blocknumber too high") {
+            Ok(id) => Ok(Self(Some(id))),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn description() -> ParamDescription {
+        ParamDescription::required(
+            r#"{"anyOf":[{"type":"string"},{"type":"object","properties":{"blockNumber":{"type":"string"},"blockHash":{"type":"string"},"requireCanonical":{"type":"boolean"}}}]}"#,
+        )
+    }
+}
+
+fn decode_object(raw: RawArgument<'_>) -> Result<BlockParam, ArgumentError> {
+    // Whatever is wrong inside, the reference then tries to read a string and complains about that.
+    let lost = |_| ArgumentError::mismatch("object", "string");
+    let object = Object::decode(raw, "rpc.BlockNumberOrHash").map_err(lost)?;
+    let number = object.optional::<BlockNumberParam>("blockNumber").map_err(lost)?;
+    let hash = object.optional::<B256>("blockHash").map_err(lost)?;
+    let require_canonical = object.optional::<bool>("requireCanonical").map_err(lost)?.unwrap_or(false);
+    match (number, hash) {
+        (Some(_), Some(_)) => {
+            Err(ArgumentError::text("cannot specify both BlockHash and BlockNumber, choose one or the other"))
+        }
+        (Some(number), None) => Ok(BlockParam(Some(number.0))),
+        (None, Some(hash)) => Ok(BlockParam(Some(BlockId::Hash { hash, require_canonical }))),
+        (None, None) => Ok(BlockParam(None)),
+    }
+}

@@ -1,0 +1,177 @@
+//! Decoding of positional parameters from raw JSON, with the reference client's words
+//! (`spec/rpc-eth.md` 4, `spec/rpc-node.md` 1.2).
+//!
+//! No value tree is built: each parameter's decoder sees the text of its own value.
+
+mod block;
+mod hex;
+mod json;
+mod object;
+mod raw;
+
+use std::fmt;
+
+use tenon_api::{Failure, FailureCode};
+
+pub use block::{BlockNumberParam, BlockParam};
+pub use hex::{Index, Quantity};
+pub use json::{Json, Number};
+pub use object::Object;
+pub use raw::RawArgument;
+
+pub(crate) use raw::Values;
+
+/// Why a value was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ArgumentError {
+    /// The value is not one of the type: `json: cannot unmarshal <reason> into Go value of type <type>`.
+    Mismatch {
+        /// What it is instead, such as `non-string` or `hex string of odd length`.
+        reason: &'static str,
+        /// The reference's name of the type, such as `common.Address`.
+        type_name: &'static str,
+        /// The reference's name of the object member that holds the value, such as `TransactionArgs.from`.
+        field: Option<String>,
+    },
+    /// Any other text, given as it is.
+    Text(String),
+}
+
+impl ArgumentError {
+    /// A value that is not one of the type.
+    pub const fn mismatch(reason: &'static str, type_name: &'static str) -> Self {
+        Self::Mismatch { reason, type_name, field: None }
+    }
+
+    /// Any other text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// Says that the value is a member of an object (`spec/rpc-eth.md` 4.2); an inner member keeps its own name.
+    #[must_use]
+    pub fn in_field(self, structure: &str, member: &str) -> Self {
+        match self {
+            Self::Mismatch { reason, type_name, field: None } => {
+                Self::Mismatch { reason, type_name, field: Some(format!("{structure}.{member}")) }
+            }
+            other => other,
+        }
+    }
+}
+
+impl fmt::Display for ArgumentError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mismatch { reason, type_name, field: None } => {
+                write!(formatter, "json: cannot unmarshal {reason} into Go value of type {type_name}")
+            }
+            Self::Mismatch { reason, type_name, field: Some(field) } => {
+                write!(formatter, "json: cannot unmarshal {reason} into Go struct field {field} of type {type_name}")
+            }
+            Self::Text(text) => formatter.write_str(text),
+        }
+    }
+}
+
+/// A type that a parameter can have.
+pub trait Param: Sized + Send + 'static {
+    /// Decodes a value that was given.
+    ///
+    /// # Errors
+    /// Why not, in the words that follow `invalid argument N: `.
+    fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError>;
+
+    /// What it is when it was not given; none when it must be.
+    fn missing() -> Option<Self> {
+        None
+    }
+
+    /// What the OpenRPC document says of it.
+    fn description() -> ParamDescription {
+        ParamDescription { is_required: true, schema: "{}" }
+    }
+}
+
+/// A parameter in the OpenRPC document.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParamDescription {
+    /// Whether it must be given.
+    pub is_required: bool,
+    /// JSON text of its JSON Schema.
+    pub schema: &'static str,
+}
+
+impl ParamDescription {
+    /// A parameter that must be given, with the JSON text of its JSON Schema.
+    pub const fn required(schema: &'static str) -> Self {
+        Self { is_required: true, schema }
+    }
+}
+
+/// Optional: not given and `null` are the same.
+impl<T: Param> Param for Option<T> {
+    fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
+        if raw.is_null() { Ok(None) } else { T::decode(raw).map(Some) }
+    }
+
+    fn missing() -> Option<Self> {
+        Some(None)
+    }
+
+    fn description() -> ParamDescription {
+        ParamDescription { is_required: false, ..T::description() }
+    }
+}
+
+/// The values of a `params` array, taken one after another.
+pub(crate) struct Arguments<'a> {
+    values: Values<'a>,
+    /// Position of the next one.
+    position: usize,
+    /// How many the method takes.
+    expected: usize,
+    has_ended: bool,
+}
+
+impl<'a> Arguments<'a> {
+    /// `params` is absent (empty), `null` or an array.
+    pub(crate) fn new(params: &'a [u8], expected: usize) -> Result<Self, Failure> {
+        let not_array = || Failure::invalid_params("non-array args");
+        let text = std::str::from_utf8(params).map_err(|_| not_array())?.trim_ascii();
+        let text = if text.is_empty() || text == "null" { "[]" } else { text };
+        let values = Values::of_array(text).ok_or_else(not_array)?;
+        Ok(Self { values, position: 0, expected, has_ended: false })
+    }
+
+    pub(crate) fn next<T: Param>(&mut self) -> Result<T, Failure> {
+        let position = self.position;
+        self.position += 1;
+        let given = if self.has_ended { None } else { self.take()? };
+        match given {
+            Some(raw) => {
+                T::decode(raw).map_err(|error| Failure::invalid_params(format!("invalid argument {position}: {error}")))
+            }
+            None => {
+                self.has_ended = true;
+                T::missing()
+                    .ok_or_else(|| Failure::invalid_params(format!("missing value for required argument {position}")))
+            }
+        }
+    }
+
+    pub(crate) fn finish(mut self) -> Result<(), Failure> {
+        if self.has_ended || self.take()?.is_none() {
+            return Ok(());
+        }
+        Err(Failure::invalid_params(format!("too many arguments, want at most {}", self.expected)))
+    }
+
+    fn take(&mut self) -> Result<Option<RawArgument<'a>>, Failure> {
+        // The envelope was parsed before: only a host that passes something else gets here.
+        self.values.next().map_err(|_| Failure { code: FailureCode::PARSE, message: "parse error".into(), data: None })
+    }
+}
+
+#[cfg(test)]
+mod tests;

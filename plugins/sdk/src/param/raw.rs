@@ -1,0 +1,168 @@
+//! Splits JSON text into the texts of its values.
+
+use std::borrow::Cow;
+
+/// The JSON text of one value, without blanks around it. Its inside has not been checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawArgument<'a>(&'a str);
+
+impl<'a> RawArgument<'a> {
+    /// Takes JSON text.
+    pub fn new(text: &'a str) -> Self {
+        Self(text.trim_ascii())
+    }
+
+    /// The text.
+    pub const fn as_str(self) -> &'a str {
+        self.0
+    }
+
+    /// Whether it is `null`.
+    pub fn is_null(self) -> bool {
+        self.0 == "null"
+    }
+
+    /// What is between the quotes of a string, escapes as they stand; none when it is not a string.
+    pub fn quoted(self) -> Option<&'a str> {
+        if self.0.len() < 2 { None } else { self.0.strip_prefix('"')?.strip_suffix('"') }
+    }
+
+    /// The string that it is, escapes resolved; none when it is not a string.
+    pub fn string(self) -> Option<Cow<'a, str>> {
+        let inside = self.quoted()?;
+        if inside.contains('\\') {
+            return serde_json::from_str::<String>(self.0).ok().map(Cow::Owned);
+        }
+        Some(Cow::Borrowed(inside))
+    }
+
+    /// The reference's word for the kind of value.
+    pub fn kind(self) -> &'static str {
+        match self.0.as_bytes().first() {
+            Some(b'"') => "string",
+            Some(b'{') => "object",
+            Some(b'[') => "array",
+            Some(b't' | b'f') => "bool",
+            Some(b'n') => "null",
+            _ => "number",
+        }
+    }
+
+    /// The values of an array; none when it is not an array.
+    pub fn array(self) -> Option<impl Iterator<Item = RawArgument<'a>>> {
+        let mut values = Values::of_array(self.0)?;
+        Some(std::iter::from_fn(move || values.next().ok().flatten()))
+    }
+}
+
+/// The text is not JSON.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NotJson;
+
+/// Values of an array, or members of an object, one after another.
+pub(crate) struct Values<'a> {
+    /// What has not been read, without blanks before it.
+    rest: &'a str,
+    close: char,
+    is_first: bool,
+}
+
+impl<'a> Values<'a> {
+    pub(crate) fn of_array(text: &'a str) -> Option<Self> {
+        Self::of(text, '[', ']')
+    }
+
+    pub(crate) fn of_object(text: &'a str) -> Option<Self> {
+        Self::of(text, '{', '}')
+    }
+
+    fn of(text: &'a str, open: char, close: char) -> Option<Self> {
+        let rest = text.strip_prefix(open)?.trim_ascii_start();
+        Some(Self { rest, close, is_first: true })
+    }
+
+    /// The next value of an array.
+    pub(crate) fn next(&mut self) -> Result<Option<RawArgument<'a>>, NotJson> {
+        if !self.advance()? {
+            return Ok(None);
+        }
+        self.value().map(Some)
+    }
+
+    /// The next member of an object.
+    pub(crate) fn next_member(&mut self) -> Result<Option<(Cow<'a, str>, RawArgument<'a>)>, NotJson> {
+        if !self.advance()? {
+            return Ok(None);
+        }
+        let name = self.value()?.string().ok_or(NotJson)?;
+        self.rest = self.rest.strip_prefix(':').ok_or(NotJson)?.trim_ascii_start();
+        Ok(Some((name, self.value()?)))
+    }
+
+    /// Steps over the comma before the next value; false at the end.
+    fn advance(&mut self) -> Result<bool, NotJson> {
+        if let Some(after) = self.rest.strip_prefix(self.close) {
+            return if after.trim_ascii().is_empty() { Ok(false) } else { Err(NotJson) };
+        }
+        if !std::mem::replace(&mut self.is_first, false) {
+            self.rest = self.rest.strip_prefix(',').ok_or(NotJson)?.trim_ascii_start();
+        }
+        Ok(true)
+    }
+
+    fn value(&mut self) -> Result<RawArgument<'a>, NotJson> {
+        let end = end_of_value(self.rest.as_bytes()).ok_or(NotJson)?;
+        let (value, rest) = self.rest.split_at_checked(end).ok_or(NotJson)?;
+        self.rest = rest.trim_ascii_start();
+        Ok(RawArgument(value))
+    }
+}
+
+/// Where the value that begins at 0 ends.
+fn end_of_value(bytes: &[u8]) -> Option<usize> {
+    match bytes.first()? {
+        b'"' => end_of_string(bytes, 0),
+        b'[' | b'{' => {
+            let mut depth = 0_usize;
+            let mut at = 0;
+            while at < bytes.len() {
+                match bytes[at] {
+                    b'"' => {
+                        at = end_of_string(bytes, at)?;
+                        continue;
+                    }
+                    b'[' | b'{' => depth += 1,
+                    b']' | b'}' => {
+                        depth -= 1;
+                        if depth == 0 {
+                            return Some(at + 1);
+                        }
+                    }
+                    _ => {}
+                }
+                at += 1;
+            }
+            None
+        }
+        _ => {
+            let end = bytes
+                .iter()
+                .position(|byte| matches!(byte, b',' | b']' | b'}' | b':') || byte.is_ascii_whitespace())
+                .unwrap_or(bytes.len());
+            (end > 0).then_some(end)
+        }
+    }
+}
+
+/// Where the string that begins with the quote at `start` ends.
+fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
+    let mut at = start + 1;
+    while at < bytes.len() {
+        match bytes[at] {
+            b'"' => return Some(at + 1),
+            b'\\' => at += 2,
+            _ => at += 1,
+        }
+    }
+    None
+}

@@ -1,0 +1,274 @@
+//! Blocks, uncles and headers (`spec/rpc-eth.md` 6.1, 6.2, `spec/conformance.md` 3.2).
+
+use alloy_primitives::{B256, Bytes, U256};
+use tenon_api::{
+    Header, NativeSeal, RecoveredBlock, SealedHeader, Withdrawal,
+    messages::{Profile, StoredBlock},
+};
+
+use super::{JsonWriter, TransactionPlace, write_transaction};
+
+/// Room for a block without transactions: the bloom alone has 514 characters.
+const HEADER_BYTES: usize = 2000;
+/// Room for a transaction without its input.
+const TRANSACTION_BYTES: usize = 900;
+
+/// How a block is to be shown.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockJson<'a> {
+    /// Whose members.
+    pub profile: Profile,
+    /// Whole transactions instead of their hashes.
+    pub full_transactions: bool,
+    /// The block stands in for the pending one: it has no hash, nonce and miner yet.
+    pub as_pending: bool,
+    /// The hashes of its uncles; a block carries their headers only.
+    pub uncle_hashes: &'a [B256],
+}
+
+impl BlockJson<'_> {
+    /// The block as JSON.
+    pub fn write(&self, stored: &StoredBlock) -> JsonWriter {
+        let block = &stored.block;
+        let mut json = JsonWriter::with_capacity(self.capacity(block));
+        let members = HeaderMembers {
+            hash: block.hash(),
+            size: Some(block.size),
+            total_difficulty: Some(stored.total_difficulty),
+            as_pending: self.as_pending,
+        };
+        json.begin_object();
+        write_members_before_transactions(&mut json, self.profile, &block.header, &members);
+        json.key("transactions");
+        self.write_transactions(&mut json, block);
+        write_members_after_transactions(&mut json, self.profile, &block.header, self.uncle_hashes);
+        if let Some(withdrawals) = &block.withdrawals {
+            json.key("withdrawals");
+            write_withdrawals(&mut json, withdrawals);
+        }
+        if let Some(root) = block.header.withdrawals_root {
+            json.key("withdrawalsRoot").data(root);
+        }
+        json.end_object();
+        json
+    }
+
+    fn capacity(&self, block: &RecoveredBlock) -> usize {
+        let transactions = if self.full_transactions {
+            let input: usize = block.transactions.iter().map(|transaction| transaction.input.len() * 2).sum();
+            input + block.transactions.len() * TRANSACTION_BYTES
+        } else {
+            block.transactions.len() * 70
+        };
+        HEADER_BYTES + transactions + block.header.extra_data.len() * 2 + native_bytes(&block.header)
+    }
+
+    fn write_transactions(&self, json: &mut JsonWriter, block: &RecoveredBlock) {
+        json.begin_list();
+        if self.full_transactions {
+            for (index, (transaction, sender)) in block.transactions.iter().zip(&block.senders).enumerate() {
+                let place = TransactionPlace::in_block(&block.header, index as u64);
+                write_transaction(json, self.profile, transaction, *sender, Some(&place));
+            }
+        } else {
+            for transaction in &block.transactions {
+                json.data(transaction.hash);
+            }
+        }
+        json.end_list();
+    }
+}
+
+fn native_bytes(header: &Header) -> usize {
+    header.native_seal.as_ref().map_or(0, |seal| (seal.validators.len() + seal.penalties.len()) * 2 + 200)
+}
+
+/// What a header object tells beside the header.
+struct HeaderMembers {
+    hash: B256,
+    size: Option<u64>,
+    total_difficulty: Option<U256>,
+    as_pending: bool,
+}
+
+/// An uncle: a block without transactions. `hash` and `size` are those of a block with this header and an
+/// empty body.
+pub fn write_uncle(profile: Profile, header: &Header, hash: B256, size: u64) -> JsonWriter {
+    let mut json = JsonWriter::with_capacity(HEADER_BYTES);
+    let members = HeaderMembers { hash, size: Some(size), total_difficulty: None, as_pending: false };
+    json.begin_object();
+    write_members_before_transactions(&mut json, profile, header, &members);
+    write_members_after_transactions(&mut json, profile, header, &[]);
+    json.end_object();
+    json
+}
+
+/// Members in alphabetical order up to `totalDifficulty`, as the reference gives them.
+fn write_members_before_transactions(
+    json: &mut JsonWriter,
+    profile: Profile,
+    header: &Header,
+    members: &HeaderMembers,
+) {
+    if let Some(base_fee) = header.base_fee_per_gas {
+        json.key("baseFeePerGas").quantity(base_fee);
+    }
+    if let Some(gas) = header.blob_gas_used {
+        json.key("blobGasUsed").quantity(gas);
+    }
+    json.key("difficulty").quantity_256(header.difficulty);
+    if let Some(gas) = header.excess_blob_gas {
+        json.key("excessBlobGas").quantity(gas);
+    }
+    json.key("extraData").data(&header.extra_data);
+    json.key("gasLimit").quantity(header.gas_limit);
+    json.key("gasUsed").quantity(header.gas_used);
+    json.key("hash").optional_data((!members.as_pending).then_some(members.hash));
+    json.key("logsBloom").data(header.logs_bloom);
+    json.key("miner").optional_data((!members.as_pending).then_some(header.beneficiary));
+    json.key("mixHash").data(header.mix_hash);
+    json.key("nonce").optional_data((!members.as_pending).then_some(header.nonce));
+    json.key("number").quantity(header.number);
+    if let Some(root) = header.parent_beacon_block_root {
+        json.key("parentBeaconBlockRoot").data(root);
+    }
+    json.key("parentHash").data(header.parent_hash);
+    if let Some(seal) = native_seal(profile, header) {
+        json.key("penalties").data(&seal.penalties);
+    }
+    json.key("receiptsRoot").data(header.receipts_root);
+    if let Some(hash) = header.requests_hash {
+        json.key("requestsHash").data(hash);
+    }
+    json.key("sha3Uncles").data(header.ommers_hash);
+    if let Some(size) = members.size {
+        json.key("size").quantity(size);
+    }
+    json.key("stateRoot").data(header.state_root);
+    json.key("timestamp").quantity(header.timestamp);
+    if profile == Profile::Native {
+        match members.total_difficulty {
+            Some(total) => json.key("totalDifficulty").quantity_256(total),
+            None => json.key("totalDifficulty").null(),
+        }
+    }
+}
+
+fn write_members_after_transactions(json: &mut JsonWriter, profile: Profile, header: &Header, uncles: &[B256]) {
+    json.key("transactionsRoot").data(header.transactions_root);
+    json.key("uncles");
+    json.begin_list();
+    for hash in uncles {
+        json.data(hash);
+    }
+    json.end_list();
+    if let Some(seal) = native_seal(profile, header) {
+        json.key("validator").data(&seal.validator);
+        json.key("validators").data(&seal.validators);
+    }
+}
+
+/// The three native items; a native chain's header always has them, so that an absent seal shows as empty.
+fn native_seal(profile: Profile, header: &Header) -> Option<NativeSeal> {
+    match profile {
+        Profile::Ethereum => None,
+        Profile::Native => Some(header.native_seal.clone().unwrap_or_default()),
+    }
+}
+
+fn write_withdrawals(json: &mut JsonWriter, withdrawals: &[Withdrawal]) {
+    json.begin_list();
+    for withdrawal in withdrawals {
+        json.begin_object();
+        json.key("index").quantity(withdrawal.index);
+        json.key("validatorIndex").quantity(withdrawal.validator_index);
+        json.key("address").data(withdrawal.address);
+        json.key("amount").quantity(withdrawal.amount);
+        json.end_object();
+    }
+    json.end_list();
+}
+
+/// The header object that `newHeads` announces.
+pub fn write_header(profile: Profile, header: &SealedHeader) -> JsonWriter {
+    let mut json = JsonWriter::with_capacity(HEADER_BYTES + header.extra_data.len() * 2 + native_bytes(header));
+    json.begin_object();
+    json.key("parentHash").data(header.parent_hash);
+    json.key("sha3Uncles").data(header.ommers_hash);
+    json.key("miner").data(header.beneficiary);
+    json.key("stateRoot").data(header.state_root);
+    json.key("transactionsRoot").data(header.transactions_root);
+    json.key("receiptsRoot").data(header.receipts_root);
+    json.key("logsBloom").data(header.logs_bloom);
+    json.key("difficulty").quantity_256(header.difficulty);
+    json.key("number").quantity(header.number);
+    json.key("gasLimit").quantity(header.gas_limit);
+    json.key("gasUsed").quantity(header.gas_used);
+    json.key("timestamp").quantity(header.timestamp);
+    json.key("extraData").data(&header.extra_data);
+    json.key("mixHash").data(header.mix_hash);
+    json.key("nonce").data(header.nonce);
+    write_header_by_profile(&mut json, profile, header);
+    json.key("hash").data(header.hash());
+    json.end_object();
+    json
+}
+
+/// The native items travel as base64 in announcements only, because the reference marshals them as Go byte
+/// slices there (`spec/rpc-eth.md` 6.2).
+fn write_header_by_profile(json: &mut JsonWriter, profile: Profile, header: &Header) {
+    if let Some(seal) = native_seal(profile, header) {
+        json.key("validators").string(&base64(&seal.validators));
+        json.key("validator").string(&base64(&seal.validator));
+        json.key("penalties").string(&base64(&seal.penalties));
+    }
+    match header.base_fee_per_gas {
+        Some(base_fee) => json.key("baseFeePerGas").quantity(base_fee),
+        None => json.key("baseFeePerGas").null(),
+    }
+    if profile == Profile::Native {
+        return;
+    }
+    json.key("withdrawalsRoot").optional_data(header.withdrawals_root);
+    for (name, gas) in [("blobGasUsed", header.blob_gas_used), ("excessBlobGas", header.excess_blob_gas)] {
+        match gas {
+            Some(gas) => json.key(name).quantity(gas),
+            None => json.key(name).null(),
+        }
+    }
+    json.key("parentBeaconBlockRoot").optional_data(header.parent_beacon_block_root);
+    json.key("requestsHash").optional_data(header.requests_hash);
+}
+
+/// Standard alphabet with padding.
+fn base64(bytes: &Bytes) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for group in bytes.chunks(3) {
+        let joined = group.iter().fold(0_u32, |joined, byte| joined << 8 | u32::from(*byte)) << (8 * (3 - group.len()));
+        for position in 0..4 {
+            if position <= group.len() {
+                let index = (joined >> (18 - 6 * position)) & 0x3f;
+                text.push(char::from(ALPHABET[index as usize]));
+            } else {
+                text.push('=');
+            }
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_pads_to_groups_of_four() {
+        let cases: [(&[u8], &str); 5] =
+            [(b"", ""), (b"f", "Zg=="), (b"fo", "Zm8="), (b"foo", "Zm9v"), (&[0xff, 0xfe, 0xfd, 0xfc], "//79/A==")];
+
+        for (bytes, expected) in cases {
+            assert_eq!(base64(&Bytes::copy_from_slice(bytes)), expected);
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Logs (`spec/rpc-eth.md` 6.6, `spec/conformance.md` 3.2).
+
+use alloy_primitives::B256;
+use tenon_api::{LocatedLog, Log, messages::Profile};
+
+use super::JsonWriter;
+
+/// Room for a log without its data: topics and places.
+const LOG_BYTES: usize = 900;
+
+/// Where a log stands; the fields of [`LocatedLog`] without the log.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LogPlace {
+    pub(super) block_number: u64,
+    pub(super) block_hash: B256,
+    pub(super) block_timestamp: u64,
+    pub(super) transaction_hash: B256,
+    pub(super) transaction_index: u64,
+    pub(super) log_index: u64,
+    pub(super) removed: bool,
+}
+
+/// A log of the chain.
+pub fn write_located_log(json: &mut JsonWriter, profile: Profile, located: &LocatedLog) {
+    let place = LogPlace {
+        block_number: located.block_number.0,
+        block_hash: located.block_hash,
+        block_timestamp: located.block_timestamp,
+        transaction_hash: located.transaction_hash,
+        transaction_index: located.transaction_index,
+        log_index: located.log_index,
+        removed: located.removed,
+    };
+    write_log(json, profile, &located.log, &place);
+}
+
+/// A list of logs.
+pub fn logs_json(profile: Profile, logs: &[LocatedLog]) -> JsonWriter {
+    let data: usize = logs.iter().map(|located| located.log.data.len() * 2).sum();
+    let mut json = JsonWriter::with_capacity(data + logs.len() * LOG_BYTES + 2);
+    json.begin_list();
+    for located in logs {
+        write_located_log(&mut json, profile, located);
+    }
+    json.end_list();
+    json
+}
+
+/// A log and its place. The native profile gives no block time.
+pub(super) fn write_log(json: &mut JsonWriter, profile: Profile, log: &Log, place: &LogPlace) {
+    json.begin_object();
+    json.key("address").data(log.address);
+    json.key("topics");
+    json.begin_list();
+    for topic in &log.topics {
+        json.data(topic);
+    }
+    json.end_list();
+    json.key("data").data(&log.data);
+    json.key("blockNumber").quantity(place.block_number);
+    json.key("transactionHash").data(place.transaction_hash);
+    json.key("transactionIndex").quantity(place.transaction_index);
+    json.key("blockHash").data(place.block_hash);
+    if profile == Profile::Ethereum {
+        json.key("blockTimestamp").quantity(place.block_timestamp);
+    }
+    json.key("logIndex").quantity(place.log_index);
+    json.key("removed").boolean(place.removed);
+    json.end_object();
+}

@@ -1,0 +1,27 @@
+//! The JSON forms of chain data that several namespaces give: headers, blocks, transactions, receipts, logs;
+//! and the objects that several namespaces take: calls and state overrides.
+//!
+//! It owns the difference between the two profiles: [`Profile`] decides every member here, and nowhere else.
+//! On the Ethereum profile the shapes are those of go-ethereum and the public suite (`spec/conformance.md`
+//! 3.2), on the native profile those of the reference (`spec/rpc-eth.md` 6). Nothing here asks the node
+//! anything or builds a tree of values: members are written once, in order, into one buffer.
+//!
+//! [`Profile`]: tenon_api::messages::Profile
+
+mod arguments;
+mod block;
+mod log;
+mod member;
+mod overrides;
+mod receipt;
+mod transaction;
+mod writer;
+
+pub use arguments::CallArguments;
+pub use block::{BlockJson, write_header, write_uncle};
+pub use log::{logs_json, write_located_log};
+pub use member::{MemberError, Members};
+pub use overrides::{BlockOverridesArgument, StateOverridesArgument};
+pub use receipt::{ReceiptPlace, block_receipts_json, write_receipt};
+pub use transaction::{TransactionPlace, write_access_list, write_transaction};
+pub use writer::JsonWriter;

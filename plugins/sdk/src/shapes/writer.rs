@@ -1,0 +1,234 @@
+//! Writes JSON text straight into a byte buffer.
+
+use alloy_primitives::{U256, hex};
+
+const DIGITS: &[u8; 16] = b"0123456789abcdef";
+
+/// A buffer that JSON is appended to. Commas are set by looking at the last byte, so members and items are
+/// simply written one after another. The caller keeps brackets in balance; the writer does not check it.
+///
+/// ```
+/// use tenon_sdk::shapes::JsonWriter;
+///
+/// let mut json = JsonWriter::with_capacity(64);
+/// json.begin_object();
+/// json.key("number").quantity(54);
+/// json.key("data").data(&[1, 2]);
+/// json.end_object();
+/// assert_eq!(json.into_string(), r#"{"number":"0x36","data":"0x0102"}"#);
+/// ```
+#[derive(Debug, Default)]
+pub struct JsonWriter {
+    buffer: Vec<u8>,
+}
+
+impl JsonWriter {
+    /// An empty buffer that holds `bytes` before it grows.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { buffer: Vec::with_capacity(bytes) }
+    }
+
+    /// The text so far.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.buffer
+    }
+
+    /// The text so far. Costs one pass over it: text is UTF-8 by construction, which is checked all the same.
+    pub fn into_string(self) -> String {
+        String::from_utf8(self.buffer).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
+    }
+
+    /// How many bytes have been written.
+    pub const fn len(&self) -> usize {
+        self.buffer.len()
+    }
+
+    /// Whether nothing has been written.
+    pub const fn is_empty(&self) -> bool {
+        self.buffer.is_empty()
+    }
+
+    /// Opens an object: a value of its own, or an item of a list.
+    pub fn begin_object(&mut self) {
+        self.separate();
+        self.buffer.push(b'{');
+    }
+
+    /// Closes an object.
+    pub fn end_object(&mut self) {
+        self.buffer.push(b'}');
+    }
+
+    /// Opens a list.
+    pub fn begin_list(&mut self) {
+        self.separate();
+        self.buffer.push(b'[');
+    }
+
+    /// Closes a list.
+    pub fn end_list(&mut self) {
+        self.buffer.push(b']');
+    }
+
+    /// Starts a member. `name` must need no escaping.
+    pub fn key(&mut self, name: &str) -> &mut Self {
+        self.separate();
+        self.buffer.push(b'"');
+        self.buffer.extend_from_slice(name.as_bytes());
+        self.buffer.extend_from_slice(b"\":");
+        self
+    }
+
+    /// A number in minimal hexadecimal, `"0x0"` for zero.
+    pub fn quantity(&mut self, value: u64) {
+        self.separate();
+        let digits = (64 - (value | 1).leading_zeros()).div_ceil(4) as usize;
+        let mut text = [0_u8; 16];
+        for (position, slot) in text.iter_mut().take(digits).enumerate() {
+            let shift = 4 * (digits - 1 - position);
+            *slot = DIGITS[(value >> shift) as usize & 0xf];
+        }
+        self.buffer.extend_from_slice(b"\"0x");
+        self.buffer.extend_from_slice(&text[..digits]);
+        self.buffer.push(b'"');
+    }
+
+    /// A number of up to 256 bits in minimal hexadecimal, `"0x0"` for zero.
+    pub fn quantity_256(&mut self, value: U256) {
+        if let Ok(small) = u64::try_from(value) {
+            return self.quantity(small);
+        }
+        self.separate();
+        self.buffer.extend_from_slice(b"\"0x");
+        let mut text = [0_u8; 64];
+        let bytes: [u8; 32] = value.to_be_bytes();
+        for (index, byte) in bytes.iter().enumerate() {
+            text[2 * index] = DIGITS[usize::from(byte >> 4)];
+            text[2 * index + 1] = DIGITS[usize::from(byte & 0xf)];
+        }
+        self.buffer.extend_from_slice(&text[value.leading_zeros() / 4..]);
+        self.buffer.push(b'"');
+    }
+
+    /// Bytes in hexadecimal, `"0x"` for none.
+    pub fn data(&mut self, bytes: impl AsRef<[u8]>) {
+        let bytes = bytes.as_ref();
+        self.separate();
+        self.buffer.reserve(bytes.len() * 2 + 4);
+        self.buffer.extend_from_slice(b"\"0x");
+        let start = self.buffer.len();
+        self.buffer.resize(start + bytes.len() * 2, 0);
+        let written = hex::encode_to_slice(bytes, &mut self.buffer[start..]);
+        debug_assert!(written.is_ok(), "the space was made to measure");
+        self.buffer.push(b'"');
+    }
+
+    /// Bytes in hexadecimal, or `null`.
+    pub fn optional_data(&mut self, bytes: Option<impl AsRef<[u8]>>) {
+        match bytes {
+            Some(bytes) => self.data(bytes),
+            None => self.null(),
+        }
+    }
+
+    /// `true` or `false`.
+    pub fn boolean(&mut self, value: bool) {
+        self.raw(if value { "true" } else { "false" });
+    }
+
+    /// `null`.
+    pub fn null(&mut self) {
+        self.raw("null");
+    }
+
+    /// A string with escapes.
+    pub fn string(&mut self, text: &str) {
+        self.separate();
+        let before = self.buffer.len();
+        if serde_json::to_writer(&mut self.buffer, text).is_err() {
+            // Writing to memory cannot fail; should it ever, the text stays well formed.
+            self.buffer.truncate(before);
+            self.buffer.extend_from_slice(b"\"\"");
+        }
+    }
+
+    /// A float in its shortest form; what JSON cannot say becomes `0`.
+    pub fn float(&mut self, value: f64) {
+        if value.is_finite() && value.fract() == 0.0 && value.abs() < 1e15 {
+            self.raw(&format!("{value:.0}"));
+        } else if value.is_finite() {
+            self.raw(&serde_json::to_string(&value).unwrap_or_else(|_| "0".to_owned()));
+        } else {
+            self.raw("0");
+        }
+    }
+
+    /// Finished JSON.
+    pub fn raw(&mut self, json: &str) {
+        self.separate();
+        self.buffer.extend_from_slice(json.as_bytes());
+    }
+
+    /// Sets a comma unless this is the first thing in a container, or the value of a member.
+    fn separate(&mut self) {
+        if !matches!(self.buffer.last(), None | Some(b'{' | b'[' | b':')) {
+            self.buffer.push(b',');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(write: impl FnOnce(&mut JsonWriter)) -> String {
+        let mut json = JsonWriter::default();
+        write(&mut json);
+        json.into_string()
+    }
+
+    #[test]
+    fn quantities_have_no_leading_zeros() {
+        let cases = [
+            (U256::ZERO, "0x0"),
+            (U256::from(1), "0x1"),
+            (U256::from(16), "0x10"),
+            (U256::from(0xfff), "0xfff"),
+            (U256::from(u64::MAX), "0xffffffffffffffff"),
+            (U256::from(1) << 64, "0x10000000000000000"),
+            (U256::MAX, "0xffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff"),
+        ];
+
+        for (value, expected) in cases {
+            assert_eq!(written(|json| json.quantity_256(value)), format!("\"{expected}\""));
+        }
+    }
+
+    #[test]
+    fn data_keeps_its_leading_zeros_and_may_be_empty() {
+        assert_eq!(written(|json| json.data([0, 1, 0xab])), r#""0x0001ab""#);
+        assert_eq!(written(|json| json.data([])), r#""0x""#);
+        assert_eq!(written(|json| json.optional_data(None::<[u8; 1]>)), "null");
+    }
+
+    #[test]
+    fn commas_stand_between_members_and_items_only() {
+        let text = written(|json| {
+            json.begin_object();
+            json.key("a");
+            json.begin_list();
+            json.quantity(1);
+            json.null();
+            json.begin_object();
+            json.end_object();
+            json.boolean(true);
+            json.end_list();
+            json.key("b").string("x\"y:{[");
+            json.key("c").float(0.5);
+            json.key("d").float(1.0);
+            json.end_object();
+        });
+
+        assert_eq!(text, r#"{"a":["0x1",null,{},true],"b":"x\"y:{[","c":0.5,"d":1}"#);
+    }
+}

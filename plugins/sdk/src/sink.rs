@@ -1,0 +1,145 @@
+//! The author's end of a subscription, and the stream that the host polls.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context as TaskContext, Poll, Waker},
+};
+
+use futures_util::Stream;
+use serde::Serialize;
+use tenon_api::Failure;
+
+use crate::{context::ScopeGuard, output};
+
+/// Where a subscription's function puts its items. At most one waits: `send` returns when the one before has
+/// been taken, so a slow client slows its own subscription and nothing else.
+#[derive(Clone)]
+pub struct Sink {
+    shared: Arc<Mutex<Shared>>,
+}
+
+/// Touched by the subscription's own task only, hence never contended; nothing awaits under the lock.
+#[derive(Default)]
+struct Shared {
+    /// The item that the host has not taken yet: finished JSON, or empty for the acceptance.
+    item: Option<Vec<u8>>,
+    /// Whether the acceptance has been put.
+    is_accepted: bool,
+    /// Who waits for `item` to be taken.
+    waiting: Option<Waker>,
+}
+
+impl Sink {
+    pub(crate) fn new() -> Self {
+        Self { shared: Arc::new(Mutex::new(Shared::default())) }
+    }
+
+    /// Tells the client that the subscription is open. Call it once, before the first `send`, after listening
+    /// to the events has begun; `send` does it if it has not been done.
+    pub async fn accept(&self) {
+        let is_first = !std::mem::replace(&mut self.lock().is_accepted, true);
+        if is_first {
+            self.put(Vec::new()).await;
+        }
+    }
+
+    /// Sends one notification: `payload` becomes its `result`.
+    ///
+    /// # Errors
+    /// When the payload cannot be written as JSON.
+    pub async fn send<T: Serialize + ?Sized>(&self, payload: &T) -> Result<(), Failure> {
+        let json = output::to_json(payload)?;
+        self.accept().await;
+        self.put(json).await;
+        Ok(())
+    }
+
+    async fn put(&self, item: Vec<u8>) {
+        let mut item = Some(item);
+        poll_fn(|task| {
+            let mut shared = self.lock();
+            if shared.item.is_some() {
+                shared.waiting = Some(task.waker().clone());
+                return Poll::Pending;
+            }
+            shared.item = item.take();
+            Poll::Ready(())
+        })
+        .await;
+    }
+
+    fn take(&self) -> Option<Vec<u8>> {
+        let (item, waiting) = {
+            let mut shared = self.lock();
+            (shared.item.take(), shared.waiting.take())
+        };
+        if let Some(waker) = waiting {
+            waker.wake();
+        }
+        item
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Drives a subscription's function and hands out what it puts into its sink.
+pub(crate) struct SubscriptionStream<S> {
+    sink: Sink,
+    /// None once it has returned.
+    function: Option<Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>>,
+    /// The error that the function returned, delivered after the last item.
+    failure: Option<Failure>,
+    _guard: ScopeGuard<S>,
+}
+
+impl<S> SubscriptionStream<S> {
+    pub(crate) fn new(
+        sink: Sink,
+        function: impl Future<Output = Result<(), Failure>> + Send + 'static,
+        guard: ScopeGuard<S>,
+    ) -> Self {
+        Self { sink, function: Some(Box::pin(function)), failure: None, _guard: guard }
+    }
+
+    /// What remains to be said after the function returned.
+    fn conclude(&mut self, result: Result<(), Failure>) {
+        let is_accepted = self.sink.lock().is_accepted;
+        self.failure = match result {
+            Err(failure) => Some(failure),
+            Ok(()) if !is_accepted => Some(Failure::server("the subscription ended before it was opened")),
+            Ok(()) => None,
+        };
+    }
+}
+
+impl<S> Stream for SubscriptionStream<S> {
+    type Item = Result<Vec<u8>, Failure>;
+
+    fn poll_next(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        loop {
+            if let Some(item) = this.sink.take() {
+                return Poll::Ready(Some(Ok(item)));
+            }
+            let Some(function) = &mut this.function else {
+                return Poll::Ready(this.failure.take().map(Err));
+            };
+            match function.as_mut().poll(task) {
+                Poll::Ready(result) => {
+                    this.function = None;
+                    this.conclude(result);
+                }
+                Poll::Pending => {
+                    return match this.sink.take() {
+                        Some(item) => Poll::Ready(Some(Ok(item))),
+                        None => Poll::Pending,
+                    };
+                }
+            }
+        }
+    }
+}

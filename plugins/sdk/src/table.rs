@@ -1,0 +1,201 @@
+//! The list of what a plugin serves.
+
+use std::future::Future;
+
+use serde::Serialize;
+use tenon_api::{
+    Capability, Failure,
+    abi::{COST_FAST, COST_SLOW},
+};
+
+use crate::{
+    Context, Param, Sink,
+    boundary::{ExportedFuture, ExportedStream},
+    context::ScopeGuard,
+    output,
+    param::{Arguments, ParamDescription},
+    sink::SubscriptionStream,
+};
+
+/// What a plugin serves: its namespace, methods and subscription kinds.
+pub struct Table<S> {
+    pub(crate) namespace: &'static str,
+    pub(crate) version: &'static str,
+    pub(crate) capabilities: Vec<Capability>,
+    pub(crate) needs: &'static str,
+    pub(crate) methods: Vec<Method<S>>,
+    pub(crate) subscriptions: Vec<Subscription<S>>,
+}
+
+pub(crate) struct Method<S> {
+    pub(crate) name: &'static str,
+    pub(crate) cost: u32,
+    pub(crate) description: String,
+    pub(crate) call: MethodCall<S>,
+}
+
+pub(crate) struct Subscription<S> {
+    pub(crate) name: &'static str,
+    pub(crate) open: SubscriptionOpen<S>,
+}
+
+type MethodCall<S> = Box<dyn Fn(Context<S>, &[u8]) -> ExportedFuture + Send + Sync>;
+type SubscriptionOpen<S> = Box<dyn Fn(Context<S>, &[u8]) -> ExportedStream + Send + Sync>;
+
+impl<S: Send + Sync + 'static> Table<S> {
+    /// An empty table. `version` is `<major>.<minor>`, as `rpc_modules` gives it.
+    pub fn new(namespace: &'static str, version: &'static str) -> Self {
+        Self { namespace, version, capabilities: Vec::new(), needs: "", methods: Vec::new(), subscriptions: Vec::new() }
+    }
+
+    /// What the plugin wants to be granted. The host refuses messages whose capability is not in the list.
+    #[must_use]
+    pub fn capabilities(mut self, wanted: &[Capability]) -> Self {
+        self.capabilities = wanted.to_vec();
+        self
+    }
+
+    /// Plugins that this one needs, such as `eth >= 1`, separated by commas.
+    #[must_use]
+    pub fn needs(mut self, plugins: &'static str) -> Self {
+        self.needs = plugins;
+        self
+    }
+
+    /// Adds a cheap method: one that answers from memory or a few point reads.
+    ///
+    /// `parameters` names its positional parameters (as many as `function` takes after the context) and
+    /// `summary` says in a sentence what it gives; both go into the OpenRPC document.
+    #[must_use]
+    pub fn method<A, const N: usize>(
+        self,
+        name: &'static str,
+        parameters: &[&'static str; N],
+        summary: &'static str,
+        function: impl MethodFunction<S, A, N>,
+    ) -> Self {
+        self.add_method(name, COST_FAST, parameters, summary, function)
+    }
+
+    /// Adds an expensive method: one that runs the EVM or scans. The host bounds how many run at a time.
+    #[must_use]
+    pub fn slow_method<A, const N: usize>(
+        self,
+        name: &'static str,
+        parameters: &[&'static str; N],
+        summary: &'static str,
+        function: impl MethodFunction<S, A, N>,
+    ) -> Self {
+        self.add_method(name, COST_SLOW, parameters, summary, function)
+    }
+
+    /// Adds a subscription kind, the first argument of `<namespace>_subscribe`.
+    #[must_use]
+    pub fn subscription<A>(mut self, kind: &'static str, function: impl SubscriptionFunction<S, A>) -> Self {
+        let open = Box::new(move |context, params: &[u8]| function.open(context, params));
+        self.subscriptions.push(Subscription { name: kind, open });
+        self
+    }
+
+    fn add_method<A, F: MethodFunction<S, A, N>, const N: usize>(
+        mut self,
+        name: &'static str,
+        cost: u32,
+        parameters: &[&'static str; N],
+        summary: &'static str,
+        function: F,
+    ) -> Self {
+        let description = output::describe_method(summary, parameters, &F::parameters());
+        let call = Box::new(move |context, params: &[u8]| function.call(context, params));
+        self.methods.push(Method { name, cost, description, call });
+        self
+    }
+}
+
+/// An `async fn(Context<S>, A, B, …) -> Result<impl Serialize, Failure>` with `N` parameters after the context,
+/// at most six. `A` is the tuple of their types.
+pub trait MethodFunction<S, A, const N: usize>: Send + Sync + 'static {
+    /// Types of the parameters.
+    fn parameters() -> [ParamDescription; N];
+    /// Decodes `params`, the raw JSON of the request, and starts the function.
+    fn call(&self, context: Context<S>, params: &[u8]) -> ExportedFuture;
+}
+
+/// An `async fn(Context<S>, Sink, A, B, …) -> Result<(), Failure>`, with at most six parameters after the sink.
+pub trait SubscriptionFunction<S, A>: Send + Sync + 'static {
+    /// Decodes `params`, the raw JSON array of the arguments after the kind, and starts the function.
+    fn open(&self, context: Context<S>, params: &[u8]) -> ExportedStream;
+}
+
+macro_rules! implement_functions {
+    ($count:literal $(, $type:ident $value:ident)*) => {
+        impl<S, F, Fut, R, $($type),*> MethodFunction<S, ($($type,)*), $count> for F
+        where
+            S: Send + Sync + 'static,
+            F: Fn(Context<S>, $($type),*) -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = Result<R, Failure>> + Send + 'static,
+            R: Serialize + Send + 'static,
+            $($type: Param,)*
+        {
+            fn parameters() -> [ParamDescription; $count] {
+                [$($type::description()),*]
+            }
+
+            fn call(&self, context: Context<S>, params: &[u8]) -> ExportedFuture {
+                #[allow(unused_mut)]
+                let mut arguments = match Arguments::new(params, $count) {
+                    Ok(arguments) => arguments,
+                    Err(failure) => return ExportedFuture::ready(Err(failure)),
+                };
+                $(let $value = match arguments.next::<$type>() {
+                    Ok(value) => value,
+                    Err(failure) => return ExportedFuture::ready(Err(failure)),
+                };)*
+                if let Err(failure) = arguments.finish() {
+                    return ExportedFuture::ready(Err(failure));
+                }
+                let guard = ScopeGuard::new(&context);
+                let future = self(context, $($value),*);
+                ExportedFuture::new(async move {
+                    let _guard = guard;
+                    output::to_json(&future.await?)
+                })
+            }
+        }
+
+        impl<S, F, Fut, $($type),*> SubscriptionFunction<S, ($($type,)*)> for F
+        where
+            S: Send + Sync + 'static,
+            F: Fn(Context<S>, Sink, $($type),*) -> Fut + Send + Sync + 'static,
+            Fut: Future<Output = Result<(), Failure>> + Send + 'static,
+            $($type: Param,)*
+        {
+            fn open(&self, context: Context<S>, params: &[u8]) -> ExportedStream {
+                #[allow(unused_mut)]
+                let mut arguments = match Arguments::new(params, $count) {
+                    Ok(arguments) => arguments,
+                    Err(failure) => return ExportedStream::refused(failure),
+                };
+                $(let $value = match arguments.next::<$type>() {
+                    Ok(value) => value,
+                    Err(failure) => return ExportedStream::refused(failure),
+                };)*
+                if let Err(failure) = arguments.finish() {
+                    return ExportedStream::refused(failure);
+                }
+                let guard = ScopeGuard::new(&context);
+                let sink = Sink::new();
+                let stream = SubscriptionStream::new(sink.clone(), self(context, sink, $($value),*), guard);
+                ExportedStream::new(stream)
+            }
+        }
+    };
+}
+
+implement_functions!(0);
+implement_functions!(1, A a);
+implement_functions!(2, A a, B b);
+implement_functions!(3, A a, B b, C c);
+implement_functions!(4, A a, B b, C c, D d);
+implement_functions!(5, A a, B b, C c, D d, E e);
+implement_functions!(6, A a, B b, C c, D d, E e, G g);

@@ -1,0 +1,226 @@
+//! A host made of closures, for unit tests of plugins.
+//!
+//! ```
+//! use tenon_sdk::{prelude::*, testing::FakeHost};
+//!
+//! struct Heads;
+//! async fn head(context: Context<Heads>) -> Result<String, Failure> {
+//!     context.call(GetClientVersion).await
+//! }
+//! let host = FakeHost::new().answer(|_: GetClientVersion| Ok("Tenon/1".to_string()));
+//! let context = host.context(Heads);
+//! assert_eq!(host.run(head(context)), Ok("Tenon/1".to_string()));
+//! ```
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    pin::pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context as TaskContext, Poll, Waker},
+    time::Duration,
+};
+
+use futures_util::stream;
+use tenon_api::{Event, Failure, FailureCode, Request, codec};
+
+use crate::{
+    Context, Host, LogLevel, Table,
+    boundary::{CallToken, ExportedFuture, ExportedStream, ForeignFuture, ForeignStream},
+    context::HostPort,
+};
+
+type Answer = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, Failure> + Send + Sync>;
+
+/// A host that answers requests by closures, announces prepared events and remembers what was logged.
+/// Cheap to clone; clones are the same host.
+#[derive(Clone, Default)]
+pub struct FakeHost {
+    port: Arc<FakePort>,
+    namespaces: Option<String>,
+}
+
+#[derive(Default)]
+struct FakePort {
+    answers: Mutex<HashMap<u32, Answer>>,
+    /// Frames that the next subscriber of a topic receives.
+    events: Mutex<HashMap<u32, Vec<Result<Vec<u8>, Failure>>>>,
+    log: Mutex<Vec<(LogLevel, String)>>,
+    nanos: AtomicU64,
+}
+
+impl FakeHost {
+    /// A host that answers nothing and exposes every namespace.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Answers a request by `answer`, from now on.
+    #[must_use]
+    pub fn answer<R: Request>(self, answer: impl Fn(R) -> Result<R::Reply, Failure> + Send + Sync + 'static) -> Self {
+        let answer = move |frame: &[u8]| {
+            let request = codec::decode(frame).map_err(|error| Failure::server(error.to_string()))?;
+            codec::encode(&answer(request)?).map_err(|error| Failure::server(error.to_string()))
+        };
+        lock(&self.port.answers).insert(R::TOPIC.0, Arc::new(answer));
+        self
+    }
+
+    /// Prepares an event for whoever listens next.
+    ///
+    /// # Panics
+    /// When the event has no encoding.
+    #[must_use]
+    pub fn announce<E: Event>(self, event: &E) -> Self {
+        let frame = codec::encode(event).map_err(|error| Failure::server(error.to_string()));
+        lock(&self.port.events).entry(E::TOPIC.0).or_default().push(frame);
+        self
+    }
+
+    /// Prepares the notice that so many events were missed.
+    #[must_use]
+    pub fn announce_missed<E: Event>(self, count: u64) -> Self {
+        let missed = Err(Failure::limit(count.to_string()));
+        lock(&self.port.events).entry(E::TOPIC.0).or_default().push(missed);
+        self
+    }
+
+    /// Contexts made from now on expose these namespaces only.
+    #[must_use]
+    pub fn exposing(mut self, namespaces: &[&str]) -> Self {
+        self.namespaces = Some(namespaces.join(","));
+        self
+    }
+
+    /// The host as `Plugin::start` receives it.
+    pub fn host(&self) -> Host {
+        Host { port: self.port.clone() }
+    }
+
+    /// A call's context, for calling a method as the plain function that it is.
+    pub fn context<S>(&self, plugin: S) -> Context<S> {
+        self.context_of(Arc::new(plugin))
+    }
+
+    /// A call's context for an instance that is used several times.
+    pub fn context_of<S>(&self, plugin: Arc<S>) -> Context<S> {
+        Context::new(plugin, self.host(), CallToken::NONE, self.namespaces.as_deref().unwrap_or("*"), None)
+    }
+
+    /// Calls a method through the table: raw JSON parameters in, JSON text out.
+    ///
+    /// # Errors
+    /// What the method answers; `-32601` when the table does not have it.
+    pub fn call<S: Send + Sync + 'static>(
+        &self,
+        table: &Table<S>,
+        plugin: &Arc<S>,
+        method: &str,
+        params: &str,
+    ) -> Result<String, Failure> {
+        let found = table.methods.iter().find(|candidate| candidate.name == method).ok_or_else(|| Failure {
+            code: FailureCode::METHOD_NOT_FOUND,
+            message: format!("the method {method} does not exist/is not available"),
+            data: None,
+        })?;
+        let future = (found.call)(self.context_of(plugin.clone()), params.as_bytes());
+        self.run(ForeignFuture::from(future)).map(text)
+    }
+
+    /// Opens a subscription through the table and collects its items until it ends or waits for something that
+    /// does not come. The first item is empty: the acceptance.
+    pub fn subscribe<S: Send + Sync + 'static>(
+        &self,
+        table: &Table<S>,
+        plugin: &Arc<S>,
+        kind: &str,
+        params: &str,
+    ) -> Vec<Result<String, Failure>> {
+        let Some(found) = table.subscriptions.iter().find(|candidate| candidate.name == kind) else {
+            return Vec::new();
+        };
+        let opened = (found.open)(self.context_of(plugin.clone()), params.as_bytes());
+        let mut stream = ForeignStream::from(opened);
+        let task = TaskContext::from_waker(Waker::noop());
+        std::iter::from_fn(|| match stream.poll_item(&task) {
+            Poll::Ready(item) => item,
+            Poll::Pending => None,
+        })
+        .map(|item| item.map(text))
+        .collect()
+    }
+
+    /// Runs a future to its end.
+    ///
+    /// # Panics
+    /// When it waits for something that no other task will bring: with this host everything is ready at once.
+    pub fn run<F: Future>(&self, future: F) -> F::Output {
+        let mut future = pin!(future);
+        let mut task = TaskContext::from_waker(Waker::noop());
+        // Bounded, because a future may wake itself a few times before it is ready.
+        for _ in 0..10_000 {
+            if let Poll::Ready(output) = future.as_mut().poll(&mut task) {
+                return output;
+            }
+        }
+        panic!("the future waits for something that the fake host does not give");
+    }
+
+    /// What was logged so far.
+    pub fn logged(&self) -> Vec<(LogLevel, String)> {
+        lock(&self.port.log).clone()
+    }
+
+    /// Moves the host's clock on.
+    pub fn advance(&self, duration: Duration) {
+        self.port.advance(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
+    }
+}
+
+impl FakePort {
+    fn advance(&self, nanos: u64) {
+        // Counts time; orders nothing else.
+        let _ = self.nanos.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| Some(now.saturating_add(nanos)));
+    }
+}
+
+impl HostPort for FakePort {
+    fn call(&self, _token: CallToken, topic: u32, _schema: u32, frame: &[u8]) -> ForeignFuture {
+        let answer = lock(&self.answers).get(&topic).cloned();
+        let result = match answer {
+            Some(answer) => answer(frame),
+            None => Err(Failure::server(format!("the fake host has no answer for topic {topic:#06x}"))),
+        };
+        ExportedFuture::ready(result).into()
+    }
+
+    fn subscribe(&self, topic: u32, _schema: u32) -> ForeignStream {
+        let frames = lock(&self.events).remove(&topic).unwrap_or_default();
+        ExportedStream::new(stream::iter(frames)).into()
+    }
+
+    /// Time passes at once.
+    fn sleep(&self, nanos: u64) -> ForeignFuture {
+        self.advance(nanos);
+        ExportedFuture::ready(Ok(Vec::new())).into()
+    }
+
+    fn log(&self, level: LogLevel, message: &str) {
+        lock(&self.log).push((level, message.to_string()));
+    }
+
+    fn now_nanos(&self) -> u64 {
+        self.nanos.load(Ordering::Relaxed)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn text(bytes: crate::boundary::OwnedBytes) -> String {
+    String::from_utf8_lossy(bytes.as_ref()).into_owned()
+}
