@@ -148,7 +148,7 @@ pub enum TraceTarget {
         /// What to pretend about accounts.
         state_overrides: Vec<(Address, AccountOverride)>,
         /// What to pretend about the block.
-        block_overrides: BlockOverrides,
+        block_overrides: Box<BlockOverrides>,
     },
 }
 

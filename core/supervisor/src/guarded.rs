@@ -1,0 +1,192 @@
+//! The one actix actor there is: it wraps an [`Actor`] and catches its panics.
+
+use std::{
+    any::Any,
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::{Arc, Condvar, Mutex, PoisonError, mpsc},
+    time::{Duration, Instant},
+};
+
+use actix::{ActorContext, Context, Handler, Supervised};
+use tenon_api::Failure;
+use tokio::sync::oneshot;
+
+use crate::actor::{Actor, ActorOptions, ActorState, HealthCell};
+
+/// What travels through a mailbox.
+pub(crate) enum Envelope<M> {
+    /// For the actor.
+    Message(M),
+    /// The node stops: the actor cleans up and says when it has.
+    Stop(oneshot::Sender<()>),
+}
+
+impl<M: Send + 'static> actix::Message for Envelope<M> {
+    type Result = ();
+}
+
+/// Set once, when the node stops; wakes actors that rest before a restart.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct StopFlag(Arc<(Mutex<bool>, Condvar)>);
+
+impl StopFlag {
+    pub(crate) fn set(&self) {
+        *self.0.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.0.1.notify_all();
+    }
+
+    /// Waits for `pause` or until the flag is set; tells whether it is.
+    fn rest(&self, pause: Duration) -> bool {
+        let flag = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (flag, _) = self.0.1.wait_timeout_while(flag, pause, |stop| !*stop).unwrap_or_else(PoisonError::into_inner);
+        *flag
+    }
+}
+
+pub(crate) type Make<A> = Box<dyn FnMut() -> Result<A, Failure> + Send>;
+
+/// An actor with what is needed to build it anew.
+pub(crate) struct Guarded<A: Actor> {
+    name: &'static str,
+    options: ActorOptions,
+    make: Make<A>,
+    health: HealthCell,
+    stop: StopFlag,
+    /// None after a panic, until it is built anew; none for good once it has failed.
+    ///
+    /// Boxed because actix wants its actors `Unpin`, which ours need not be.
+    inner: Option<Box<A>>,
+    failures: Vec<Instant>,
+    /// Told once the mailbox has its capacity; until then actix's default of 16 holds.
+    ready: Option<mpsc::Sender<()>>,
+}
+
+impl<A: Actor> Guarded<A> {
+    pub(crate) fn new(
+        name: &'static str,
+        options: ActorOptions,
+        make: Make<A>,
+        inner: A,
+        health: HealthCell,
+        stop: StopFlag,
+        ready: mpsc::Sender<()>,
+    ) -> Self {
+        Self {
+            name,
+            options,
+            make,
+            health,
+            stop,
+            inner: Some(Box::new(inner)),
+            failures: Vec::new(),
+            ready: Some(ready),
+        }
+    }
+
+    /// Runs something on the actor; after a panic the actor is gone and `false` comes back.
+    fn run(&mut self, action: impl FnOnce(&mut A)) -> bool {
+        let Some(inner) = self.inner.as_mut() else { return false };
+        let Err(panic) = catch_unwind(AssertUnwindSafe(|| action(inner))) else { return true };
+        let cause = panic_text(&*panic);
+        tracing::error!(actor = self.name, cause, "actor panicked");
+        self.health.update(|health| health.last_panic = Some(cause.to_owned()));
+        // Its state may be half changed: only a new one is sound. A panic in its destructor changes nothing.
+        let broken = self.inner.take();
+        let _ = catch_unwind(AssertUnwindSafe(move || drop(broken)));
+        false
+    }
+
+    /// How long to rest after a failure now, or none when it was one too many.
+    fn pause(&mut self) -> Option<Duration> {
+        let policy = self.options.restart;
+        let now = Instant::now();
+        self.failures.retain(|failure| now.duration_since(*failure) < policy.window);
+        self.failures.push(now);
+        let failures = u32::try_from(self.failures.len()).unwrap_or(u32::MAX);
+        if failures > policy.ceiling {
+            return None;
+        }
+        let factor = 2u32.saturating_pow(failures - 1);
+        Some(policy.first_pause.saturating_mul(factor).min(policy.longest_pause))
+    }
+
+    /// Rests and builds the actor anew, as often as the policy allows.
+    fn revive(&mut self) {
+        self.health.update(|health| health.state = ActorState::Restarting);
+        let mut reason = self.health.get().last_panic.unwrap_or_default();
+        while let Some(pause) = self.pause() {
+            if self.stop.rest(pause) {
+                return;
+            }
+            match catch_unwind(AssertUnwindSafe(|| (self.make)())) {
+                Ok(Ok(inner)) => {
+                    self.inner = Some(Box::new(inner));
+                    if self.run(A::started) {
+                        self.health.update(|health| {
+                            health.restarts += 1;
+                            health.state = ActorState::Running;
+                        });
+                        tracing::warn!(actor = self.name, ?pause, "actor restarted");
+                        return;
+                    }
+                }
+                Ok(Err(failure)) => reason = failure.message,
+                Err(panic) => reason = panic_text(&*panic).to_owned(),
+            }
+        }
+        tracing::error!(actor = self.name, reason, "actor has failed too often and is given up");
+        self.health.update(|health| health.state = ActorState::Failed { reason });
+    }
+}
+
+impl<A: Actor> actix::Actor for Guarded<A> {
+    type Context = Context<Self>;
+
+    fn started(&mut self, context: &mut Self::Context) {
+        context.set_mailbox_capacity(self.options.mailbox_capacity);
+        if let Some(ready) = self.ready.take() {
+            // The supervisor waits for it.
+            let _ = ready.send(());
+        }
+        if self.inner.is_some() && self.failures.is_empty() && !self.run(A::started) {
+            self.revive();
+        }
+    }
+}
+
+impl<A: Actor> Supervised for Guarded<A> {
+    fn restarting(&mut self, _context: &mut Self::Context) {
+        self.revive();
+    }
+}
+
+impl<A: Actor> Handler<Envelope<A::Message>> for Guarded<A> {
+    type Result = ();
+
+    fn handle(&mut self, envelope: Envelope<A::Message>, context: &mut Self::Context) {
+        match envelope {
+            Envelope::Message(message) => {
+                let was_alive = self.inner.is_some();
+                if !self.run(|inner| inner.handle(message)) && was_alive {
+                    // actix's supervisor calls `restarting` and keeps the mailbox.
+                    context.stop();
+                }
+            }
+            Envelope::Stop(done) => {
+                self.run(A::stopping);
+                self.inner = None;
+                self.health.update(|health| health.state = ActorState::Stopped);
+                // Nobody waits any more if this fails.
+                let _ = done.send(());
+            }
+        }
+    }
+}
+
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}

@@ -1,0 +1,285 @@
+//! Starting and stopping actors.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::{Mutex, PoisonError, mpsc},
+    thread,
+    time::Duration,
+};
+
+use actix_rt::{Arbiter, System};
+use tenon_api::Failure;
+use tokio::sync::oneshot;
+
+use crate::{
+    actor::{Actor, ActorHealth, ActorOptions, HealthCell, Mailbox},
+    guarded::{Envelope, Guarded, Make, StopFlag},
+};
+
+/// A future that the supervisor keeps without knowing the actor's type.
+type BoxFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// An actor as the supervisor keeps it.
+struct Supervised {
+    health: HealthCell,
+    arbiter: Arbiter,
+    /// Tells the actor to stop and waits until it has.
+    stop: Box<dyn FnOnce() -> BoxFuture + Send>,
+}
+
+/// Starts actors, each on a thread of its own, and stops them in reverse order.
+pub struct Supervisor {
+    system: System,
+    system_thread: Option<thread::JoinHandle<()>>,
+    stop: StopFlag,
+    // In order of start. Held for pushing, listing and taking only; nobody awaits under it.
+    actors: Mutex<Vec<Supervised>>,
+}
+
+impl Supervisor {
+    /// Starts the system in which actors live.
+    ///
+    /// # Errors
+    /// When the operating system gives no thread.
+    pub fn new() -> Result<Self, Failure> {
+        let (send, receive) = mpsc::channel();
+        let run = move || {
+            let runner = System::new();
+            // The receiver waits just below.
+            let _ = send.send(System::current());
+            if let Err(error) = runner.run() {
+                tracing::error!(%error, "actor system ended");
+            }
+        };
+        let system_thread = thread::Builder::new()
+            .name("actors".to_owned())
+            .spawn(run)
+            .map_err(|error| Failure::server(format!("cannot start the actor system: {error}")))?;
+        let system = receive.recv().map_err(|_| Failure::server("the actor system ended while it was starting"))?;
+        Ok(Self {
+            system,
+            system_thread: Some(system_thread),
+            stop: StopFlag::default(),
+            actors: Mutex::new(Vec::new()),
+        })
+    }
+
+    /// Starts an actor: `make` builds it now, on the caller's thread, and again after each failure, on the actor's.
+    ///
+    /// # Errors
+    /// What `make` answers, or that the operating system gives no thread.
+    pub fn spawn<A: Actor>(
+        &self,
+        name: &'static str,
+        options: ActorOptions,
+        mut make: impl FnMut() -> Result<A, Failure> + Send + 'static,
+    ) -> Result<Mailbox<A::Message>, Failure> {
+        let inner = catch_unwind(AssertUnwindSafe(&mut make))
+            .unwrap_or_else(|_| Err(Failure::server(format!("{name} panicked while it was being built"))))?;
+        let arbiter = self.new_arbiter(name)?;
+        let health = HealthCell::new(name);
+        let make: Make<A> = Box::new(make);
+        let (ready, is_ready) = mpsc::channel();
+        let guarded = Guarded::new(name, options, make, inner, health.clone(), self.stop.clone(), ready);
+        let address = actix::Supervisor::start_in_arbiter(&arbiter.handle(), move |_| guarded);
+        is_ready.recv().map_err(|_| Failure::server(format!("cannot start {name}: the actor system has ended")))?;
+        let mailbox = Mailbox { name, recipient: address.recipient(), health: health.clone() };
+
+        let recipient = mailbox.recipient.clone();
+        let stop = Box::new(move || -> BoxFuture {
+            Box::pin(async move {
+                let (done, is_done) = oneshot::channel();
+                if recipient.send(Envelope::Stop(done)).await.is_ok() {
+                    // An error means that the actor is gone, which is what is wanted.
+                    let _ = is_done.await;
+                }
+            })
+        });
+        self.actors.lock().unwrap_or_else(PoisonError::into_inner).push(Supervised { health, arbiter, stop });
+        Ok(mailbox)
+    }
+
+    /// A thread with an event loop. It must be made on the system's own thread, where actix looks for its system.
+    fn new_arbiter(&self, name: &'static str) -> Result<Arbiter, Failure> {
+        let (send, receive) = mpsc::channel();
+        self.system.arbiter().spawn_fn(move || {
+            // The receiver waits just below.
+            let _ = send.send(Arbiter::try_new());
+        });
+        match receive.recv() {
+            Ok(Ok(arbiter)) => Ok(arbiter),
+            Ok(Err(error)) => Err(Failure::server(format!("cannot start a thread for {name}: {error}"))),
+            Err(_) => Err(Failure::server(format!("cannot start {name}: the actor system has ended"))),
+        }
+    }
+
+    /// The health of every actor, in order of start.
+    pub fn health(&self) -> Vec<ActorHealth> {
+        let actors = self.actors.lock().unwrap_or_else(PoisonError::into_inner);
+        actors.iter().map(|actor| actor.health.get()).collect()
+    }
+
+    /// Stops all actors in reverse order of start. Each first handles what it had accepted; all together get
+    /// `grace`. Returns the names of those that did not finish in time.
+    pub async fn stop(mut self, grace: Duration) -> Vec<&'static str> {
+        self.stop.set();
+        let deadline = tokio::time::Instant::now() + grace;
+        let actors = std::mem::take(&mut *self.actors.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut unfinished = Vec::new();
+        for actor in actors.into_iter().rev() {
+            if tokio::time::timeout_at(deadline, (actor.stop)()).await.is_err() {
+                unfinished.push(actor.health.get().name);
+            }
+            actor.arbiter.stop();
+        }
+        self.system.stop();
+        if let (true, Some(thread)) = (unfinished.is_empty(), self.system_thread.take()) {
+            // Joining takes as long as the last poll of an empty event loop.
+            let _ = tokio::task::spawn_blocking(move || thread.join()).await;
+        }
+        unfinished
+    }
+}
+
+impl std::fmt::Debug for Supervisor {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Supervisor").field("health", &self.health()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    };
+
+    use super::*;
+    use crate::{ActorState, RestartPolicy};
+
+    enum Order {
+        Add(u32),
+        Ask(oneshot::Sender<u32>),
+        Panic,
+        Wait(std::sync::mpsc::Receiver<()>),
+    }
+
+    struct Counter {
+        sum: u32,
+        stopped: Arc<AtomicU32>,
+    }
+
+    impl Actor for Counter {
+        type Message = Order;
+
+        fn handle(&mut self, order: Order) {
+            match order {
+                Order::Add(number) => self.sum += number,
+                Order::Ask(answer) => answer.send(self.sum).unwrap(),
+                Order::Panic => panic!("on purpose"),
+                Order::Wait(release) => release.recv().unwrap(),
+            }
+        }
+
+        fn stopping(&mut self) {
+            self.stopped.store(self.sum, Ordering::SeqCst);
+        }
+    }
+
+    fn counter(supervisor: &Supervisor, options: ActorOptions) -> (Mailbox<Order>, Arc<AtomicU32>) {
+        let stopped = Arc::new(AtomicU32::new(u32::MAX));
+        let shared = Arc::clone(&stopped);
+        let make = move || Ok(Counter { sum: 0, stopped: Arc::clone(&shared) });
+        (supervisor.spawn("counter", options, make).unwrap(), stopped)
+    }
+
+    async fn ask(mailbox: &Mailbox<Order>) -> u32 {
+        let (answer, answered) = oneshot::channel();
+        mailbox.try_send(Order::Ask(answer)).unwrap();
+        answered.await.unwrap()
+    }
+
+    fn fast_restarts(ceiling: u32) -> ActorOptions {
+        let first_pause = Duration::from_millis(1);
+        ActorOptions { restart: RestartPolicy { first_pause, ceiling, ..Default::default() }, ..Default::default() }
+    }
+
+    #[tokio::test]
+    async fn messages_are_handled_in_order_and_all_before_the_stop() {
+        let supervisor = Supervisor::new().unwrap();
+        let (mailbox, stopped) = counter(&supervisor, ActorOptions::default());
+        for number in 1..=100 {
+            mailbox.try_send(Order::Add(number)).unwrap();
+        }
+
+        let unfinished = supervisor.stop(Duration::from_secs(10)).await;
+
+        assert!(unfinished.is_empty());
+        assert_eq!(stopped.load(Ordering::SeqCst), 5050);
+        let refused = mailbox.try_send(Order::Add(1)).map(|()| mailbox.health.get().state);
+        assert!(matches!(refused, Err(_) | Ok(ActorState::Stopped)));
+    }
+
+    #[tokio::test]
+    async fn a_panic_costs_one_message_and_the_actor_is_built_anew() {
+        let supervisor = Supervisor::new().unwrap();
+        let (mailbox, _) = counter(&supervisor, fast_restarts(8));
+        mailbox.try_send(Order::Add(5)).unwrap();
+        assert_eq!(ask(&mailbox).await, 5);
+
+        mailbox.try_send(Order::Panic).unwrap();
+        mailbox.try_send(Order::Add(1)).unwrap();
+
+        assert_eq!(ask(&mailbox).await, 1);
+        let health = supervisor.health().remove(0);
+        assert_eq!((health.restarts, health.last_panic.as_deref()), (1, Some("on purpose")));
+        supervisor.stop(Duration::from_secs(10)).await;
+    }
+
+    #[tokio::test]
+    async fn an_actor_that_fails_too_often_is_given_up_by_name() {
+        let supervisor = Supervisor::new().unwrap();
+        let (mailbox, _) = counter(&supervisor, fast_restarts(2));
+
+        for _ in 0..3 {
+            mailbox.try_send(Order::Panic).unwrap();
+        }
+        while !matches!(supervisor.health()[0].state, ActorState::Failed { .. }) {
+            tokio::task::yield_now().await;
+        }
+
+        let (answer, answered) = oneshot::channel();
+        assert_eq!(mailbox.try_send(Order::Ask(answer)).unwrap_err().message, "counter has failed: on purpose");
+        assert!(answered.await.is_err());
+        supervisor.stop(Duration::from_secs(10)).await;
+    }
+
+    #[tokio::test]
+    async fn a_full_mailbox_is_refused_at_once() {
+        let supervisor = Supervisor::new().unwrap();
+        let options = ActorOptions { mailbox_capacity: 2, ..Default::default() };
+        let (mailbox, _) = counter(&supervisor, options);
+        let (release, wait) = std::sync::mpsc::channel();
+        assert_eq!(ask(&mailbox).await, 0);
+        mailbox.try_send(Order::Wait(wait)).unwrap();
+
+        let refused = std::iter::repeat_with(|| mailbox.try_send(Order::Add(1))).take(10).find_map(Result::err);
+
+        assert_eq!(refused.unwrap().message, "counter is busy: its mailbox is full");
+        release.send(()).unwrap();
+        supervisor.stop(Duration::from_secs(10)).await;
+    }
+
+    #[tokio::test]
+    async fn an_actor_that_cannot_be_built_is_an_error_of_the_start() {
+        let supervisor = Supervisor::new().unwrap();
+
+        let refused =
+            supervisor.spawn::<Counter>("counter", ActorOptions::default(), || Err(Failure::server("no key")));
+
+        assert_eq!(refused.unwrap_err().message, "no key");
+        assert!(supervisor.health().is_empty());
+        supervisor.stop(Duration::from_secs(10)).await;
+    }
+}
