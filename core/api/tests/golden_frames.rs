@@ -1,0 +1,343 @@
+//! One encoded value of every message, compared with `golden_frames.txt`: an encoding that changes without its
+//! `SCHEMA` number would make an older plugin read nonsense.
+//!
+//! After a deliberate change (raise the message's `SCHEMA` first): `TENON_UPDATE_GOLDEN=1 cargo test -p tenon-api`.
+
+#![allow(missing_docs, clippy::unwrap_used, clippy::expect_used)]
+
+use std::{collections::BTreeMap, fmt::Write as _, path::Path, sync::Arc};
+
+use tenon_api::{codec, messages::*, *};
+
+/// Collects the frames of samples, checking that each decodes to what it was.
+#[derive(Default)]
+struct Frames(BTreeMap<String, String>);
+
+impl Frames {
+    fn add<T>(&mut self, name: &str, sample: &T)
+    where
+        T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug,
+    {
+        let frame = codec::encode(sample).unwrap();
+        assert_eq!(&codec::decode::<T>(&frame).unwrap(), sample, "{name} comes back as it went");
+        assert!(codec::decode::<T>(&[&frame[..], &[0]].concat()).is_err(), "{name} with a byte too many is refused");
+        self.0.insert(name.to_owned(), hex::encode(frame));
+    }
+
+    fn request<R>(&mut self, request: R, reply: R::Reply)
+    where
+        R: Request + PartialEq + std::fmt::Debug,
+        R::Reply: PartialEq + std::fmt::Debug,
+    {
+        let topic = format!("{:04x} {}", R::TOPIC.0, R::NAME);
+        self.add(&format!("{topic} request v{}", R::SCHEMA), &request);
+        self.add(&format!("{topic} reply v{}", R::SCHEMA), &reply);
+    }
+
+    fn event<E: Event + PartialEq + std::fmt::Debug>(&mut self, event: E) {
+        self.add(&format!("{:04x} {} event v{}", E::TOPIC.0, E::NAME, E::SCHEMA), &event);
+    }
+}
+
+const ADDRESS: Address = Address::repeat_byte(0xa1);
+const HASH: B256 = B256::repeat_byte(0xb2);
+
+fn wei(number: u64) -> U256 {
+    U256::from(number)
+}
+
+fn header() -> Header {
+    Header {
+        parent_hash: HASH,
+        ommers_hash: EMPTY_OMMERS_HASH,
+        beneficiary: ADDRESS,
+        difficulty: wei(2),
+        number: 7,
+        gas_limit: 30_000_000,
+        gas_used: 21_000,
+        timestamp: 1_700_000_000,
+        extra_data: Bytes::from_static(b"extra"),
+        native_seal: Some(NativeSeal { validator: Bytes::from_static(&[1, 2, 3]), ..NativeSeal::default() }),
+        base_fee_per_gas: Some(1_000_000_000),
+        withdrawals_root: Some(EMPTY_ROOT_HASH),
+        ..Header::default()
+    }
+}
+
+fn sealed() -> Arc<SealedHeader> {
+    Arc::new(SealedHeader::new_unchecked(header(), HASH))
+}
+
+fn transaction(payload: TransactionPayload) -> RecoveredTransaction {
+    let transaction = Transaction {
+        hash: HASH,
+        chain_id: Some(51),
+        nonce: 3,
+        gas_limit: 21_000,
+        to: Some(ADDRESS),
+        value: wei(1_000_000),
+        input: Bytes::from_static(&[0xca, 0xfe]),
+        payload,
+        signature: TransactionSignature { v: 137, r: wei(5), s: wei(6) },
+    };
+    RecoveredTransaction { transaction: Arc::new(transaction), sender: ADDRESS }
+}
+
+fn every_payload() -> Vec<TransactionPayload> {
+    let access_list = vec![AccessListItem { address: ADDRESS, storage_keys: vec![HASH] }];
+    let (max_fee_per_gas, max_priority_fee_per_gas, gas_price) = (wei(30), wei(2), wei(20));
+    let authorization =
+        SignedAuthorization { chain_id: wei(1), address: ADDRESS, nonce: 1, y_parity: 1, r: wei(7), s: wei(8) };
+    vec![
+        TransactionPayload::Legacy { gas_price },
+        TransactionPayload::AccessList { gas_price, access_list: access_list.clone() },
+        TransactionPayload::DynamicFee { max_fee_per_gas, max_priority_fee_per_gas, access_list: access_list.clone() },
+        TransactionPayload::Blob {
+            max_fee_per_gas,
+            max_priority_fee_per_gas,
+            access_list: access_list.clone(),
+            max_fee_per_blob_gas: wei(9),
+            blob_versioned_hashes: vec![HASH],
+        },
+        TransactionPayload::SetCode {
+            max_fee_per_gas,
+            max_priority_fee_per_gas,
+            access_list,
+            authorization_list: vec![authorization],
+        },
+    ]
+}
+
+fn block() -> Arc<RecoveredBlock> {
+    let transactions: Vec<_> = every_payload().into_iter().map(|payload| transaction(payload).transaction).collect();
+    let withdrawal = Withdrawal { index: 1, validator_index: 2, address: ADDRESS, amount: 3 };
+    Arc::new(RecoveredBlock {
+        senders: vec![ADDRESS; transactions.len()],
+        block: Block {
+            header: SealedHeader::new_unchecked(header(), HASH),
+            transactions,
+            ommers: vec![header()],
+            withdrawals: Some(vec![withdrawal]),
+            size: 1234,
+        },
+    })
+}
+
+fn log() -> Log {
+    Log { address: ADDRESS, topics: vec![HASH], data: Bytes::from_static(&[1]) }
+}
+
+fn located_log() -> LocatedLog {
+    LocatedLog {
+        log: log(),
+        block_number: BlockNumber(7),
+        block_hash: HASH,
+        block_timestamp: 1_700_000_000,
+        transaction_hash: HASH,
+        transaction_index: 1,
+        log_index: 2,
+        removed: false,
+    }
+}
+
+fn receipt(outcome: ReceiptOutcome) -> Receipt {
+    Receipt {
+        transaction_type: TransactionType::DynamicFee,
+        outcome,
+        cumulative_gas_used: 42_000,
+        gas_used: 21_000,
+        logs: vec![log()],
+    }
+}
+
+fn located_transaction() -> LocatedTransaction {
+    let legacy = TransactionPayload::Legacy { gas_price: wei(20) };
+    LocatedTransaction { transaction: transaction(legacy), header: sealed(), index: 4 }
+}
+
+fn account() -> Account {
+    Account { nonce: 1, balance: wei(10), ..Account::default() }
+}
+
+fn call_request() -> CallRequest {
+    CallRequest { from: Some(ADDRESS), to: Some(ADDRESS), gas: Some(9), value: Some(wei(1)), ..CallRequest::default() }
+}
+
+fn overrides() -> Vec<(Address, AccountOverride)> {
+    vec![(ADDRESS, AccountOverride { nonce: Some(1), state_diff: Some(vec![(HASH, HASH)]), ..Default::default() })]
+}
+
+fn commit() -> Arc<BlockCommit> {
+    let position = TriePosition { owner: Some(HASH), path: vec![1, 15] };
+    let change = AccountChange {
+        address: ADDRESS,
+        account: Some(account()),
+        storage_wiped: true,
+        slots: vec![SlotChange { slot: HASH, value: wei(1) }],
+    };
+    Arc::new(BlockCommit {
+        block: block(),
+        total_difficulty: wei(99),
+        receipts: Arc::new(vec![receipt(ReceiptOutcome::Status(true)), receipt(ReceiptOutcome::StateRoot(HASH))]),
+        accounts: vec![change],
+        codes: vec![(HASH, Bytes::from_static(&[0x60]))],
+        trie_nodes: vec![TrieNodeWrite { position: position.clone(), hash: HASH, rlp: Bytes::from_static(&[0xc0]) }],
+        superseded_trie_nodes: vec![(position, HASH)],
+    })
+}
+
+fn chain_frames(frames: &mut Frames) {
+    let block_id = BlockId::Hash { hash: HASH, require_canonical: true };
+    let head = Head { header: sealed(), total_difficulty: wei(9), finalized: Some(BlockNumber(5)), safe: None };
+    let (header, total_difficulty, is_canonical) = (sealed(), wei(9), true);
+    frames.request(GetHead, Arc::new(head));
+    frames.request(GetHeader { block: BlockId::LATEST }, Some(StoredHeader { header, total_difficulty, is_canonical }));
+    frames.request(GetBlock { block: block_id }, Some(StoredBlock { block: block(), total_difficulty, is_canonical }));
+    let receipts = Arc::new(vec![receipt(ReceiptOutcome::Status(false))]);
+    frames.request(
+        GetBlockReceipts { block: BlockId::number(7) },
+        Some(BlockReceipts { block: block(), receipts, blob_gas_price: Some(wei(1)) }),
+    );
+    frames.request(GetTransaction { hash: HASH }, Some(located_transaction()));
+    let located_receipt = LocatedReceipt {
+        transaction: located_transaction(),
+        receipt: receipt(ReceiptOutcome::Status(true)),
+        first_log_index: 3,
+        blob_gas_price: None,
+    };
+    frames.request(GetReceipt { hash: HASH }, Some(located_receipt));
+    let filter = LogFilter { addresses: vec![ADDRESS], topics: vec![vec![], vec![HASH]] };
+    let range = LogRange::Numbers { from: BlockNumber(1), to: BlockNumber(2) };
+    frames.request(GetLogs { range, filter }, vec![located_log()]);
+    frames.request(GetRaw::TransactionInBlock { block: block_id, index: 1 }, Some(vec![Bytes::from_static(&[1])]));
+    let changes = ChainChanges { removed: vec![(BlockNumber(2), HASH)], added: vec![(BlockNumber(2), HASH)] };
+    frames.request(GetChainChanges { since: HASH, limit: 10 }, changes);
+    let info = ChainInfo { chain_id: 51, network_id: 51, genesis_hash: HASH, profile: Profile::Native };
+    frames.request(GetChainInfo, Arc::new(info));
+    frames.request(SetHead { number: BlockNumber(3) }, ());
+}
+
+fn state_frames(frames: &mut Frames) {
+    let (address, slot, block) = (ADDRESS, HASH, BlockId::Tag(BlockTag::Finalized));
+    frames.request(GetAccount { address, block }, account());
+    frames.request(GetCode { address, block }, Bytes::from_static(&[0x60, 0x00]));
+    frames.request(GetStorage { address, slot, block }, wei(1));
+    let proof = vec![Bytes::from_static(&[0xc0])];
+    let storage = vec![StorageProof { slot, value: wei(1), proof: proof.clone() }];
+    frames.request(
+        GetProof { address, slots: vec![slot], block },
+        AccountProof { address, account: account(), proof, storage },
+    );
+}
+
+fn evm_frames(frames: &mut Frames) {
+    let block = BlockId::LATEST;
+    let block_overrides = BlockOverrides { time: Some(5), ..BlockOverrides::default() };
+    frames.request(
+        Call { request: call_request(), block, state_overrides: overrides(), block_overrides: block_overrides.clone() },
+        Bytes::from_static(&[1]),
+    );
+    frames.request(
+        EstimateGas {
+            request: call_request(),
+            block,
+            state_overrides: overrides(),
+            block_overrides: block_overrides.clone(),
+        },
+        21_000,
+    );
+    frames.request(
+        CreateAccessList { request: call_request(), block, state_overrides: vec![] },
+        AccessListReply { access_list: vec![], gas_used: 1, error: Some("execution reverted".to_owned()) },
+    );
+    let target = TraceTarget::Call {
+        request: Box::new(call_request()),
+        block,
+        transaction_index: Some(1),
+        state_overrides: vec![],
+        block_overrides: Box::new(block_overrides),
+    };
+    frames.request(Trace { target, options: "{}".to_owned() }, TraceReply { json: "[]".to_owned() });
+}
+
+fn fee_frames(frames: &mut Frames) {
+    frames.request(SuggestTip, wei(1));
+    let history = FeeHistory {
+        oldest: BlockNumber(1),
+        base_fee_per_gas: vec![wei(1), wei(2)],
+        gas_used_ratio: vec![0.5],
+        base_fee_per_blob_gas: vec![wei(1), wei(1)],
+        blob_gas_used_ratio: vec![0.0],
+        reward: Some(vec![vec![wei(3)]]),
+    };
+    frames.request(GetFeeHistory { block_count: 1, newest: BlockId::LATEST, percentiles: vec![12.5] }, history);
+    frames.request(GetNextBlockFees, NextBlockFees { base_fee_per_gas: Some(wei(1)), blob_base_fee: None });
+}
+
+fn pool_and_account_frames(frames: &mut Frames) {
+    let waiting = transaction(TransactionPayload::Legacy { gas_price: wei(1) });
+    frames.request(SubmitTransaction { raw: Bytes::from_static(&[1]) }, HASH);
+    frames.request(GetPoolStatus, PoolStatus { pending: 1, queued: 2 });
+    frames.request(
+        GetPoolContent { sender: Some(ADDRESS) },
+        PoolContent { pending: vec![waiting.clone()], queued: vec![] },
+    );
+    frames.request(GetPoolTransaction { hash: HASH }, Some(waiting));
+    frames.request(GetPoolNonce { address: ADDRESS }, 4);
+    frames.request(GetPendingSince { cursor: Some(1) }, PendingSince { cursor: 2, hashes: vec![HASH] });
+    frames.request(ListAccounts, vec![ADDRESS]);
+    frames.request(SignMessage { address: ADDRESS, message: Bytes::from_static(b"hi") }, Bytes::from_static(&[1]));
+    let signed = SignedTransactionReply { raw: Bytes::from_static(&[1]), hash: HASH };
+    frames.request(SignTransaction { request: call_request() }, signed);
+}
+
+fn node_frames(frames: &mut Frames) {
+    frames.request(GetClientVersion, "Tenon".to_owned());
+    frames.request(GetNetworkStatus, NetworkStatus { is_listening: true, peers: 3 });
+    let status = SyncStatus { starting: BlockNumber(1), current: BlockNumber(2), highest: BlockNumber(3) };
+    frames.request(GetSyncStatus, Some(status));
+    let method = MethodInfo { name: "eth_chainId".to_owned(), description: "{}".to_owned() };
+    let namespace = NamespaceInfo {
+        namespace: "eth".to_owned(),
+        version: "1.0".to_owned(),
+        methods: vec![method],
+        subscriptions: vec!["logs".to_owned()],
+    };
+    frames.request(ListNamespaces, vec![namespace]);
+    frames.event(SyncChanged { status: Some(status) });
+}
+
+fn event_frames(frames: &mut Frames) {
+    frames.event(BlockCommitted { commit: commit() });
+    frames.event(NewHead { header: sealed(), total_difficulty: wei(1), size: 2 });
+    frames.event(LogsChanged { logs: Arc::new(vec![located_log()]) });
+    let payload = every_payload().remove(2);
+    frames.event(TransactionPending { transaction: transaction(payload) });
+    frames.event(BlocksUnwound { blocks: Arc::new(vec![block()]) });
+}
+
+#[test]
+fn every_message_is_encoded_as_it_always_was() {
+    let mut frames = Frames::default();
+    for add in [chain_frames, state_frames, evm_frames, fee_frames, pool_and_account_frames, node_frames, event_frames]
+    {
+        add(&mut frames);
+    }
+    let requests = schema_entries().iter().filter(|entry| entry.topic.0 < 0x8000).count();
+    let events = schema_entries().len() - requests;
+    assert_eq!(frames.0.len(), 2 * requests + events, "every message of the schema has a golden frame");
+
+    let mut text = format!("schema {}\n", schema_hash());
+    for (name, frame) in &frames.0 {
+        writeln!(text, "{name} {frame}").unwrap();
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden_frames.txt");
+    if std::env::var_os("TENON_UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, &text).unwrap();
+    }
+    let golden = std::fs::read_to_string(&path).expect("golden_frames.txt is part of the project");
+    for (expected, computed) in golden.lines().zip(text.lines()) {
+        assert_eq!(computed, expected);
+    }
+    assert_eq!(text.len(), golden.len());
+}
