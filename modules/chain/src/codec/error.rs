@@ -1,0 +1,94 @@
+use std::fmt;
+
+/// What is wrong with an encoding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeProblem {
+    /// The item says that it is longer than what is there.
+    TooShort,
+    /// A length or a single byte is not in its shortest form.
+    NotMinimal,
+    /// An integer begins with a zero byte.
+    LeadingZero,
+    /// An integer does not fit its field.
+    TooLarge,
+    /// A list stands where a byte string belongs.
+    UnexpectedList,
+    /// A byte string stands where a list belongs.
+    UnexpectedString,
+    /// A field of fixed length has another one.
+    WrongLength {
+        /// Bytes that the field has.
+        wanted: usize,
+        /// Bytes found.
+        found: usize,
+    },
+    /// A list has too few or too many items.
+    WrongItemCount {
+        /// Items found, counted as far as the decoder went.
+        found: usize,
+    },
+    /// Bytes follow the end of the object.
+    TrailingBytes {
+        /// How many.
+        count: usize,
+    },
+    /// A transaction or receipt type that this chain family does not have.
+    UnsupportedType {
+        /// The type byte.
+        found: u8,
+    },
+    /// A typed transaction without a payload.
+    TypedTooShort,
+    /// The object is longer than the bound that the reader was given.
+    OverBound {
+        /// The object's length in bytes.
+        length: u64,
+        /// The bound in bytes.
+        bound: u64,
+    },
+    /// A value that its field cannot take, such as a signature parity of 7.
+    InvalidValue,
+}
+
+impl fmt::Display for DecodeProblem {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TooShort => formatter.write_str("input ends inside the item"),
+            Self::NotMinimal => formatter.write_str("length or byte is not in its shortest form"),
+            Self::LeadingZero => formatter.write_str("integer begins with a zero byte"),
+            Self::TooLarge => formatter.write_str("integer does not fit"),
+            Self::UnexpectedList => formatter.write_str("a list where a byte string belongs"),
+            Self::UnexpectedString => formatter.write_str("a byte string where a list belongs"),
+            Self::WrongLength { wanted, found } => write!(formatter, "{found} bytes instead of {wanted}"),
+            Self::WrongItemCount { found } => write!(formatter, "wrong number of items ({found})"),
+            Self::TrailingBytes { count } => write!(formatter, "{count} bytes follow the end"),
+            Self::UnsupportedType { found } => write!(formatter, "type 0x{found:02x} is not supported"),
+            Self::TypedTooShort => formatter.write_str("typed transaction too short"),
+            Self::OverBound { length, bound } => write!(formatter, "{length} bytes, more than the bound of {bound}"),
+            Self::InvalidValue => formatter.write_str("value is not allowed"),
+        }
+    }
+}
+
+/// Why bytes are not a valid encoding: what was being read, where, and what is wrong there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what} at byte {offset}: {problem}")]
+pub struct DecodeError {
+    /// The field or object that was being read.
+    pub what: &'static str,
+    /// Offset in bytes from the start of the input that the caller handed in.
+    pub offset: usize,
+    /// What is wrong.
+    pub problem: DecodeProblem,
+}
+
+impl DecodeError {
+    pub(crate) const fn new(what: &'static str, offset: usize, problem: DecodeProblem) -> Self {
+        Self { what, offset, problem }
+    }
+
+    /// The same error seen from an input that begins `bytes` earlier.
+    pub(crate) const fn shifted(self, bytes: usize) -> Self {
+        Self { what: self.what, offset: self.offset + bytes, problem: self.problem }
+    }
+}

@@ -1,0 +1,166 @@
+//! Headers of both profiles (`spec/chain.md` 1.1, 1.2; `spec/conformance.md` 3.1).
+
+use alloy_primitives::{B64, Bloom, Bytes, keccak256};
+use alloy_rlp::Encodable;
+use tenon_api::{Header, NativeSeal, SealedHeader};
+
+use super::error::{DecodeError, DecodeProblem};
+use super::rlp::{Reader, write_list};
+
+/// Items that every header has, `parent_hash` to `nonce`.
+const COMMON_ITEMS: usize = 15;
+
+/// Reads a header from the front of `input` and moves `input` past it.
+///
+/// The number of items tells the profile: 18 and 19 are native (items 16 to 18 are byte strings of any
+/// length), 15, 16, 17, 20 and 21 are Ethereum. No Ethereum fork has 18 or 19 items.
+///
+/// # Errors
+/// [`DecodeError`] for anything but the one canonical encoding; `input` is then left as it was.
+pub fn decode_header(input: &mut &[u8]) -> Result<Header, DecodeError> {
+    let mut reader = Reader::new(input);
+    let header = read_header(&mut reader)?;
+    *input = reader.rest();
+    Ok(header)
+}
+
+/// Reads a header as [`decode_header`] does, with its hash.
+///
+/// # Errors
+/// See [`decode_header`].
+pub fn decode_sealed_header(input: &mut &[u8]) -> Result<SealedHeader, DecodeError> {
+    let mut reader = Reader::new(input);
+    let header = read_sealed_header(&mut reader)?;
+    *input = reader.rest();
+    Ok(header)
+}
+
+pub(super) fn read_sealed_header(reader: &mut Reader<'_>) -> Result<SealedHeader, DecodeError> {
+    let before = reader.rest();
+    let header = read_header(reader)?;
+    // Only the canonical encoding is accepted, so these bytes are what encoding the fields would give.
+    let hash = keccak256(&before[..before.len() - reader.rest().len()]);
+    Ok(SealedHeader::new_unchecked(header, hash))
+}
+
+pub(super) fn read_header(reader: &mut Reader<'_>) -> Result<Header, DecodeError> {
+    let mut items = reader.list("header")?;
+    let mut header = Header {
+        parent_hash: items.hash("header parent hash")?,
+        ommers_hash: items.hash("header uncle hash")?,
+        beneficiary: items.address("header beneficiary")?,
+        state_root: items.hash("header state root")?,
+        transactions_root: items.hash("header transactions root")?,
+        receipts_root: items.hash("header receipts root")?,
+        logs_bloom: Bloom::new(items.fixed("header logs bloom")?),
+        difficulty: items.u256("header difficulty")?,
+        number: items.u64("header number")?,
+        gas_limit: items.u64("header gas limit")?,
+        gas_used: items.u64("header gas used")?,
+        timestamp: items.u64("header timestamp")?,
+        extra_data: Bytes::copy_from_slice(items.bytes("header extra data")?),
+        mix_hash: items.hash("header mix hash")?,
+        nonce: B64::new(items.fixed("header nonce")?),
+        ..Header::default()
+    };
+    let extra_items = items.count_items("header")?;
+    match extra_items {
+        3 | 4 => read_native_items(&mut items, &mut header)?,
+        0..=2 | 5 | 6 => read_ethereum_items(&mut items, &mut header)?,
+        _ => {
+            let problem = DecodeProblem::WrongItemCount { found: COMMON_ITEMS + extra_items };
+            return Err(items.error("header", problem));
+        }
+    }
+    items.finish("header")?;
+    Ok(header)
+}
+
+fn read_native_items(items: &mut Reader<'_>, header: &mut Header) -> Result<(), DecodeError> {
+    header.native_seal = Some(NativeSeal {
+        validators: Bytes::copy_from_slice(items.bytes("header validators")?),
+        validator: Bytes::copy_from_slice(items.bytes("header validator")?),
+        penalties: Bytes::copy_from_slice(items.bytes("header penalties")?),
+    });
+    header.base_fee_per_gas = optional(items, |items| items.u64("header base fee"))?;
+    Ok(())
+}
+
+fn read_ethereum_items(items: &mut Reader<'_>, header: &mut Header) -> Result<(), DecodeError> {
+    header.base_fee_per_gas = optional(items, |items| items.u64("header base fee"))?;
+    header.withdrawals_root = optional(items, |items| items.hash("header withdrawals root"))?;
+    header.blob_gas_used = optional(items, |items| items.u64("header blob gas used"))?;
+    header.excess_blob_gas = optional(items, |items| items.u64("header excess blob gas"))?;
+    header.parent_beacon_block_root = optional(items, |items| items.hash("header parent beacon root"))?;
+    header.requests_hash = optional(items, |items| items.hash("header requests hash"))?;
+    Ok(())
+}
+
+fn optional<'a, T>(
+    items: &mut Reader<'a>,
+    read: impl FnOnce(&mut Reader<'a>) -> Result<T, DecodeError>,
+) -> Result<Option<T>, DecodeError> {
+    if items.is_empty() { Ok(None) } else { read(items).map(Some) }
+}
+
+/// Appends the header's RLP.
+///
+/// The optional items are written up to the first that is absent; a header that has a later one but not an
+/// earlier one has no encoding, and its later items are left out.
+pub fn encode_header(header: &Header, out: &mut Vec<u8>) {
+    out.reserve(700 + header.extra_data.len());
+    write_list(out, |out| {
+        encode_common_items(header, out);
+        match &header.native_seal {
+            Some(seal) => {
+                seal.validators.encode(out);
+                seal.validator.encode(out);
+                seal.penalties.encode(out);
+                if let Some(base_fee) = header.base_fee_per_gas {
+                    base_fee.encode(out);
+                }
+            }
+            None => {
+                encode_ethereum_items(header, out);
+            }
+        }
+    });
+}
+
+fn encode_common_items(header: &Header, out: &mut Vec<u8>) {
+    header.parent_hash.encode(out);
+    header.ommers_hash.encode(out);
+    header.beneficiary.encode(out);
+    header.state_root.encode(out);
+    header.transactions_root.encode(out);
+    header.receipts_root.encode(out);
+    header.logs_bloom.encode(out);
+    header.difficulty.encode(out);
+    header.number.encode(out);
+    header.gas_limit.encode(out);
+    header.gas_used.encode(out);
+    header.timestamp.encode(out);
+    header.extra_data.encode(out);
+    header.mix_hash.encode(out);
+    header.nonce.encode(out);
+}
+
+/// Gives none at the first absent item, after which nothing may follow.
+fn encode_ethereum_items(header: &Header, out: &mut Vec<u8>) -> Option<()> {
+    header.base_fee_per_gas?.encode(out);
+    header.withdrawals_root?.encode(out);
+    // Blob gas used alone would make the item count ambiguous with the native shape: the three come together.
+    let (used, excess, root) = (header.blob_gas_used?, header.excess_blob_gas?, header.parent_beacon_block_root?);
+    used.encode(out);
+    excess.encode(out);
+    root.encode(out);
+    header.requests_hash?.encode(out);
+    Some(())
+}
+
+/// Computes the block hash and joins it to the header.
+pub fn seal(header: Header) -> SealedHeader {
+    let mut encoded = Vec::new();
+    encode_header(&header, &mut encoded);
+    SealedHeader::new_unchecked(header, keccak256(encoded))
+}

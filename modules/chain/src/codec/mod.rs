@@ -1,0 +1,24 @@
+//! RLP of headers, blocks, transactions and receipts. Decoding is strict: one object has one encoding.
+
+mod block;
+mod error;
+mod header;
+mod pooled;
+mod receipt;
+pub(crate) mod rlp;
+mod stream;
+mod transaction;
+
+pub use block::{assemble_block, decode_block, encode_block, encode_withdrawal};
+pub use error::{DecodeError, DecodeProblem};
+pub use header::{decode_header, decode_sealed_header, encode_header, seal};
+pub use pooled::{
+    BLOB_BYTES, BlobSidecar, CELLS_PER_EXTENDED_BLOB, KzgPoint, VERSIONED_HASH_VERSION, decode_pooled_transaction,
+    encode_pooled_transaction, versioned_hash,
+};
+pub use receipt::{decode_receipt, encode_receipt, encode_receipt_with_bloom, logs_bloom};
+pub use stream::{BlockStream, DEFAULT_BLOCK_BOUND, StreamError};
+pub use transaction::{
+    authorization_signing_hash, decode_list_transaction, decode_transaction, encode_list_transaction,
+    encode_transaction, signing_hash, transaction_hash,
+};

@@ -1,0 +1,201 @@
+//! A strict RLP reader that knows where it is, and the few writers that every codec here needs.
+
+use alloy_primitives::{Address, B256, U256};
+use alloy_rlp::{Encodable, Error as RlpError, Header as RlpHeader};
+
+use super::error::{DecodeError, DecodeProblem};
+
+/// Reads RLP items one after the other. Every error carries the offset from the start of the caller's input.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    rest: &'a [u8],
+    /// Offset of the end of `rest`; the offset of its start is this less its length.
+    end: usize,
+}
+
+impl<'a> Reader<'a> {
+    pub(crate) const fn new(input: &'a [u8]) -> Self {
+        Self { rest: input, end: input.len() }
+    }
+
+    pub(crate) const fn offset(&self) -> usize {
+        self.end - self.rest.len()
+    }
+
+    pub(crate) const fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.rest.is_empty()
+    }
+
+    pub(crate) const fn error(&self, what: &'static str, problem: DecodeProblem) -> DecodeError {
+        DecodeError::new(what, self.offset(), problem)
+    }
+
+    /// Whether the next item is a list; none at the end.
+    pub(crate) fn next_is_list(&self) -> Option<bool> {
+        self.rest.first().map(|byte| *byte >= 0xc0)
+    }
+
+    fn take(&mut self, what: &'static str, list: bool) -> Result<Self, DecodeError> {
+        let mut after = self.rest;
+        let header = RlpHeader::decode(&mut after).map_err(|error| self.error(what, problem_of(error)))?;
+        if header.list != list {
+            let problem = if list { DecodeProblem::UnexpectedString } else { DecodeProblem::UnexpectedList };
+            return Err(self.error(what, problem));
+        }
+        // `RlpHeader::decode` has checked that the payload is there.
+        let (payload, rest) = after.split_at(header.payload_length);
+        self.rest = rest;
+        Ok(Self { rest: payload, end: self.end - rest.len() })
+    }
+
+    /// The content of the next item, which must be a list.
+    pub(crate) fn list(&mut self, what: &'static str) -> Result<Self, DecodeError> {
+        self.take(what, true)
+    }
+
+    /// The content of the next item, which must be a byte string, as a reader of its own.
+    pub(crate) fn string(&mut self, what: &'static str) -> Result<Self, DecodeError> {
+        self.take(what, false)
+    }
+
+    pub(crate) fn bytes(&mut self, what: &'static str) -> Result<&'a [u8], DecodeError> {
+        Ok(self.take(what, false)?.rest)
+    }
+
+    /// The next item of any kind with its length prefix.
+    pub(crate) fn raw_item(&mut self, what: &'static str) -> Result<&'a [u8], DecodeError> {
+        let before = self.rest;
+        let list = self.next_is_list().unwrap_or_default();
+        self.take(what, list)?;
+        Ok(&before[..before.len() - self.rest.len()])
+    }
+
+    /// How many items are left.
+    pub(crate) fn count_items(&self, what: &'static str) -> Result<usize, DecodeError> {
+        let mut probe = *self;
+        let mut count = 0;
+        while !probe.is_empty() {
+            probe.raw_item(what)?;
+            count += 1;
+        }
+        Ok(count)
+    }
+
+    pub(crate) fn fixed<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], DecodeError> {
+        let start = *self;
+        let bytes = self.bytes(what)?;
+        bytes.try_into().map_err(|_| start.error(what, DecodeProblem::WrongLength { wanted: N, found: bytes.len() }))
+    }
+
+    pub(crate) fn hash(&mut self, what: &'static str) -> Result<B256, DecodeError> {
+        Ok(B256::new(self.fixed(what)?))
+    }
+
+    pub(crate) fn address(&mut self, what: &'static str) -> Result<Address, DecodeError> {
+        Ok(Address::new(self.fixed(what)?))
+    }
+
+    /// A byte string of a length that is known at run time only.
+    pub(crate) fn fixed_slice(&mut self, what: &'static str, wanted: usize) -> Result<&'a [u8], DecodeError> {
+        let start = *self;
+        let bytes = self.bytes(what)?;
+        if bytes.len() != wanted {
+            return Err(start.error(what, DecodeProblem::WrongLength { wanted, found: bytes.len() }));
+        }
+        Ok(bytes)
+    }
+
+    /// A reader of what follows the type byte of a typed transaction.
+    pub(crate) fn after_type_byte(mut self) -> Self {
+        self.rest = self.rest.get(1..).unwrap_or_default();
+        self
+    }
+
+    fn integer(&mut self, what: &'static str, width: usize) -> Result<&'a [u8], DecodeError> {
+        let start = *self;
+        let bytes = self.bytes(what)?;
+        if bytes.first() == Some(&0) {
+            return Err(start.error(what, DecodeProblem::LeadingZero));
+        }
+        if bytes.len() > width {
+            return Err(start.error(what, DecodeProblem::TooLarge));
+        }
+        Ok(bytes)
+    }
+
+    pub(crate) fn u8(&mut self, what: &'static str) -> Result<u8, DecodeError> {
+        Ok(self.integer(what, 1)?.first().copied().unwrap_or_default())
+    }
+
+    pub(crate) fn u64(&mut self, what: &'static str) -> Result<u64, DecodeError> {
+        let bytes = self.integer(what, 8)?;
+        Ok(bytes.iter().fold(0, |value, byte| (value << 8) | u64::from(*byte)))
+    }
+
+    pub(crate) fn u256(&mut self, what: &'static str) -> Result<U256, DecodeError> {
+        Ok(U256::from_be_slice(self.integer(what, 32)?))
+    }
+
+    /// Refuses anything that is left.
+    pub(crate) fn finish(self, what: &'static str) -> Result<(), DecodeError> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        Err(self.error(what, DecodeProblem::TrailingBytes { count: self.rest.len() }))
+    }
+
+    /// Refuses any item that is left in a list of fixed shape.
+    pub(crate) fn finish_list(self, what: &'static str, items: usize) -> Result<(), DecodeError> {
+        if self.is_empty() {
+            return Ok(());
+        }
+        Err(self.error(what, DecodeProblem::WrongItemCount { found: items + 1 }))
+    }
+}
+
+const fn problem_of(error: RlpError) -> DecodeProblem {
+    match error {
+        RlpError::LeadingZero | RlpError::NonCanonicalSingleByte | RlpError::NonCanonicalSize => {
+            DecodeProblem::NotMinimal
+        }
+        _ => DecodeProblem::TooShort,
+    }
+}
+
+/// Writes a list whose items `write` appends, without knowing its length beforehand.
+pub(crate) fn write_list(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    write_wrapped(out, true, write);
+}
+
+/// Writes a byte string whose content `write` appends. The content must be longer than one byte.
+pub(crate) fn write_string(out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    write_wrapped(out, false, write);
+}
+
+fn write_wrapped(out: &mut Vec<u8>, list: bool, write: impl FnOnce(&mut Vec<u8>)) {
+    // The content is written after room for a one-byte prefix, which fits most lists; longer ones are moved.
+    let start = out.len();
+    out.push(0);
+    write(out);
+    let payload_length = out.len() - start - 1;
+    let header = RlpHeader { list, payload_length };
+    let mut prefix = Vec::with_capacity(9);
+    header.encode(&mut prefix);
+    out.splice(start..=start, prefix);
+}
+
+pub(crate) fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    bytes.encode(out);
+}
+
+/// An address, or the empty string for none.
+pub(crate) fn write_receiver(out: &mut Vec<u8>, to: Option<Address>) {
+    match to {
+        Some(address) => address.encode(out),
+        None => out.push(alloy_rlp::EMPTY_STRING_CODE),
+    }
+}

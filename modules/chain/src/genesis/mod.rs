@@ -1,0 +1,242 @@
+//! Block 0 of a chain: read from a genesis file, made into a commit.
+
+mod file;
+mod lenient;
+mod schedule;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, Bytes, U256, b256, keccak256};
+use serde_json::Value;
+use tenon_api::{
+    Account, AccountChange, BlockCommit, EMPTY_CODE_HASH, EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, Header, NativeSeal,
+    RecoveredBlock, SealedHeader, SlotChange, StoreError, TrieReader,
+};
+
+use crate::codec::{assemble_block, seal};
+use crate::spec::{ChainSpec, Fork, INITIAL_BASE_FEE, NATIVE_BASE_FEE};
+use crate::trie::{TrieError, update_state_trie};
+use file::{ConfigFile, GenesisFile};
+
+/// SHA-256 of nothing: the requests hash of a block without requests.
+pub const EMPTY_REQUESTS_HASH: B256 = b256!("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+/// Gas limit of a genesis file that gives none or zero.
+const DEFAULT_GAS_LIMIT: u64 = 4_712_388;
+/// Difficulty of a genesis file that gives none.
+const DEFAULT_DIFFICULTY: u64 = 131_072;
+
+/// Why a genesis file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum GenesisError {
+    /// Not JSON, or a member of the wrong form. The text names line and column.
+    #[error("genesis file: {0}")]
+    Json(#[from] serde_json::Error),
+    /// A member that must be there is not.
+    #[error("genesis file: missing required field '{member}' for Genesis")]
+    Missing {
+        /// Its name.
+        member: &'static str,
+    },
+    /// The file has no `config`.
+    #[error("genesis has no chain configuration")]
+    NoConfig,
+    /// The schedule has a fork whose rules this program does not have.
+    #[error("genesis file: fork {name} is not supported; update tenon or remove the member")]
+    UnsupportedFork {
+        /// The member's name.
+        name: &'static str,
+    },
+    /// Forks in the wrong order.
+    #[error("genesis file: fork {later} at {later_at} comes before {earlier} at {earlier_at}")]
+    ForkOrder {
+        /// The fork that must come first.
+        earlier: Fork,
+        /// Its height or time.
+        earlier_at: u64,
+        /// The fork that must come after it.
+        later: Fork,
+        /// Its height or time.
+        later_at: u64,
+    },
+    /// Blob parameters that cannot work.
+    #[error("genesis file: blobSchedule.{fork}: need target <= max <= 65535 and baseFeeUpdateFraction > 0")]
+    BlobSchedule {
+        /// The fork's name.
+        fork: String,
+    },
+    /// The genesis state could not be made into a trie.
+    #[error("genesis state: {0}")]
+    Trie(#[from] TrieError),
+}
+
+/// An account of the genesis state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GenesisAccount {
+    /// Wei.
+    pub balance: U256,
+    /// Transactions sent.
+    pub nonce: u64,
+    /// Code; empty for a plain account.
+    pub code: Bytes,
+    /// Slots; zero values are not stored.
+    pub storage: BTreeMap<B256, U256>,
+}
+
+/// Everything that block 0 is made of.
+#[derive(Clone, Debug)]
+pub struct Genesis {
+    /// The chain's rules.
+    pub spec: Arc<ChainSpec>,
+    /// The header; its state root is computed by [`Genesis::commit`] and ignored here.
+    pub header: Header,
+    /// The state.
+    pub alloc: BTreeMap<Address, GenesisAccount>,
+    /// The `config` member as it stands in the file.
+    pub config: Value,
+}
+
+impl Genesis {
+    /// Reads a genesis file in go-ethereum's form, of either profile.
+    ///
+    /// Numbers may be JSON numbers or strings, decimal or hexadecimal; hexadecimal may lack `0x`; addresses may
+    /// begin with `xdc`; members that are null count as absent; members that are unknown are ignored.
+    ///
+    /// # Errors
+    /// [`GenesisError`].
+    pub fn from_json(text: &[u8]) -> Result<Self, GenesisError> {
+        let file: GenesisFile<'_> = serde_json::from_slice(text)?;
+        let raw_config = file.config.ok_or(GenesisError::NoConfig)?;
+        let config: ConfigFile = serde_json::from_str(raw_config.get())?;
+        let spec = schedule::chain_spec(&config)?;
+        let header = genesis_header(&file, &spec);
+        let accounts = file.alloc.ok_or(GenesisError::Missing { member: "alloc" })?;
+        let alloc = accounts.into_iter().map(|(address, account)| (address.0, account.into())).collect();
+        Ok(Self { spec: Arc::new(spec), header, alloc, config: serde_json::from_str(raw_config.get())? })
+    }
+
+    /// The commit of block 0: sealed header with state root, accounts, codes, trie nodes.
+    ///
+    /// # Errors
+    /// [`GenesisError::Trie`]; does not happen unless the trie code is wrong.
+    pub fn commit(&self) -> Result<BlockCommit, GenesisError> {
+        let mut accounts: Vec<AccountChange> =
+            self.alloc.iter().map(|(address, account)| account_change(*address, account)).collect();
+        let update = update_state_trie(&NoNodes, EMPTY_ROOT_HASH, &mut accounts, &|_| Ok(None))?;
+        let mut header = self.header.clone();
+        header.state_root = update.root;
+        let withdrawals = header.withdrawals_root.is_some().then(Vec::new);
+        let block = assemble_block(seal(header), Vec::new(), Vec::new(), withdrawals);
+        Ok(BlockCommit {
+            total_difficulty: block.header.difficulty,
+            block: Arc::new(RecoveredBlock { block, senders: Vec::new() }),
+            receipts: Arc::new(Vec::new()),
+            accounts,
+            codes: self.codes(),
+            trie_nodes: update.writes,
+            superseded_trie_nodes: update.superseded,
+        })
+    }
+
+    /// The sealed header of block 0. Computes the state root; use [`Genesis::commit`] if the rest is needed too.
+    ///
+    /// # Errors
+    /// See [`Genesis::commit`].
+    pub fn sealed_header(&self) -> Result<SealedHeader, GenesisError> {
+        Ok(self.commit()?.block.header.clone())
+    }
+
+    /// Every distinct code of the state by its hash.
+    fn codes(&self) -> Vec<(B256, Bytes)> {
+        let codes: BTreeMap<B256, Bytes> = self
+            .alloc
+            .values()
+            .filter(|account| !account.code.is_empty())
+            .map(|account| (keccak256(&account.code), account.code.clone()))
+            .collect();
+        codes.into_iter().collect()
+    }
+}
+
+impl From<file::AccountFile> for GenesisAccount {
+    fn from(file: file::AccountFile) -> Self {
+        let storage = file.storage.unwrap_or_default();
+        Self {
+            balance: file.balance.map(|number| number.0).unwrap_or_default(),
+            nonce: file.nonce.unwrap_or_default().0,
+            code: file.code.unwrap_or_default().0,
+            storage: storage.into_iter().map(|(slot, value)| (slot.0, value.0.into())).collect(),
+        }
+    }
+}
+
+fn account_change(address: Address, account: &GenesisAccount) -> AccountChange {
+    let code_hash = if account.code.is_empty() { EMPTY_CODE_HASH } else { keccak256(&account.code) };
+    AccountChange {
+        address,
+        // Listed accounts exist even when they are empty.
+        account: Some(Account {
+            nonce: account.nonce,
+            balance: account.balance,
+            code_hash,
+            storage_root: EMPTY_ROOT_HASH,
+        }),
+        storage_wiped: false,
+        slots: account
+            .storage
+            .iter()
+            .filter(|(_, value)| !value.is_zero())
+            .map(|(slot, value)| SlotChange { slot: *slot, value: *value })
+            .collect(),
+    }
+}
+
+fn genesis_header(file: &GenesisFile<'_>, spec: &ChainSpec) -> Header {
+    let number = file.number.unwrap_or_default().0;
+    let timestamp = file.timestamp.unwrap_or_default().0;
+    let gas_limit = match file.gas_limit {
+        Some(limit) if limit.0 > 0 => limit.0,
+        _ => DEFAULT_GAS_LIMIT,
+    };
+    let mut header = Header {
+        parent_hash: file.parent_hash.unwrap_or_default().0,
+        ommers_hash: EMPTY_OMMERS_HASH,
+        beneficiary: file.coinbase.unwrap_or_default().0,
+        transactions_root: EMPTY_ROOT_HASH,
+        receipts_root: EMPTY_ROOT_HASH,
+        difficulty: file.difficulty.map_or(U256::from(DEFAULT_DIFFICULTY), |number| number.0),
+        number,
+        gas_limit,
+        gas_used: file.gas_used.unwrap_or_default().0,
+        timestamp,
+        extra_data: file.extra_data.clone().unwrap_or_default().0,
+        mix_hash: file.mix_hash.unwrap_or_default().0,
+        nonce: file.nonce.unwrap_or_default().0,
+        ..Header::default()
+    };
+    let given_base_fee = file.base_fee_per_gas.map(|number| number.0);
+    let fork = spec.fork_at(number, timestamp);
+    if spec.native.is_some() {
+        header.native_seal = Some(NativeSeal::default());
+        header.base_fee_per_gas = spec.has_base_fee(number).then(|| given_base_fee.unwrap_or(NATIVE_BASE_FEE));
+        return header;
+    }
+    header.base_fee_per_gas = spec.has_base_fee(number).then(|| given_base_fee.unwrap_or(INITIAL_BASE_FEE));
+    header.withdrawals_root = (fork >= Fork::Shanghai).then_some(EMPTY_ROOT_HASH);
+    if fork >= Fork::Cancun {
+        header.blob_gas_used = Some(file.blob_gas_used.unwrap_or_default().0);
+        header.excess_blob_gas = Some(file.excess_blob_gas.unwrap_or_default().0);
+        header.parent_beacon_block_root = Some(file.parent_beacon_block_root.unwrap_or_default().0);
+    }
+    header.requests_hash = (fork >= Fork::Prague).then_some(EMPTY_REQUESTS_HASH);
+    header
+}
+
+/// The trie before genesis: there is nothing to read.
+struct NoNodes;
+
+impl TrieReader for NoNodes {
+    fn node(&self, _: Option<B256>, _: &[u8], _: B256) -> Result<Option<Bytes>, StoreError> {
+        Ok(None)
+    }
+}

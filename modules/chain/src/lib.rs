@@ -1,0 +1,52 @@
+//! Formats of the account-based chain: headers, blocks, transactions and receipts as bytes, their hashes and
+//! roots, the state trie, chain specifications and genesis files. Pure data: nothing here does I/O.
+//!
+//! It owns every consensus encoding, sender recovery, the fork schedule and the numbers that follow from it
+//! (base fee, blob gas, difficulty, intrinsic gas), and the incremental Merkle-Patricia trie over a
+//! [`TrieReader`](tenon_api::TrieReader) that storage lends it.
+//!
+//! What must always hold: one object has exactly one accepted encoding, so a hash of the bytes read is the hash
+//! of the fields; nothing that comes from outside makes it panic or allocate more than a small multiple of its
+//! length; it knows no database, executes nothing and decides nothing that a consensus engine decides.
+//!
+//! ```
+//! use tenon_chain::{decode_block, encode_block};
+//!
+//! # fn read(bytes: &[u8]) -> Result<(), tenon_chain::DecodeError> {
+//! let block = decode_block(&mut &bytes[..])?;
+//! assert_eq!(encode_block(&block), bytes);
+//! println!("block {} has hash {}", block.number(), block.hash());
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+pub mod codec;
+pub mod genesis;
+mod resolve;
+mod roots;
+mod sender;
+pub mod spec;
+pub mod trie;
+
+pub use codec::{
+    BlobSidecar, BlockStream, DecodeError, DecodeProblem, StreamError, assemble_block, authorization_signing_hash,
+    decode_block, decode_header, decode_list_transaction, decode_pooled_transaction, decode_receipt,
+    decode_sealed_header, decode_transaction, encode_block, encode_header, encode_list_transaction,
+    encode_pooled_transaction, encode_receipt, encode_transaction, logs_bloom, seal, signing_hash, transaction_hash,
+};
+pub use genesis::{EMPTY_REQUESTS_HASH, Genesis, GenesisAccount, GenesisError};
+pub use resolve::{require_block, resolve_block};
+pub use roots::{
+    ommers_hash, receipts_root, receipts_root_and_bloom, requests_hash, transactions_root, withdrawals_root,
+};
+pub use sender::{
+    HighS, RecoverError, SignerRules, recover_authority, recover_sender, recover_sender_with, recover_senders,
+    recover_senders_under, recover_signer,
+};
+pub use spec::{
+    Activation, BlobParameters, ChainSpec, Fork, ForkId, NativeSettings, Profile, blob_gas_used, floor_data_gas,
+    intrinsic_gas,
+};
+pub use trie::{TrieError, TrieUpdate, prove, update_state_trie};

@@ -1,0 +1,63 @@
+//! Roots and hashes that a header says of its body.
+
+use std::borrow::Borrow;
+
+use alloy_primitives::{B256, Bloom, keccak256};
+use alloy_trie::root::ordered_trie_root_with_encoder;
+use sha2::{Digest, Sha256};
+use tenon_api::{EMPTY_OMMERS_HASH, Header, Receipt, Transaction, Withdrawal};
+
+use crate::codec::rlp::write_list;
+use crate::codec::{encode_header, encode_receipt_with_bloom, encode_transaction, encode_withdrawal, logs_bloom};
+
+/// Root of the trie of transactions: RLP of the position → canonical bytes.
+pub fn transactions_root<T: Borrow<Transaction>>(transactions: &[T]) -> B256 {
+    ordered_trie_root_with_encoder(transactions, |transaction, out| {
+        out.extend_from_slice(&encode_transaction(transaction.borrow()));
+    })
+}
+
+/// Root of the trie of receipts: RLP of the position → canonical bytes.
+pub fn receipts_root(receipts: &[Receipt]) -> B256 {
+    receipts_root_and_bloom(receipts).0
+}
+
+/// Root of the trie of receipts and the union of their blooms, each bloom computed once.
+pub fn receipts_root_and_bloom(receipts: &[Receipt]) -> (B256, Bloom) {
+    let mut union = Bloom::ZERO;
+    let blooms: Vec<Bloom> = receipts.iter().map(|receipt| logs_bloom(&receipt.logs)).collect();
+    blooms.iter().for_each(|bloom| union.accrue_bloom(bloom));
+    let pairs: Vec<_> = receipts.iter().zip(&blooms).collect();
+    let root = ordered_trie_root_with_encoder(&pairs, |(receipt, bloom), out| {
+        out.extend_from_slice(&encode_receipt_with_bloom(receipt, bloom));
+    });
+    (root, union)
+}
+
+/// Root of the trie of withdrawals (EIP-4895).
+pub fn withdrawals_root(withdrawals: &[Withdrawal]) -> B256 {
+    ordered_trie_root_with_encoder(withdrawals, |withdrawal, out| encode_withdrawal(withdrawal, out))
+}
+
+/// keccak256 of the RLP of the list of uncle headers.
+pub fn ommers_hash(ommers: &[Header]) -> B256 {
+    if ommers.is_empty() {
+        return EMPTY_OMMERS_HASH;
+    }
+    let mut out = Vec::new();
+    write_list(&mut out, |out| ommers.iter().for_each(|ommer| encode_header(ommer, out)));
+    keccak256(out)
+}
+
+/// Commitment to the execution requests of a block (EIP-7685): SHA-256 over the SHA-256 of each request,
+/// type byte included, in ascending order of types. Requests without data count as absent.
+pub fn requests_hash<R: AsRef<[u8]>>(requests: impl IntoIterator<Item = R>) -> B256 {
+    let mut outer = Sha256::new();
+    for request in requests {
+        let request = request.as_ref();
+        if request.len() > 1 {
+            outer.update(Sha256::digest(request));
+        }
+    }
+    B256::new(outer.finalize().into())
+}

@@ -1,0 +1,63 @@
+//! The short name of a chain's past and next fork (EIP-2124, EIP-6122).
+
+use alloy_primitives::B256;
+
+use super::{Activation, ChainSpec};
+
+/// A checksum over genesis and passed forks, and the next fork that is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForkId {
+    /// CRC-32 over the genesis hash and the passed forks.
+    pub hash: [u8; 4],
+    /// Height or time of the next fork, 0 if none is known.
+    pub next: u64,
+}
+
+impl ChainSpec {
+    /// The fork identifier of a chain with this genesis, whose head has this height and time.
+    pub fn fork_id(&self, genesis_hash: B256, genesis_time: u64, number: u64, timestamp: u64) -> ForkId {
+        let (blocks, times) = self.fork_points(genesis_time);
+        let mut checksum = crc32(!0, genesis_hash.as_slice());
+        let points = blocks.into_iter().map(|point| (point, number)).chain(times.into_iter().map(|p| (p, timestamp)));
+        for (point, reached) in points {
+            if reached < point {
+                return ForkId { hash: (!checksum).to_be_bytes(), next: point };
+            }
+            checksum = crc32(checksum, &point.to_be_bytes());
+        }
+        ForkId { hash: (!checksum).to_be_bytes(), next: 0 }
+    }
+
+    /// Heights and times of forks after genesis, each ascending and once.
+    fn fork_points(&self, genesis_time: u64) -> (Vec<u64>, Vec<u64>) {
+        let mut blocks: Vec<u64> =
+            [self.eip155_block, self.dao_fork_block, self.merge_netsplit_block].into_iter().flatten().collect();
+        let mut times = Vec::new();
+        for (_, activation) in self.activations() {
+            match activation {
+                Activation::Block(block) => blocks.push(*block),
+                Activation::Time(time) => times.push(*time),
+                Activation::TotalDifficulty(_) => {}
+            }
+        }
+        blocks.retain(|block| *block > 0);
+        times.retain(|time| *time > genesis_time);
+        for points in [&mut blocks, &mut times] {
+            points.sort_unstable();
+            points.dedup();
+        }
+        (blocks, times)
+    }
+}
+
+/// Continues a CRC-32 (IEEE) whose state is not yet inverted. A few dozen bytes a call: no table needed.
+fn crc32(state: u32, bytes: &[u8]) -> u32 {
+    bytes.iter().fold(state, |state, byte| {
+        (0..8).fold(
+            state ^ u32::from(*byte),
+            |state, _| {
+                if state & 1 == 1 { (state >> 1) ^ 0xedb8_8320 } else { state >> 1 }
+            },
+        )
+    })
+}

@@ -1,0 +1,66 @@
+//! What a transaction costs before its first instruction.
+
+use tenon_api::{Transaction, TransactionPayload};
+
+use super::Fork;
+
+/// Longest creation code from Shanghai on, bytes (EIP-3860).
+pub const MAX_INITCODE_SIZE: usize = 49_152;
+/// Most gas of one transaction from Osaka on (EIP-7825).
+pub const TRANSACTION_GAS_CAP: u64 = 1 << 24;
+
+const TRANSACTION_GAS: u64 = 21_000;
+const CREATION_GAS: u64 = 32_000;
+const ZERO_BYTE_GAS: u64 = 4;
+const NONZERO_BYTE_GAS: u64 = 68;
+const NONZERO_BYTE_GAS_ISTANBUL: u64 = 16;
+const ACCESS_LIST_ADDRESS_GAS: u64 = 2_400;
+const ACCESS_LIST_KEY_GAS: u64 = 1_900;
+const AUTHORIZATION_GAS: u64 = 25_000;
+const INITCODE_WORD_GAS: u64 = 2;
+const FLOOR_TOKEN_GAS: u64 = 10;
+const TOKENS_PER_NONZERO_BYTE: u64 = 4;
+
+/// Gas that the transaction costs at least, by the Ethereum rules of a fork: base, data (EIP-2028), creation
+/// (EIP-2, EIP-3860), access list (EIP-2930), delegations (EIP-7702). Saturates instead of overflowing.
+pub fn intrinsic_gas(transaction: &Transaction, fork: Fork) -> u64 {
+    let nonzero = transaction.input.iter().filter(|byte| **byte != 0).count() as u64;
+    let zero = transaction.input.len() as u64 - nonzero;
+    let nonzero_gas = if fork >= Fork::Istanbul { NONZERO_BYTE_GAS_ISTANBUL } else { NONZERO_BYTE_GAS };
+    let mut gas = TRANSACTION_GAS + zero * ZERO_BYTE_GAS + nonzero * nonzero_gas;
+    if transaction.to.is_none() {
+        if fork >= Fork::Homestead {
+            gas += CREATION_GAS;
+        }
+        if fork >= Fork::Shanghai {
+            gas += initcode_gas(transaction.input.len());
+        }
+    }
+    for item in transaction.access_list() {
+        gas += ACCESS_LIST_ADDRESS_GAS + ACCESS_LIST_KEY_GAS * item.storage_keys.len() as u64;
+    }
+    if let TransactionPayload::SetCode { authorization_list, .. } = &transaction.payload {
+        gas += AUTHORIZATION_GAS * authorization_list.len() as u64;
+    }
+    gas
+}
+
+/// Gas of creation code of this length (EIP-3860).
+pub const fn initcode_gas(bytes: usize) -> u64 {
+    INITCODE_WORD_GAS * (bytes as u64).div_ceil(32)
+}
+
+/// Tokens that EIP-7623 counts: one a zero byte, four any other.
+pub fn calldata_tokens(input: &[u8]) -> u64 {
+    let nonzero = input.iter().filter(|byte| **byte != 0).count() as u64;
+    let zero = input.len() as u64 - nonzero;
+    zero + nonzero * TOKENS_PER_NONZERO_BYTE
+}
+
+/// Gas that the transaction is charged at least because of its data (EIP-7623); zero before Prague.
+pub fn floor_data_gas(transaction: &Transaction, fork: Fork) -> u64 {
+    if fork < Fork::Prague {
+        return 0;
+    }
+    TRANSACTION_GAS + FLOOR_TOKEN_GAS * calldata_tokens(&transaction.input)
+}

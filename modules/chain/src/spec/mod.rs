@@ -1,0 +1,219 @@
+//! Which rules hold at which block: the fork schedule as data, and the numbers that follow from it.
+
+mod blobs;
+mod difficulty;
+mod fees;
+mod fork;
+mod fork_id;
+mod gas;
+
+use alloy_primitives::{Address, U256};
+use serde_json::Value;
+use tenon_api::{Header, TransactionType};
+
+pub use blobs::{BLOB_GAS_PER_BLOB, BlobParameters, MIN_BLOB_BASE_FEE, blob_gas_used, fake_exponential};
+pub use difficulty::MINIMUM_DIFFICULTY;
+pub use fees::{BASE_FEE_CHANGE_DENOMINATOR, ELASTICITY_MULTIPLIER, INITIAL_BASE_FEE, NATIVE_BASE_FEE};
+pub use fork::{Activation, Fork};
+pub use fork_id::ForkId;
+pub use gas::{MAX_INITCODE_SIZE, TRANSACTION_GAS_CAP, calldata_tokens, floor_data_gas, initcode_gas, intrinsic_gas};
+
+use crate::sender::{HighS, SignerRules};
+
+/// Which family of rules and header shapes a chain has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Profile {
+    /// Plain headers, Ethereum's rules.
+    Ethereum,
+    /// Headers with validators, validator and penalties; the rules of `spec/chain.md` and `spec/consensus.md`.
+    Native,
+}
+
+/// What a native chain's configuration says beyond the Ethereum members.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct NativeSettings {
+    /// Height from which headers have a base fee and typed transactions exist; none means never.
+    pub eip1559_block: Option<u64>,
+    /// The `XDPoS` member as it stands in the file; the native engine reads it.
+    pub engine: Value,
+}
+
+/// A chain's identity and fork schedule.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ChainSpec {
+    /// EIP-155 chain id.
+    pub chain_id: u64,
+    /// Network id of the peer protocol; equal to the chain id unless settings say otherwise.
+    pub network_id: u64,
+    /// Family of rules.
+    pub profile: Profile,
+    /// Height from which protected transactions are known (EIP-155); Ethereum has it together with EIP-158.
+    pub eip155_block: Option<u64>,
+    /// Height of the DAO fork, if the chain had one.
+    pub dao_fork_block: Option<u64>,
+    /// Whether the chain took the DAO fork.
+    pub dao_fork_support: bool,
+    /// Height that peers use to tell merged chains from others (EIP-3675); not the height of the merge.
+    pub merge_netsplit_block: Option<u64>,
+    /// Receiver of deposits (EIP-6110).
+    pub deposit_contract: Option<Address>,
+    /// Present on native chains.
+    pub native: Option<NativeSettings>,
+    /// Sorted, without `Frontier`, which is always active.
+    activations: Vec<(Fork, Activation)>,
+    /// Sorted by fork; only forks that change blob parameters.
+    blob_schedule: Vec<(Fork, BlobParameters)>,
+}
+
+impl ChainSpec {
+    /// A chain of the Ethereum profile with these forks, in any order. Blob parameters are mainnet's.
+    pub fn ethereum(chain_id: u64, activations: impl IntoIterator<Item = (Fork, Activation)>) -> Self {
+        let mut activations: Vec<_> = activations.into_iter().filter(|(fork, _)| *fork != Fork::Frontier).collect();
+        activations.sort_by_key(|(fork, _)| *fork);
+        activations.dedup_by_key(|(fork, _)| *fork);
+        let mut spec = Self {
+            chain_id,
+            network_id: chain_id,
+            profile: Profile::Ethereum,
+            eip155_block: None,
+            dao_fork_block: None,
+            dao_fork_support: false,
+            merge_netsplit_block: None,
+            deposit_contract: None,
+            native: None,
+            activations,
+            blob_schedule: BlobParameters::MAINNET_SCHEDULE.to_vec(),
+        };
+        spec.eip155_block = match spec.activation(Fork::SpuriousDragon) {
+            Some(Activation::Block(block)) => Some(block),
+            _ => None,
+        };
+        spec
+    }
+
+    /// A chain of the Ethereum profile on which every fork up to this one is active from genesis.
+    pub fn ethereum_at(chain_id: u64, fork: Fork) -> Self {
+        let activation = |each: &Fork| match *each {
+            Fork::Paris => Activation::TotalDifficulty(U256::ZERO),
+            timed if timed.is_timed() => Activation::Time(0),
+            _ => Activation::Block(0),
+        };
+        Self::ethereum(chain_id, Fork::ALL.iter().filter(|each| **each <= fork).map(|each| (*each, activation(each))))
+    }
+
+    /// Replaces the blob parameters of some forks, leaving those of the others.
+    #[must_use]
+    pub fn with_blob_schedule(mut self, schedule: impl IntoIterator<Item = (Fork, BlobParameters)>) -> Self {
+        for (fork, parameters) in schedule {
+            self.blob_schedule.retain(|(each, _)| *each != fork);
+            self.blob_schedule.push((fork, parameters));
+        }
+        self.blob_schedule.sort_by_key(|(fork, _)| *fork);
+        self
+    }
+
+    /// When a fork begins, none if it is not scheduled. `Frontier` begins with block 0.
+    pub fn activation(&self, fork: Fork) -> Option<Activation> {
+        if fork == Fork::Frontier {
+            return Some(Activation::Block(0));
+        }
+        self.activations.iter().find(|(each, _)| *each == fork).map(|(_, activation)| *activation)
+    }
+
+    /// All scheduled forks but `Frontier`, oldest first.
+    pub fn activations(&self) -> &[(Fork, Activation)] {
+        &self.activations
+    }
+
+    /// Total difficulty at which the chain merges, none if never.
+    pub fn terminal_total_difficulty(&self) -> Option<U256> {
+        match self.activation(Fork::Paris) {
+            Some(Activation::TotalDifficulty(difficulty)) => Some(difficulty),
+            _ => None,
+        }
+    }
+
+    fn is_scheduled_at(&self, fork: Fork, activation: Activation, number: u64, timestamp: u64) -> bool {
+        match activation {
+            Activation::Block(block) => number >= block,
+            // A time alone does not activate a fork on a chain that has not reached London by height.
+            Activation::Time(time) => timestamp >= time && (fork < Fork::London || self.is_london(number)),
+            Activation::TotalDifficulty(difficulty) => {
+                difficulty.is_zero() || self.merge_netsplit_block.is_some_and(|block| number >= block)
+            }
+        }
+    }
+
+    fn is_london(&self, number: u64) -> bool {
+        matches!(self.activation(Fork::London), Some(Activation::Block(block)) if number >= block)
+    }
+
+    /// The newest fork that is active at a height and time.
+    ///
+    /// Height and time alone cannot tell whether a chain with a positive terminal total difficulty has merged:
+    /// prefer [`ChainSpec::fork_of`] where there is a header. Here the netsplit height stands in for the merge.
+    pub fn fork_at(&self, number: u64, timestamp: u64) -> Fork {
+        self.activations
+            .iter()
+            .rev()
+            .find(|(fork, activation)| self.is_scheduled_at(*fork, *activation, number, timestamp))
+            .map_or(Fork::Frontier, |(fork, _)| *fork)
+    }
+
+    /// The newest fork that is active in the block of this header. Difficulty zero marks a merged block.
+    pub fn fork_of(&self, header: &Header) -> Fork {
+        let fork = self.fork_at(header.number, header.timestamp);
+        if self.profile == Profile::Native {
+            return fork;
+        }
+        let merges = self.activation(Fork::Paris).is_some();
+        match (merges && header.difficulty.is_zero(), fork) {
+            (true, fork) => fork.max(Fork::Paris),
+            (false, Fork::Paris) => self.newest_before_merge(header.number),
+            (false, fork) => fork,
+        }
+    }
+
+    fn newest_before_merge(&self, number: u64) -> Fork {
+        self.activations
+            .iter()
+            .rev()
+            .find(|(fork, activation)| {
+                *fork < Fork::Paris && matches!(activation, Activation::Block(block) if number >= *block)
+            })
+            .map_or(Fork::Frontier, |(fork, _)| *fork)
+    }
+
+    /// Whether a fork is active at a height and time; see [`ChainSpec::fork_at`].
+    pub fn is_active(&self, fork: Fork, number: u64, timestamp: u64) -> bool {
+        self.fork_at(number, timestamp) >= fork
+    }
+
+    /// Whether the block of this height has a base fee.
+    pub fn has_base_fee(&self, number: u64) -> bool {
+        match &self.native {
+            Some(native) => native.eip1559_block.is_some_and(|block| number >= block),
+            None => self.is_london(number),
+        }
+    }
+
+    /// Which signatures and transaction types a block of this height and time may hold.
+    pub fn signer_rules(&self, number: u64, timestamp: u64) -> SignerRules {
+        let fork = self.fork_at(number, timestamp);
+        let highest_type = match self.profile {
+            Profile::Native if self.has_base_fee(number) => TransactionType::DynamicFee,
+            Profile::Native => TransactionType::Legacy,
+            Profile::Ethereum if fork >= Fork::Prague => TransactionType::SetCode,
+            Profile::Ethereum if fork >= Fork::Cancun => TransactionType::Blob,
+            Profile::Ethereum if fork >= Fork::London => TransactionType::DynamicFee,
+            Profile::Ethereum if fork >= Fork::Berlin => TransactionType::AccessList,
+            Profile::Ethereum => TransactionType::Legacy,
+        };
+        SignerRules {
+            chain_id: self.chain_id,
+            high_s: if fork >= Fork::Homestead { HighS::Refused } else { HighS::Allowed },
+            replay_protection: self.eip155_block.is_some_and(|block| number >= block),
+            highest_type,
+        }
+    }
+}

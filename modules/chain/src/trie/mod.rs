@@ -1,0 +1,74 @@
+//! The Merkle-Patricia trie of state, updated in place: only what a block touches is read, hashed and written.
+//!
+//! Nodes are found by owner, path and hash through a [`TrieReader`](tenon_api::TrieReader). An update gives back
+//! the nodes that came about and those that the new root does not reach any more, so that a store can keep every
+//! root or prune old ones; nothing is ever overwritten.
+
+mod change;
+mod nibbles;
+mod node;
+mod proof;
+mod source;
+mod state;
+mod walk;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+use alloy_primitives::{B256, hex};
+use tenon_api::{Failure, StoreError, TrieNodeWrite, TriePosition};
+
+pub use proof::prove;
+pub use state::{decode_account, decode_slot_value, update_state_trie};
+pub use walk::{TrieItem, walk_trie};
+
+use crate::codec::DecodeError;
+
+/// What an update did to a trie, or to all tries of a state.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TrieUpdate {
+    /// The new root.
+    pub root: B256,
+    /// Nodes that were not in the old state at their place.
+    pub writes: Vec<TrieNodeWrite>,
+    /// Nodes of the old state that the new root does not reach: place and hash.
+    pub superseded: Vec<(TriePosition, B256)>,
+}
+
+/// Why a trie could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TrieError {
+    /// The database failed.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A node that must be there is not: the state was pruned, or the database is damaged.
+    /// The text is the reference's (`spec/rpc-eth.md` 5.2).
+    #[error("missing trie Node {hash} (path {path})", hash = hex::encode(hash), path = hex::encode(path))]
+    Missing {
+        /// keccak256 of the address for a storage trie; none for the state trie.
+        owner: Option<B256>,
+        /// Where it should be, one nibble a byte.
+        path: Vec<u8>,
+        /// Which node.
+        hash: B256,
+    },
+    /// A node does not decode.
+    #[error("trie node {hash} (path {path}) is damaged: {source}; run `tenon db verify`", path = hex::encode(path))]
+    Corrupt {
+        /// keccak256 of the address for a storage trie; none for the state trie.
+        owner: Option<B256>,
+        /// Where it is, one nibble a byte.
+        path: Vec<u8>,
+        /// Which node; zero for the value of a leaf.
+        hash: B256,
+        /// What is wrong with it.
+        source: DecodeError,
+    },
+}
+
+impl From<TrieError> for Failure {
+    fn from(error: TrieError) -> Self {
+        Self::server(error.to_string())
+    }
+}
