@@ -1,0 +1,49 @@
+# Tenon. `make` alone lists the targets.
+
+CARGO := scripts/cargo.sh
+CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tenon
+PLUGINS := eth net web3 rpc txpool debug
+PLUGIN_CRATES := $(PLUGINS:%=-p tenon-plugin-%)
+TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CACHE)/target)
+
+.PHONY: help dev build test bench lint format docs setup clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+dev: build ## install what is missing, build, start the development network
+	dist/tenon dev
+
+build: setup ## install what is missing, build the release program and its plugins into dist/
+	$(CARGO) build --release -p tenon-node $(PLUGIN_CRATES)
+	@mkdir -p dist/plugins dist/include
+	@cp $(TARGET_DIR)/release/tenon dist/tenon.new && mv dist/tenon.new dist/tenon
+	@for name in $(PLUGINS); do \
+	    cp $(TARGET_DIR)/release/libtenon_plugin_$$name.so dist/plugins/.$$name.new && \
+	    mv dist/plugins/.$$name.new dist/plugins/libtenon_plugin_$$name.so || exit 1; done
+	@cp plugins/sdk/include/tenon_plugin.h dist/include/
+	@printf 'built: dist/tenon, %s plugins in dist/plugins, dist/include/tenon_plugin.h\n' $(words $(PLUGINS))
+
+test: ## install what is missing, run all tests
+	@scripts/setup.sh test
+	scripts/test.sh
+
+bench: build ## measure the node beside its limit and its rivals, as ratios of one run
+	@scripts/setup.sh test
+	benches/run.sh
+
+lint: setup ## clippy with warnings as errors, and where unsafe code stands
+	$(CARGO) clippy --workspace --all-targets -- -D warnings
+	scripts/check-unsafe.sh
+
+format: ## format the code
+	$(CARGO) fmt --all
+
+docs: setup ## build the API documentation, warnings as errors
+	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --workspace --no-deps
+
+setup:
+	@scripts/setup.sh build
+
+clean: ## remove dist/ and the build caches
+	rm -rf dist $(CACHE)/target

@@ -1,0 +1,9 @@
+#!/bin/sh
+# Runs cargo with the project's build environment: caches outside the checkout, ccache when there is one.
+set -eu
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/tenon"
+export CARGO_TARGET_DIR="${CARGO_TARGET_DIR:-$cache/target}"
+if command -v ccache >/dev/null 2>&1; then
+    export CC="${CC:-ccache gcc}" CXX="${CXX:-ccache g++}"
+fi
+exec cargo "$@"

@@ -1,0 +1,21 @@
+#!/bin/sh
+# Unsafe code stands in the plugin boundary only (design: `unsafe` in core/host and plugins/sdk), and every other
+# crate forbids or denies it.
+set -eu
+cd "$(dirname "$0")/.."
+boundary='^(core/host|plugins/sdk|plugins/examples|tests/plugins)/'
+found=$(git ls-files -co --exclude-standard '*.rs' | grep -Ev "$boundary" | xargs grep -nE '\bunsafe[[:space:]]*(\{|fn\b|impl\b|extern\b)' |
+    grep -vE 'unsafe extern "C" fn\(|^[^:]*:[0-9]+:[[:space:]]*//' | grep -v '^core/api/src/abi.rs:' || true)
+if [ -n "$found" ]; then
+    printf 'unsafe code outside the plugin boundary:\n%s\n' "$found" >&2
+    exit 1
+fi
+checked=0
+for file in $(git ls-files -co --exclude-standard '*/src/lib.rs' '*/src/main.rs' | grep -Ev "$boundary"); do
+    if ! grep -qE '^#!\[(forbid|deny)\(unsafe_code\)\]' "$file"; then
+        echo "$file lacks #![forbid(unsafe_code)]" >&2
+        exit 1
+    fi
+    checked=$((checked + 1))
+done
+echo "unsafe: the plugin boundary only; $checked crates forbid it"

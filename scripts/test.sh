@@ -1,0 +1,31 @@
+#!/bin/sh
+# Runs all tests: Rust, then the conformance and fault suites (Python), then real clients (Python, JavaScript)
+# against the real program. Arguments select suites: rust conformance faults clients.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/tenon"
+target="${CARGO_TARGET_DIR:-$cache/target}"
+suites="${*:-rust conformance faults clients}"
+
+# The program and the plugins that the suites drive; one profile for everything keeps the build short.
+scripts/cargo.sh build --workspace
+
+export TENON_BIN="$target/debug/tenon" TENON_NODE_MODULES="$cache/node/node_modules"
+python="$cache/python/bin/python"
+for suite in $suites; do
+    printf '\n== %s\n' "$suite"
+    case "$suite" in
+        rust) scripts/cargo.sh test --workspace ;;
+        conformance) "$python" -m pytest -q -p no:cacheprovider tests/conformance ;;
+        faults) "$python" -m pytest -q -s -p no:cacheprovider tests/faults ;;
+        clients)
+            "$python" -m pytest -q -p no:cacheprovider tests/clients
+            node --test --test-reporter=spec tests/clients/*.test.mjs
+            ;;
+        *)
+            echo "unknown suite $suite; there are: rust conformance faults clients" >&2
+            exit 2
+            ;;
+    esac
+done

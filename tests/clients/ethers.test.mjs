@@ -1,0 +1,64 @@
+// ethers against the development network, over HTTP and WebSocket.
+
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+
+import { KEY, OTHER, load, startDevelopmentNetwork, token } from "./support.mjs";
+
+const { ethers } = load("ethers");
+
+let node;
+before(async () => (node = await startDevelopmentNetwork()));
+after(async () => assert.equal(await node.stop(), 0));
+
+const overHttp = () => new ethers.JsonRpcProvider(node.http, undefined, { pollingInterval: 50, cacheTimeout: -1 });
+
+async function deploy(provider) {
+  const signer = new ethers.NonceManager(new ethers.Wallet(KEY, provider));
+  const contract = await new ethers.ContractFactory(token.abi, token.bytecode, signer).deploy(1000n);
+  return contract.waitForDeployment();
+}
+
+test("a contract is deployed, sent to and read", async () => {
+  const provider = overHttp();
+  const contract = await deploy(provider);
+
+  const receipt = await (await contract.transfer(OTHER, 9n)).wait();
+
+  assert.equal(receipt.status, 1);
+  assert.equal(await contract.balanceOf(OTHER), 9n);
+  const events = await contract.queryFilter(contract.filters.Transfer(null, OTHER), 0);
+  assert.equal(events.at(-1).args.value, 9n);
+  provider.destroy();
+});
+
+test("requests that ethers batches are answered one by one", async () => {
+  const provider = overHttp();
+
+  const blocks = await Promise.all(Array.from({ length: 20 }, () => provider.getBlock("latest")));
+
+  assert.equal(new Set(blocks.map((block) => block.hash)).size, 1);
+  provider.destroy();
+});
+
+test("a failing call tells its reason", async () => {
+  const provider = overHttp();
+  const contract = await deploy(provider);
+
+  await assert.rejects(contract.transferFrom.staticCall(OTHER, OTHER, 1n), { code: "CALL_EXCEPTION", reason: "allowance exceeded" });
+  provider.destroy();
+});
+
+test("events arrive over WebSocket", async () => {
+  const provider = new ethers.WebSocketProvider(node.ws);
+  const contract = await deploy(provider);
+  const arrived = new Promise((resolve) => contract.on("Transfer", (from, to, value) => resolve([to, value])));
+  const head = new Promise((resolve) => provider.once("block", resolve));
+  await provider.getBlockNumber();
+
+  await (await contract.transfer(OTHER, 11n)).wait();
+
+  assert.deepEqual(await arrived, [OTHER, 11n]);
+  assert.ok((await head) > 0);
+  await provider.destroy();
+});
