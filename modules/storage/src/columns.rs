@@ -1,0 +1,169 @@
+//! The column families: what each holds, and why it is tuned as it is.
+//!
+//! What they have in common: one LRU cache for data blocks, indices and filters (so that memory is bounded by one
+//! number, whatever the size of the chain), bloom filters of 10 bits a key (a miss costs 0.7 µs instead of 4), the
+//! write-ahead log. The differences follow from how a column is read (`spec/dependencies.md` 7):
+//!
+//! - *Point reads of small records* have blocks of 4 KiB: less to decompress for one record than with 16 KiB.
+//! - *Large records and range scans* have blocks of 16 KiB, which compress better.
+//! - *Versions of a key* have a prefix extractor of the key's length: a seek asks the prefix bloom and skips the
+//!   files without the key.
+//! - *Random keys with incompressible values* are not compressed at all; the rest has lz4 on the upper levels,
+//!   and what is cold and large has zstd on the last one.
+
+use rocksdb::{BlockBasedOptions, Cache, DBCompressionType, Options, SliceTransform};
+
+use crate::keys::{ACCOUNT_KEY_LENGTH, LOG_INDEX_PREFIX_LENGTH, SLOT_KEY_LENGTH};
+
+/// One column family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Column {
+    /// Format version, chain, head, finality, oldest kept state.
+    Meta,
+    /// number ‖ hash → total difficulty ‖ header RLP, of every branch.
+    Headers,
+    /// hash → number, of every branch.
+    HeaderNumbers,
+    /// number → hash ‖ time of the canonical block.
+    Canonical,
+    /// number ‖ hash → senders and the block's RLP without its header, of every branch.
+    Bodies,
+    /// number ‖ hash → receipts without their logs, of canonical blocks.
+    Receipts,
+    /// number ‖ position in the block → log, of canonical blocks.
+    Logs,
+    /// kind ‖ value ‖ number → positions in the block of the logs with this address or topic.
+    LogIndex,
+    /// transaction hash → number ‖ position, of canonical blocks.
+    Transactions,
+    /// address → block of the last change ‖ account.
+    AccountLatest,
+    /// address ‖ slot → block of the last change ‖ value.
+    SlotLatest,
+    /// address ‖ !block → account after that block.
+    AccountHistory,
+    /// address ‖ slot ‖ !block → value after that block.
+    SlotHistory,
+    /// code hash → code.
+    Codes,
+    /// owner ‖ path ‖ hash → block of creation ‖ node RLP.
+    Trie,
+    /// number → what the block changed: accounts, slots, superseded trie nodes.
+    Changes,
+}
+
+/// How a column is read, which decides how it is stored.
+#[derive(Clone, Copy)]
+struct Shape {
+    block_bytes: usize,
+    prefix: Option<usize>,
+    upper: DBCompressionType,
+    last: DBCompressionType,
+    /// Memory that fills before a file is written: large for what every block writes much of.
+    write_buffer_bytes: usize,
+}
+
+impl Column {
+    /// Every column, in the order in which they are created.
+    pub(crate) const ALL: [Self; 16] = [
+        Self::Meta,
+        Self::Headers,
+        Self::HeaderNumbers,
+        Self::Canonical,
+        Self::Bodies,
+        Self::Receipts,
+        Self::Logs,
+        Self::LogIndex,
+        Self::Transactions,
+        Self::AccountLatest,
+        Self::SlotLatest,
+        Self::AccountHistory,
+        Self::SlotHistory,
+        Self::Codes,
+        Self::Trie,
+        Self::Changes,
+    ];
+
+    /// The name on disk; never changes.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Meta => "meta",
+            Self::Headers => "headers",
+            Self::HeaderNumbers => "header_numbers",
+            Self::Canonical => "canonical",
+            Self::Bodies => "bodies",
+            Self::Receipts => "receipts",
+            Self::Logs => "logs",
+            Self::LogIndex => "log_index",
+            Self::Transactions => "transactions",
+            Self::AccountLatest => "account_latest",
+            Self::SlotLatest => "slot_latest",
+            Self::AccountHistory => "account_history",
+            Self::SlotHistory => "slot_history",
+            Self::Codes => "codes",
+            Self::Trie => "trie",
+            Self::Changes => "changes",
+        }
+    }
+
+    fn shape(self) -> Shape {
+        use DBCompressionType::{Lz4, None, Zstd};
+        const POINT: usize = 4 << 10;
+        const BULK: usize = 16 << 10;
+        const SMALL: usize = 8 << 20;
+        const LARGE: usize = 32 << 20;
+        let shape = |block_bytes, prefix, upper, last, write_buffer_bytes| Shape {
+            block_bytes,
+            prefix,
+            upper,
+            last,
+            write_buffer_bytes,
+        };
+        match self {
+            Self::Meta => shape(POINT, Option::None, None, None, 1 << 20),
+            Self::Headers => shape(POINT, Option::None, Lz4, Zstd, SMALL),
+            // Keys are hashes; there is nothing to compress, and reads of it stand before every read by hash.
+            Self::HeaderNumbers | Self::Transactions => shape(POINT, Option::None, None, None, SMALL),
+            Self::Canonical => shape(POINT, Option::None, None, None, SMALL),
+            Self::Bodies | Self::Receipts | Self::Logs => shape(BULK, Option::None, Lz4, Zstd, LARGE),
+            Self::Changes => shape(BULK, Option::None, Lz4, Zstd, SMALL),
+            // A query walks the blocks of one value; 4 KiB keep the jumps of an intersection cheap.
+            Self::LogIndex => shape(POINT, Some(LOG_INDEX_PREFIX_LENGTH), Lz4, Zstd, LARGE),
+            Self::AccountLatest => shape(POINT, Option::None, Lz4, Lz4, LARGE),
+            // Read by whole key; the prefix serves wiping an account, which walks its slots.
+            Self::SlotLatest => shape(POINT, Some(ACCOUNT_KEY_LENGTH), Lz4, Lz4, LARGE),
+            Self::AccountHistory => shape(POINT, Some(ACCOUNT_KEY_LENGTH), Lz4, Zstd, LARGE),
+            Self::SlotHistory => shape(POINT, Some(SLOT_KEY_LENGTH), Lz4, Zstd, LARGE),
+            Self::Codes => shape(BULK, Option::None, Lz4, Zstd, SMALL),
+            // Branch nodes are hashes; the leaves of plain accounts compress to half.
+            Self::Trie => shape(POINT, Option::None, Lz4, Lz4, LARGE),
+        }
+    }
+
+    /// The options with which this column is opened.
+    pub(crate) fn options(self, cache: &Cache) -> Options {
+        let shape = self.shape();
+        let mut table = BlockBasedOptions::default();
+        table.set_block_cache(cache);
+        table.set_block_size(shape.block_bytes);
+        table.set_bloom_filter(10.0, false);
+        // Inside the cache, else their memory would grow with the chain; pinned for the newest files only.
+        table.set_cache_index_and_filter_blocks(true);
+        table.set_cache_index_and_filter_blocks_with_high_priority(true);
+        table.set_pin_l0_filter_and_index_blocks_in_cache(true);
+        table.set_optimize_filters_for_memory(true);
+
+        let mut options = Options::default();
+        options.set_block_based_table_factory(&table);
+        options.set_compression_type(shape.upper);
+        options.set_bottommost_compression_type(shape.last);
+        options.set_write_buffer_size(shape.write_buffer_bytes);
+        options.set_max_write_buffer_number(3);
+        options.set_level_compaction_dynamic_level_bytes(true);
+        if let Some(length) = shape.prefix {
+            options.set_prefix_extractor(SliceTransform::create_fixed_prefix(length));
+            options.set_memtable_prefix_bloom_ratio(0.05);
+        }
+        options
+    }
+}

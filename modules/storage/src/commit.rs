@@ -1,0 +1,263 @@
+//! How a block gets into the database: one batch, then the head.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
+
+use alloy_primitives::{Address, B256, U256};
+use tenon_api::{AccountChange, BlockCommit, BlockNumber, Head, RecoveredBlock, StoreError};
+
+use crate::{
+    columns::Column,
+    database::Batch,
+    keys::{self, LogIndexPrefix, LogKind},
+    meta::{self, Identity},
+    records::{self, Changes},
+    shared::{Shared, block_weight, corrupt, cursor_status, header_weight, receipts_weight},
+    store::Store,
+};
+
+impl Store {
+    /// Puts block 0 and the chain's identity into an empty database.
+    pub(crate) fn commit_genesis(&self, genesis: &BlockCommit, identity: Identity) -> Result<(), StoreError> {
+        if genesis.block.number() != BlockNumber::GENESIS {
+            return Err(StoreError::NotNext { number: genesis.block.number(), head: BlockNumber::GENESIS });
+        }
+        let head = head_after(genesis, &self.shared.head.load());
+        let mut batch = block_batch(&self.shared, genesis, &head)?;
+        meta::set_identity(&mut batch, identity)?;
+        batch.write(true)?;
+        self.publish(genesis, head);
+        Ok(())
+    }
+
+    /// Applies a block on top of the head.
+    pub(crate) fn commit_next(&self, commit: &BlockCommit) -> Result<(), StoreError> {
+        let mut writer = self.writer.lock();
+        let parent = self.shared.head.load_full();
+        let header = &commit.block.header;
+        let is_next = header.number == parent.header.number + 1 && header.parent_hash == parent.header.hash();
+        if writer.identity.is_none() || !is_next {
+            return Err(StoreError::NotNext { number: commit.block.number(), head: parent.number() });
+        }
+
+        let head = head_after(commit, &parent);
+        let batch = block_batch(&self.shared, commit, &head)?;
+        let is_sync_due = self.is_sync_due(&writer);
+        batch.write(is_sync_due)?;
+        writer.count_block(is_sync_due);
+        self.publish(commit, head);
+
+        // The block stands, whatever becomes of this; what is left undone is done after the next block.
+        if let Err(error) = self.prune_to_window() {
+            tracing::warn!(number = header.number, %error, "old states not pruned");
+        }
+        Ok(())
+    }
+
+    /// Keeps a block that is not on the canonical chain.
+    pub(crate) fn keep_side_block(&self, block: &RecoveredBlock, total_difficulty: U256) -> Result<(), StoreError> {
+        let _writer = self.writer.lock();
+        let mut batch = self.shared.database.batch();
+        put_block(&mut batch, block, total_difficulty)?;
+        batch.write(false)
+    }
+
+    /// Lets readers see the block. The batch has been written.
+    fn publish(&self, commit: &BlockCommit, head: Head) {
+        let shared = &self.shared;
+        let hash = commit.block.hash();
+        shared.headers.insert(hash, Arc::clone(&head.header), header_weight(&head.header));
+        shared.blocks.insert(hash, Arc::clone(&commit.block), block_weight(&commit.block));
+        shared.receipts.insert(hash, Arc::clone(&commit.receipts), receipts_weight(&commit.receipts));
+        for node in &commit.trie_nodes {
+            shared.trie_nodes.insert(node.hash, node.rlp.clone(), node.rlp.len());
+        }
+        shared.head.store(Arc::new(head));
+    }
+}
+
+/// The head once this block is on it.
+fn head_after(commit: &BlockCommit, parent: &Head) -> Head {
+    Head {
+        header: Arc::new(commit.block.header.clone()),
+        total_difficulty: commit.total_difficulty,
+        finalized: parent.finalized,
+        safe: parent.safe,
+    }
+}
+
+/// Everything that a block changes, in one batch.
+fn block_batch<'a>(shared: &'a Shared, commit: &BlockCommit, head: &Head) -> Result<Batch<'a>, StoreError> {
+    let block = &commit.block;
+    if block.transactions.len() != commit.receipts.len() {
+        let (transactions, receipts) = (block.transactions.len(), commit.receipts.len());
+        let number = block.number();
+        return Err(StoreError::Engine(format!(
+            "commit of block {number} has {receipts} receipts for {transactions} transactions"
+        )));
+    }
+    let mut batch = shared.database.batch();
+    put_block(&mut batch, block, commit.total_difficulty)?;
+    put_on_chain(&mut batch, block)?;
+    put_receipts(&mut batch, commit)?;
+    let (accounts, slots) = put_state(shared, &mut batch, commit)?;
+    for (hash, code) in &commit.codes {
+        batch.put(Column::Codes, hash, code)?;
+    }
+    let superseded = put_trie(&mut batch, commit)?;
+    let changes = Changes { accounts, slots, superseded };
+    batch.put(Column::Changes, keys::number(block.number().0), records::encode_changes(&changes))?;
+    meta::set_head(&mut batch, head)?;
+    Ok(batch)
+}
+
+/// Header and body, as for a block of any branch.
+fn put_block(batch: &mut Batch<'_>, block: &RecoveredBlock, total_difficulty: U256) -> Result<(), StoreError> {
+    let (number, hash) = (block.number().0, block.hash());
+    let key = keys::block(number, hash);
+    let mut header_rlp = Vec::with_capacity(700);
+    tenon_chain::encode_header(block.header.header(), &mut header_rlp);
+    let body = records::encode_body(&block.senders, &tenon_chain::encode_block(block))
+        .ok_or_else(|| corrupt(format!("encoding of block {number} ({hash})")))?;
+    batch.put(Column::HeaderNumbers, hash, keys::number(number))?;
+    batch.put(Column::Headers, key, records::encode_header(total_difficulty, &header_rlp))?;
+    batch.put(Column::Bodies, key, body)
+}
+
+/// The canonical entry and the transaction index. A hash that occurs a second time is found at its latest place.
+fn put_on_chain(batch: &mut Batch<'_>, block: &RecoveredBlock) -> Result<(), StoreError> {
+    let number = block.number().0;
+    let canonical = records::encode_canonical(block.hash(), block.header.timestamp);
+    batch.put(Column::Canonical, keys::number(number), canonical)?;
+    for (index, transaction) in (0_u32..).zip(&block.transactions) {
+        batch.put(Column::Transactions, transaction.hash, records::encode_location(number, index))?;
+    }
+    Ok(())
+}
+
+/// Receipts, logs and the log index.
+fn put_receipts(batch: &mut Batch<'_>, commit: &BlockCommit) -> Result<(), StoreError> {
+    let block = &commit.block;
+    let number = block.number().0;
+    batch.put(Column::Receipts, keys::block(number, block.hash()), records::encode_receipts(&commit.receipts))?;
+    let mut index: BTreeMap<LogIndexPrefix, Vec<u32>> = BTreeMap::new();
+    let mut position = 0_u32;
+    for ((transaction_index, transaction), receipt) in (0_u64..).zip(&block.transactions).zip(commit.receipts.iter()) {
+        for log in &receipt.logs {
+            let record = records::encode_log(transaction_index, transaction.hash, log);
+            batch.put(Column::Logs, keys::log(number, position), record)?;
+            for prefix in log_prefixes(log) {
+                index.entry(prefix).or_default().push(position);
+            }
+            position += 1;
+        }
+    }
+    for (prefix, positions) in index {
+        batch.put(Column::LogIndex, keys::log_index(&prefix, number), records::encode_positions(&positions))?;
+    }
+    Ok(())
+}
+
+/// The index entries of a log: its contract and its topics.
+pub(crate) fn log_prefixes(log: &tenon_api::Log) -> impl Iterator<Item = LogIndexPrefix> {
+    let topics = (0_u8..4).zip(&log.topics).map(|(position, topic)| keys::log_prefix(LogKind::Topic(position), *topic));
+    std::iter::once(keys::log_address_prefix(log.address)).chain(topics)
+}
+
+/// Which slots of which accounts a block changed.
+type ChangedSlots = Vec<(Address, Vec<B256>)>;
+
+/// The latest values and their versions; answers what was changed.
+fn put_state(
+    shared: &Shared,
+    batch: &mut Batch<'_>,
+    commit: &BlockCommit,
+) -> Result<(Vec<Address>, ChangedSlots), StoreError> {
+    let number = commit.block.number().0;
+    let mut accounts = Vec::with_capacity(commit.accounts.len());
+    let mut slots = ChangedSlots::new();
+    for change in &commit.accounts {
+        let value = records::encode_account(change.account.as_ref());
+        put_version(batch, (Column::AccountLatest, Column::AccountHistory), change.address.as_slice(), number, &value)?;
+        accounts.push(change.address);
+        let changed = put_slots(shared, batch, change, number)?;
+        if !changed.is_empty() {
+            slots.push((change.address, changed));
+        }
+    }
+    Ok((accounts, slots))
+}
+
+/// The slots of one account; a wiped storage leaves a tombstone for each slot that had a value.
+fn put_slots(
+    shared: &Shared,
+    batch: &mut Batch<'_>,
+    change: &AccountChange,
+    number: u64,
+) -> Result<Vec<B256>, StoreError> {
+    let columns = (Column::SlotLatest, Column::SlotHistory);
+    let mut changed: Vec<B256> = Vec::with_capacity(change.slots.len());
+    if change.storage_wiped {
+        let kept: HashSet<B256> = change.slots.iter().map(|slot| slot.slot).collect();
+        for slot in slots_with_value(shared, change.address)? {
+            if !kept.contains(&slot) {
+                put_version(batch, columns, &keys::slot(change.address, slot), number, &[])?;
+                changed.push(slot);
+            }
+        }
+    }
+    for slot in &change.slots {
+        let value = records::encode_slot(slot.value);
+        put_version(batch, columns, &keys::slot(change.address, slot.slot), number, &value)?;
+        changed.push(slot.slot);
+    }
+    Ok(changed)
+}
+
+/// The slots of an account that are not zero in the latest state.
+fn slots_with_value(shared: &Shared, address: Address) -> Result<Vec<B256>, StoreError> {
+    let mut slots = Vec::new();
+    let mut cursor = shared.database.prefix_cursor(Column::SlotLatest)?;
+    cursor.seek(address);
+    while let Some((key, record)) = cursor.item() {
+        let damaged = || corrupt(format!("slots of {address}"));
+        let slot =
+            key.strip_prefix(address.as_slice()).and_then(|slot| B256::try_from(slot).ok()).ok_or_else(damaged)?;
+        let (_, value) = records::decode_latest(record).ok_or_else(damaged)?;
+        if !value.is_empty() {
+            slots.push(slot);
+        }
+        cursor.next();
+    }
+    cursor_status(&cursor)?;
+    Ok(slots)
+}
+
+fn put_version(
+    batch: &mut Batch<'_>,
+    (latest, history): (Column, Column),
+    key: &[u8],
+    number: u64,
+    value: &[u8],
+) -> Result<(), StoreError> {
+    batch.put(latest, key, records::encode_latest(number, value))?;
+    batch.put(history, keys::version(key, number), value)
+}
+
+/// The new trie nodes; answers the keys of the superseded ones.
+fn put_trie(batch: &mut Batch<'_>, commit: &BlockCommit) -> Result<Vec<Vec<u8>>, StoreError> {
+    let number = commit.block.number().0;
+    let mut written = HashSet::with_capacity(commit.trie_nodes.len());
+    for node in &commit.trie_nodes {
+        let key = keys::trie_position(&node.position, node.hash);
+        // The same node may have been here before, superseded at a block that has not been pruned yet: the newer
+        // height saves it from that pruning.
+        batch.put(Column::Trie, &key, records::encode_latest(number, &node.rlp))?;
+        written.insert(key);
+    }
+    let superseded = commit.superseded_trie_nodes.iter().map(|(position, hash)| keys::trie_position(position, *hash));
+    // A node that a block takes away and puts back is not superseded; pruning it would break the state.
+    Ok(superseded.filter(|key| !written.contains(key)).collect())
+}

@@ -1,0 +1,150 @@
+//! The engine behind typed columns: every access to RocksDB passes here.
+
+use std::path::Path;
+
+use rocksdb::{
+    Cache, ColumnFamily, ColumnFamilyDescriptor, DBPinnableSlice, DBRawIteratorWithThreadMode, DBRecoveryMode,
+    DBWithThreadMode, Options, ReadOptions, SingleThreaded, WriteBatch, WriteOptions,
+};
+use tenon_api::StoreError;
+
+use crate::{StoreOptions, columns::Column};
+
+/// Single-threaded only in that columns are neither created nor dropped after opening, which saves a lock and a
+/// reference count a read; reads and writes come from any thread.
+type Engine = DBWithThreadMode<SingleThreaded>;
+
+/// A cursor over a column.
+pub(crate) type Cursor<'a> = DBRawIteratorWithThreadMode<'a, Engine>;
+
+/// The open database.
+pub(crate) struct Database {
+    engine: Engine,
+}
+
+/// Turns an error of the engine into ours.
+pub(crate) fn engine_error(error: rocksdb::Error) -> StoreError {
+    StoreError::Engine(error.into_string())
+}
+
+impl Database {
+    /// Opens or creates the folder with all columns.
+    pub(crate) fn open(path: &Path, options: &StoreOptions) -> Result<Self, rocksdb::Error> {
+        let cache = Cache::new_lru_cache(options.cache_bytes);
+        let mut engine = Options::default();
+        engine.create_if_missing(true);
+        engine.create_missing_column_families(true);
+        engine.set_max_open_files(options.max_open_files);
+        engine.set_max_background_jobs(options.background_threads);
+        engine.set_db_write_buffer_size(options.write_buffer_bytes);
+        // A column that is seldom written would otherwise hold back old log files for ever.
+        engine.set_max_total_wal_size(options.write_buffer_bytes.max(64 << 20) as u64);
+        // Spreads the work of the kernel's write-back instead of stalling at the end of a file.
+        engine.set_bytes_per_sync(1 << 20);
+        // After a power loss the log is replayed up to its first gap: whole batches, hence whole blocks.
+        engine.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+        engine.set_keep_log_file_num(4);
+        engine.set_max_log_file_size(4 << 20);
+
+        // A folder of a newer release may have columns that this one does not know. They must be opened too, or the
+        // engine refuses before the format version could be read and named.
+        let existing = Engine::list_cf(&Options::default(), path).unwrap_or_default();
+        let unknown = existing
+            .into_iter()
+            .filter(|name| name != "default" && Column::ALL.iter().all(|column| column.name() != name))
+            .map(|name| ColumnFamilyDescriptor::new(name, Options::default()));
+        let known =
+            Column::ALL.into_iter().map(|column| ColumnFamilyDescriptor::new(column.name(), column.options(&cache)));
+        Ok(Self { engine: Engine::open_cf_descriptors(&engine, path, known.chain(unknown))? })
+    }
+
+    fn family(&self, column: Column) -> Result<&ColumnFamily, StoreError> {
+        self.engine
+            .cf_handle(column.name())
+            .ok_or_else(|| StoreError::Engine(format!("column family {} is missing", column.name())))
+    }
+
+    /// A record.
+    pub(crate) fn get(&self, column: Column, key: &[u8]) -> Result<Option<DBPinnableSlice<'_>>, StoreError> {
+        self.engine.get_pinned_cf(self.family(column)?, key).map_err(engine_error)
+    }
+
+    /// A cursor that stays among the keys with the column's prefix of the key that it is moved to. Asks the prefix
+    /// filters first, so that looking for what is not there costs no read.
+    pub(crate) fn prefix_cursor(&self, column: Column) -> Result<Cursor<'_>, StoreError> {
+        let mut options = ReadOptions::default();
+        options.set_prefix_same_as_start(true);
+        Ok(self.engine.raw_iterator_cf_opt(self.family(column)?, options))
+    }
+
+    /// A cursor over the keys from `from` up to, not including, `to`; at its start already.
+    pub(crate) fn range_cursor(
+        &self,
+        column: Column,
+        from: &[u8],
+        to: Option<&[u8]>,
+    ) -> Result<Cursor<'_>, StoreError> {
+        let mut options = ReadOptions::default();
+        options.set_total_order_seek(true);
+        if let Some(to) = to {
+            options.set_iterate_upper_bound(to.to_vec());
+        }
+        let mut cursor = self.engine.raw_iterator_cf_opt(self.family(column)?, options);
+        cursor.seek(from);
+        Ok(cursor)
+    }
+
+    /// An empty batch.
+    pub(crate) fn batch(&self) -> Batch<'_> {
+        Batch { database: self, changes: WriteBatch::default() }
+    }
+
+    /// Forces the write-ahead log to the disk: everything written before it is then durable.
+    pub(crate) fn sync(&self) -> Result<(), StoreError> {
+        self.engine.flush_wal(true).map_err(engine_error)
+    }
+
+    /// Writes the memory tables to files, so that the next start has no log to replay.
+    pub(crate) fn flush(&self) -> Result<(), StoreError> {
+        let families = Column::ALL.into_iter().map(|column| self.family(column)).collect::<Result<Vec<_>, _>>()?;
+        self.engine.flush_cfs_opt(&families, &rocksdb::FlushOptions::default()).map_err(engine_error)
+    }
+
+    /// A number that the engine keeps of a column.
+    pub(crate) fn property(&self, column: Column, name: &str) -> Result<u64, StoreError> {
+        Ok(self.engine.property_int_value_cf(self.family(column)?, name).map_err(engine_error)?.unwrap_or_default())
+    }
+}
+
+/// Changes that are applied together or not at all.
+pub(crate) struct Batch<'a> {
+    database: &'a Database,
+    changes: WriteBatch,
+}
+
+impl Batch<'_> {
+    /// Writes a record.
+    pub(crate) fn put(
+        &mut self,
+        column: Column,
+        key: impl AsRef<[u8]>,
+        value: impl AsRef<[u8]>,
+    ) -> Result<(), StoreError> {
+        self.changes.put_cf(self.database.family(column)?, key, value);
+        Ok(())
+    }
+
+    /// Removes a record.
+    pub(crate) fn delete(&mut self, column: Column, key: impl AsRef<[u8]>) -> Result<(), StoreError> {
+        self.changes.delete_cf(self.database.family(column)?, key);
+        Ok(())
+    }
+
+    /// Applies the changes. When this returns they survive the death of the process, and with `is_synced` a power
+    /// loss too. On an error nothing was applied.
+    pub(crate) fn write(self, is_synced: bool) -> Result<(), StoreError> {
+        let mut options = WriteOptions::default();
+        options.set_sync(is_synced);
+        self.database.engine.write_opt(self.changes, &options).map_err(engine_error)
+    }
+}

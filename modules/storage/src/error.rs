@@ -1,0 +1,53 @@
+//! Why a database folder is refused.
+
+use std::path::PathBuf;
+
+use alloy_primitives::B256;
+use tenon_api::StoreError;
+
+/// Why a database could not be opened or set up.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Another process (or this one) has it open.
+    #[error("database {path} is in use by another process; stop it, or choose another --datadir")]
+    Locked {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// It was written by a newer release.
+    #[error("database {path} has format {found}, this release knows formats up to {known}; use a newer release")]
+    NewerFormat {
+        /// The folder.
+        path: PathBuf,
+        /// The format of the folder.
+        found: u32,
+        /// The newest format of this release.
+        known: u32,
+    },
+    /// It holds another chain.
+    #[error(
+        "database holds chain {found_chain} with genesis {found_genesis}, \
+         configured is chain {wanted_chain} with genesis {wanted_genesis}; choose another --datadir"
+    )]
+    OtherChain {
+        /// Chain id of the folder.
+        found_chain: u64,
+        /// Genesis hash of the folder.
+        found_genesis: B256,
+        /// Configured chain id.
+        wanted_chain: u64,
+        /// Configured genesis hash.
+        wanted_genesis: B256,
+    },
+    /// The folder can't be used: rights, disk, damage.
+    #[error("database {path}: {reason}")]
+    Engine {
+        /// The folder.
+        path: PathBuf,
+        /// What the engine said.
+        reason: String,
+    },
+    /// Something in it could not be read or written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}

@@ -1,0 +1,140 @@
+//! Blocks, transactions, receipts, logs.
+
+use std::sync::Arc;
+
+use alloy_primitives::{B256, U256};
+use tenon_api::{
+    BlockId, BlockNumber, ChainReader, Failure, Head, LocatedLog, Receipt, RecoveredBlock, RecoveredTransaction,
+    SealedHeader, StoreError,
+    messages::{BlockReceipts, GetLogs, LocatedReceipt, LocatedTransaction, LogRange, StoredBlock, StoredHeader},
+};
+use tenon_bus::CallContext;
+use tenon_chain::resolve_block;
+
+use super::Answers;
+use crate::log_search::LogSearch;
+
+impl Answers {
+    pub(super) fn head(&self) -> Arc<Head> {
+        self.store.head()
+    }
+
+    pub(super) fn header(&self, block: BlockId) -> Result<Option<StoredHeader>, Failure> {
+        let Some(header) = resolve_block(&*self.store, block)? else { return Ok(None) };
+        let (total_difficulty, is_canonical) = self.standing(&header)?;
+        Ok(Some(StoredHeader { header, total_difficulty, is_canonical }))
+    }
+
+    pub(super) fn block(&self, block: BlockId) -> Result<Option<StoredBlock>, Failure> {
+        let Some(header) = resolve_block(&*self.store, block)? else { return Ok(None) };
+        let Some(block) = self.store.block(header.hash())? else { return Ok(None) };
+        let (total_difficulty, is_canonical) = self.standing(&header)?;
+        Ok(Some(StoredBlock { block, total_difficulty, is_canonical }))
+    }
+
+    /// Total difficulty, and whether the block is canonical. Free for the head.
+    fn standing(&self, header: &SealedHeader) -> Result<(U256, bool), StoreError> {
+        let head = self.store.head();
+        if head.header.hash() == header.hash() {
+            return Ok((head.total_difficulty, true));
+        }
+        let total_difficulty = self.store.total_difficulty(header.hash())?.unwrap_or_default();
+        let canonical = self.store.canonical_hash(BlockNumber(header.number))?;
+        Ok((total_difficulty, canonical == Some(header.hash())))
+    }
+
+    pub(super) fn block_receipts(&self, block: BlockId) -> Result<Option<BlockReceipts>, Failure> {
+        let Some(header) = resolve_block(&*self.store, block)? else { return Ok(None) };
+        let Some(block) = self.store.block(header.hash())? else { return Ok(None) };
+        let Some(receipts) = self.store.receipts(header.hash())? else { return Ok(None) };
+        let blob_gas_price = self.spec.blob_base_fee(header.header());
+        Ok(Some(BlockReceipts { block, receipts, blob_gas_price }))
+    }
+
+    pub(super) fn transaction(&self, hash: B256) -> Result<Option<LocatedTransaction>, Failure> {
+        Ok(self.locate(hash)?.map(|(_, transaction)| transaction))
+    }
+
+    /// A transaction of the canonical chain, with its block.
+    pub(super) fn locate(&self, hash: B256) -> Result<Option<(Arc<RecoveredBlock>, LocatedTransaction)>, StoreError> {
+        let Some((block_hash, index)) = self.store.transaction_location(hash)? else { return Ok(None) };
+        let Some(block) = self.store.block(block_hash)? else { return Ok(None) };
+        let Some(header) = self.store.header(block_hash)? else { return Ok(None) };
+        let position = usize::try_from(index).unwrap_or(usize::MAX);
+        // The block at this height may have been replaced since the index was read; then it holds another one.
+        let transaction = block.transactions.get(position).filter(|transaction| transaction.hash == hash);
+        let (Some(transaction), Some(sender)) = (transaction, block.senders.get(position)) else { return Ok(None) };
+        let transaction = RecoveredTransaction { transaction: Arc::clone(transaction), sender: *sender };
+        let located = LocatedTransaction { transaction, header, index };
+        Ok(Some((block, located)))
+    }
+
+    pub(super) fn receipt(&self, hash: B256) -> Result<Option<LocatedReceipt>, Failure> {
+        let Some((block, transaction)) = self.locate(hash)? else { return Ok(None) };
+        let Some((receipt, first_log_index)) = self.receipt_at(&block, transaction.index)? else { return Ok(None) };
+        let blob_gas_price = self.spec.blob_base_fee(block.header.header());
+        Ok(Some(LocatedReceipt { transaction, receipt, first_log_index, blob_gas_price }))
+    }
+
+    /// One receipt and the position of its first log, without reading the logs of the block's other receipts.
+    fn receipt_at(&self, block: &RecoveredBlock, index: u64) -> Result<Option<(Receipt, u64)>, StoreError> {
+        let shared = &self.store.shared;
+        let (number, hash) = (block.header.number, block.hash());
+        let position = usize::try_from(index).unwrap_or(usize::MAX);
+        if let Some(receipts) = shared.receipts.get(&hash) {
+            let first = receipts.iter().take(position).map(|receipt| receipt.logs.len() as u64).sum();
+            return Ok(receipts.get(position).map(|receipt| (receipt.clone(), first)));
+        }
+        let token = shared.generations.observe(number)?;
+        let Some(summaries) = shared.receipt_summaries(number, hash)? else { return Ok(None) };
+        let Some(summary) = summaries.get(position).copied() else { return Ok(None) };
+        let first = summaries.iter().take(position).map(|summary| summary.log_count).sum();
+        let logs = shared.logs_of_block(number, first, summary.log_count);
+        shared.generations.check(token, number)?;
+        let logs = logs?.into_iter().map(|stored| stored.log).collect();
+        Ok(Some((summary.with_logs(logs), first)))
+    }
+
+    pub(super) fn logs(&self, request: &GetLogs, context: &CallContext) -> Result<Vec<LocatedLog>, Failure> {
+        let (from, to) = match request.range {
+            LogRange::Numbers { from, to } => (from.0, to.0.min(self.store.head().header.number)),
+            LogRange::Block(hash) => match self.canonical_height(hash)? {
+                Some(number) => (number, number),
+                // Logs are kept of blocks on the canonical chain; a side block has not even been executed.
+                None => return Ok(Vec::new()),
+            },
+        };
+        let most = self.limits.log_blocks;
+        if to.saturating_sub(from) >= most {
+            return Err(Failure::limit(format!("log query spans more than {most} blocks; narrow the range")));
+        }
+        let limit = self.limits.log_results;
+        let is_cancelled = || context.is_cancelled();
+        let search = LogSearch { from, to, filter: &request.filter, limit, is_cancelled: &is_cancelled };
+        let logs = search.run(&self.store.shared)?;
+        if context.is_cancelled() {
+            return Err(Failure::limit("request timed out"));
+        }
+        if logs.len() > limit {
+            let next = logs.last().map_or(from, |log| log.block_number.0);
+            return Err(Failure::limit(format!(
+                "query returned more than {limit} results; ask for blocks {from} to {} first",
+                next.saturating_sub(1).max(from)
+            )));
+        }
+        if let LogRange::Block(hash) = request.range
+            && logs.iter().any(|log| log.block_hash != hash)
+        {
+            // Replaced between the look-up and the search.
+            return Ok(Vec::new());
+        }
+        Ok(logs)
+    }
+
+    /// Height of a block on the canonical chain; none for a block of another branch.
+    fn canonical_height(&self, hash: B256) -> Result<Option<u64>, Failure> {
+        let header = self.store.header(hash)?.ok_or_else(|| Failure::server("unknown block"))?;
+        let canonical = self.store.canonical_hash(BlockNumber(header.number))?;
+        Ok((canonical == Some(hash)).then_some(header.number))
+    }
+}

@@ -1,0 +1,47 @@
+//! What became of the chain since a block.
+
+use alloy_primitives::B256;
+use tenon_api::{
+    BlockNumber, ChainReader, Failure,
+    messages::{ChainChanges, GetChainChanges},
+};
+
+use super::{Answers, ReadError, again_after_reorganisation};
+
+impl Answers {
+    pub(super) fn changes(&self, request: &GetChainChanges) -> Result<ChainChanges, Failure> {
+        again_after_reorganisation(|| self.changes_once(request))
+    }
+
+    fn changes_once(&self, request: &GetChainChanges) -> Result<ChainChanges, ReadError> {
+        let shared = &self.store.shared;
+        let head = self.store.head().number().0;
+        let token = shared.generations.observe(head)?;
+        let (removed, common) = self.back_to_the_chain(request.since)?;
+        let last = head.min(common.saturating_add(request.limit.min(self.limits.chain_changes)));
+        let mut added = Vec::new();
+        for number in common + 1..=last {
+            let Some((hash, _)) = shared.canonical(number)? else { break };
+            added.push((BlockNumber(number), hash));
+        }
+        shared.generations.check(token, head)?;
+        Ok(ChainChanges { removed, added })
+    }
+
+    /// Blocks from `hash` down that are not canonical, and the height of the first that is.
+    fn back_to_the_chain(&self, mut hash: B256) -> Result<(Vec<(BlockNumber, B256)>, u64), ReadError> {
+        let mut removed = Vec::new();
+        loop {
+            let header = self.store.header(hash)?.ok_or_else(|| Failure::server("unknown block"))?;
+            if self.store.canonical_hash(BlockNumber(header.number))? == Some(hash) {
+                return Ok((removed, header.number));
+            }
+            if removed.len() as u64 >= self.limits.chain_changes {
+                let most = self.limits.chain_changes;
+                return Err(Failure::limit(format!("block is more than {most} blocks off the canonical chain")).into());
+            }
+            removed.push((BlockNumber(header.number), hash));
+            hash = header.parent_hash;
+        }
+    }
+}

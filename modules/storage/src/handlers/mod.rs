@@ -1,0 +1,140 @@
+//! What the store answers over the bus: `messages/chain.rs` (0x0100 to 0x0109) and `messages/state.rs` (0x0200 on).
+
+mod chain;
+mod changes;
+mod raw;
+mod state;
+
+use std::sync::Arc;
+
+use tenon_api::{
+    Failure, Request, StoreError,
+    messages::{
+        ChainInfo, GetAccount, GetBlock, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetHead, GetHeader,
+        GetLogs, GetProof, GetRaw, GetReceipt, GetStorage, GetTransaction,
+    },
+};
+use tenon_bus::{Bus, CallContext, RegisterError, WorkPool};
+use tenon_chain::ChainSpec;
+
+use crate::store::Store;
+
+/// Bounds on what one request may cost.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreLimits {
+    /// Most logs in one answer; more is an error that says so. Default: 20 000.
+    pub log_results: usize,
+    /// Most blocks that one log query may span. The index makes the span itself cheap, so by default there is no
+    /// bound but the result count and the caller's deadline.
+    pub log_blocks: u64,
+    /// Most slots in one proof. Default: 1 024, as go-ethereum.
+    pub proof_slots: usize,
+    /// Most blocks that [`GetChainChanges`] lists in either direction. Default: 10 000.
+    pub chain_changes: u64,
+}
+
+impl Default for StoreLimits {
+    fn default() -> Self {
+        Self { log_results: 20_000, log_blocks: u64::MAX, proof_slots: 1_024, chain_changes: 10_000 }
+    }
+}
+
+/// What the handlers answer from.
+struct Answers {
+    store: Arc<Store>,
+    /// Prices of blob gas come from its schedule.
+    spec: Arc<ChainSpec>,
+    info: Arc<ChainInfo>,
+    limits: StoreLimits,
+}
+
+/// A request that costs a few point reads and is answered on the caller's own task.
+fn read<R: Request>(
+    bus: &Bus,
+    answers: &Arc<Answers>,
+    answer: fn(&Answers, R) -> Result<R::Reply, Failure>,
+) -> Result<(), RegisterError> {
+    let answers = Arc::clone(answers);
+    bus.handle_read::<R>(move |request, _| answer(&answers, request))
+}
+
+/// A request that scans, and is answered by the pool.
+fn work<R: Request>(
+    bus: &Bus,
+    pool: &WorkPool,
+    answers: &Arc<Answers>,
+    answer: fn(&Answers, R, &CallContext) -> Result<R::Reply, Failure>,
+) -> Result<(), RegisterError> {
+    let answers = Arc::clone(answers);
+    bus.handle_work::<R>(pool, move |request, context| answer(&answers, request, context))
+}
+
+/// Registers the store's handlers. `pool` runs log queries and proofs.
+///
+/// # Errors
+/// [`RegisterError`] when one of the requests is answered by somebody else already.
+pub fn register(
+    bus: &Bus,
+    store: Arc<Store>,
+    spec: Arc<ChainSpec>,
+    info: Arc<ChainInfo>,
+    pool: &WorkPool,
+    limits: StoreLimits,
+) -> Result<(), RegisterError> {
+    let answers = Arc::new(Answers { store, spec, info, limits });
+    read::<GetHead>(bus, &answers, |answers, _| Ok(answers.head()))?;
+    read::<GetChainInfo>(bus, &answers, |answers, _| Ok(Arc::clone(&answers.info)))?;
+    read::<GetHeader>(bus, &answers, |answers, request| answers.header(request.block))?;
+    read::<GetBlock>(bus, &answers, |answers, request| answers.block(request.block))?;
+    read::<GetBlockReceipts>(bus, &answers, |answers, request| answers.block_receipts(request.block))?;
+    read::<GetTransaction>(bus, &answers, |answers, request| answers.transaction(request.hash))?;
+    read::<GetReceipt>(bus, &answers, |answers, request| answers.receipt(request.hash))?;
+    read::<GetRaw>(bus, &answers, |answers, request| answers.raw(&request))?;
+    read::<GetChainChanges>(bus, &answers, |answers, request| answers.changes(&request))?;
+    read::<GetAccount>(bus, &answers, |answers, request| answers.account(&request))?;
+    read::<GetCode>(bus, &answers, |answers, request| answers.code(&request))?;
+    read::<GetStorage>(bus, &answers, |answers, request| answers.storage(&request))?;
+    work::<GetLogs>(bus, pool, &answers, |answers, request, context| answers.logs(&request, context))?;
+    work::<GetProof>(bus, pool, &answers, |answers, request, _| answers.proof(&request))
+}
+
+/// How often a read is repeated when the chain was unwound under it, before the caller hears of it.
+const ATTEMPTS: usize = 4;
+
+/// Repeats a read whose block was taken off the chain while it ran.
+fn again_after_reorganisation<T>(mut read: impl FnMut() -> Result<T, ReadError>) -> Result<T, Failure> {
+    for _ in 1..ATTEMPTS {
+        match read() {
+            Err(ReadError::Store(StoreError::Reorganised { .. })) => {}
+            other => return other.map_err(Failure::from),
+        }
+    }
+    read().map_err(Failure::from)
+}
+
+/// What goes wrong in a read: the database, or an answer that is already worded.
+enum ReadError {
+    Store(StoreError),
+    Failure(Failure),
+}
+
+impl From<StoreError> for ReadError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl From<Failure> for ReadError {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl From<ReadError> for Failure {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Store(error) => error.into(),
+            ReadError::Failure(failure) => failure,
+        }
+    }
+}

@@ -1,0 +1,40 @@
+//! Consensus encodings.
+
+use alloy_primitives::Bytes;
+use tenon_api::{ChainReader, Failure, messages::GetRaw};
+use tenon_chain::resolve_block;
+
+use super::Answers;
+
+impl Answers {
+    pub(super) fn raw(&self, request: &GetRaw) -> Result<Option<Vec<Bytes>>, Failure> {
+        let one = |bytes: Vec<u8>| Some(vec![Bytes::from(bytes)]);
+        match *request {
+            GetRaw::Header(block) => {
+                let Some(header) = resolve_block(&*self.store, block)? else { return Ok(None) };
+                let mut encoded = Vec::with_capacity(700);
+                tenon_chain::encode_header(header.header(), &mut encoded);
+                Ok(one(encoded))
+            }
+            GetRaw::Block(block) => {
+                let Some(found) = self.block(block)? else { return Ok(None) };
+                Ok(one(tenon_chain::encode_block(&found.block)))
+            }
+            GetRaw::Receipts(block) => {
+                let Some(header) = resolve_block(&*self.store, block)? else { return Ok(None) };
+                let Some(receipts) = self.store.receipts(header.hash())? else { return Ok(None) };
+                Ok(Some(receipts.iter().map(|receipt| tenon_chain::encode_receipt(receipt).into()).collect()))
+            }
+            GetRaw::Transaction(hash) => {
+                let Some((_, located)) = self.locate(hash)? else { return Ok(None) };
+                Ok(one(tenon_chain::encode_transaction(&located.transaction.transaction)))
+            }
+            GetRaw::TransactionInBlock { block, index } => {
+                let Some(found) = self.block(block)? else { return Ok(None) };
+                let position = usize::try_from(index).unwrap_or(usize::MAX);
+                let transaction = found.block.transactions.get(position);
+                Ok(transaction.and_then(|transaction| one(tenon_chain::encode_transaction(transaction))))
+            }
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! Accounts, code, slots, proofs.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Bytes, U256};
+use tenon_api::{
+    Account, AccountProof, BlockId, BlockNumber, ChainReader, Failure, SealedHeader, StateReader, StoreError,
+    messages::{GetAccount, GetCode, GetProof, GetStorage},
+};
+use tenon_chain::require_block;
+
+use super::{Answers, ReadError, again_after_reorganisation};
+use crate::shared::corrupt;
+
+impl Answers {
+    pub(super) fn account(&self, request: &GetAccount) -> Result<Account, Failure> {
+        let account = self.in_state(request.block, |state| state.account(request.address))?;
+        Ok(account.unwrap_or_default())
+    }
+
+    pub(super) fn code(&self, request: &GetCode) -> Result<Bytes, Failure> {
+        self.in_state(request.block, |state| {
+            let Some(account) = state.account(request.address)? else { return Ok(Bytes::new()) };
+            state.code(account.code_hash)?.ok_or_else(|| corrupt(format!("code {}", account.code_hash)))
+        })
+    }
+
+    pub(super) fn storage(&self, request: &GetStorage) -> Result<U256, Failure> {
+        self.in_state(request.block, |state| state.storage(request.address, request.slot))
+    }
+
+    pub(super) fn proof(&self, request: &GetProof) -> Result<AccountProof, Failure> {
+        let (wanted, most) = (request.slots.len(), self.limits.proof_slots);
+        if wanted > most {
+            return Err(Failure::limit(format!("too many storage keys requested (max {most}, got {wanted})")));
+        }
+        again_after_reorganisation(|| {
+            let (header, state) = self.state_of(request.block)?;
+            let proof = tenon_chain::prove(&*self.store.trie(), header.state_root, request.address, &request.slots);
+            // Fails by its own name when the state was pruned or taken off while the trie was walked.
+            state.account(request.address).map_err(|error| worded(error, &header))?;
+            proof.map_err(|error| Failure::server(error.to_string()).into())
+        })
+    }
+
+    /// Reads in the state after a block.
+    fn in_state<T>(
+        &self,
+        block: BlockId,
+        read: impl Fn(&dyn StateReader) -> Result<T, StoreError>,
+    ) -> Result<T, Failure> {
+        again_after_reorganisation(|| {
+            let (header, state) = self.state_of(block)?;
+            read(&*state).map_err(|error| worded(error, &header))
+        })
+    }
+
+    fn state_of(&self, block: BlockId) -> Result<(Arc<SealedHeader>, Arc<dyn StateReader>), ReadError> {
+        let header = require_block(&*self.store, block)?;
+        let number = BlockNumber(header.number);
+        let state = self.store.state_at(number).map_err(|error| worded(error, &header))?;
+        // Only a hash can name a block of another branch. Those are kept without their state.
+        if matches!(block, BlockId::Hash { .. }) && self.store.canonical_hash(number)? != Some(header.hash()) {
+            return Err(missing_state(&header).into());
+        }
+        Ok((header, state))
+    }
+}
+
+/// A state that is gone is worded as clients of the reference know it (`spec/rpc-eth.md` 5.2).
+fn worded(error: StoreError, header: &SealedHeader) -> ReadError {
+    match error {
+        StoreError::Pruned { .. } => missing_state(header).into(),
+        // The head moved down between the look-up of the block and that of its state.
+        StoreError::UnknownBlock { .. } => {
+            ReadError::Store(StoreError::Reorganised { number: BlockNumber(header.number) })
+        }
+        other => other.into(),
+    }
+}
+
+fn missing_state(header: &SealedHeader) -> Failure {
+    Failure::server(format!("missing trie Node {} (path )", alloy_primitives::hex::encode(header.state_root)))
+}

@@ -1,0 +1,56 @@
+//! The chain database: headers, bodies, receipts, logs, the latest state, every past state, and the trie nodes.
+//!
+//! It owns the folder on disk: its format, its lock, when it is synced, and what is forgotten in pruned mode. It is
+//! read through [`ChainReader`](tenon_api::ChainReader), written through [`ChainWriter`](tenon_api::ChainWriter)
+//! and asked over the bus through the handlers of [`register`].
+//!
+//! What must always hold: a block arrives whole or not at all, in one batch, so that the database stands at a whole
+//! block whenever the process or the power ends; readers never wait for the writer; what is read at a height is what
+//! the chain had there, or a named error. It knows no rule of consensus and runs no EVM: it applies what a
+//! [`BlockCommit`](tenon_api::BlockCommit) says.
+//!
+//! Layout: `columns` says what is stored and why so, `keys` and `records` how, `commit`, `unwind` and `prune` are
+//! the three ways in which anything changes, `state` and `log_search` the two readings that are more than a look-up.
+//!
+//! ```no_run
+//! use tenon_api::{BlockCommit, ChainReader, ChainWriter};
+//! use tenon_storage::{Store, StoreOptions};
+//!
+//! fn start(genesis: &BlockCommit, block_1: &BlockCommit) -> Result<(), Box<dyn std::error::Error>> {
+//!     let store = Store::open("data/chain".as_ref(), StoreOptions::default())?;
+//!     store.initialise(genesis, 31337)?;
+//!     store.commit(block_1)?;
+//!     let state = store.state_at(store.head().number())?;
+//!     Ok(())
+//! }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod cache;
+mod columns;
+mod commit;
+mod database;
+mod error;
+mod generation;
+mod handlers;
+mod keys;
+mod log_search;
+mod meta;
+mod options;
+mod ports;
+mod prune;
+mod records;
+mod shared;
+mod state;
+mod statistics;
+mod store;
+mod unwind;
+mod verify;
+
+pub use error::OpenError;
+pub use handlers::{StoreLimits, register};
+pub use options::{Durability, Mode, StoreOptions};
+pub use statistics::{ColumnStatistics, StoreStatistics};
+pub use store::Store;
+pub use verify::{Damage, VerifyProgress, VerifyReport, VerifyStage};

@@ -1,0 +1,98 @@
+//! The store behind the traits that other modules know.
+
+use std::sync::Arc;
+
+use alloy_primitives::{B256, U256};
+use tenon_api::{
+    BlockCommit, BlockNumber, ChainReader, ChainWriter, Head, LocatedLog, LogFilter, Receipt, RecoveredBlock,
+    SealedHeader, StateReader, StoreError, TrieReader,
+};
+
+use crate::{log_search::LogSearch, meta, state::StateAt, store::Store};
+
+impl ChainReader for Store {
+    fn head(&self) -> Arc<Head> {
+        self.shared.head.load_full()
+    }
+
+    fn canonical_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
+        Ok(self.shared.canonical(number.0)?.map(|(hash, _)| hash))
+    }
+
+    fn header(&self, hash: B256) -> Result<Option<Arc<SealedHeader>>, StoreError> {
+        self.shared.header(hash)
+    }
+
+    fn block(&self, hash: B256) -> Result<Option<Arc<RecoveredBlock>>, StoreError> {
+        self.shared.block(hash)
+    }
+
+    fn receipts(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {
+        self.shared.receipts(hash)
+    }
+
+    fn total_difficulty(&self, hash: B256) -> Result<Option<U256>, StoreError> {
+        self.shared.total_difficulty(hash)
+    }
+
+    fn transaction_location(&self, transaction_hash: B256) -> Result<Option<(B256, u64)>, StoreError> {
+        let Some((number, index)) = self.shared.transaction(transaction_hash)? else { return Ok(None) };
+        let canonical = self.shared.canonical(number)?;
+        Ok(canonical.map(|(hash, _)| (hash, u64::from(index))))
+    }
+
+    fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
+        Ok(Arc::new(StateAt::new(&self.shared, number)?))
+    }
+
+    fn trie(&self) -> Arc<dyn TrieReader> {
+        Arc::clone(&self.shared) as Arc<dyn TrieReader>
+    }
+
+    fn logs(
+        &self,
+        from: BlockNumber,
+        to: BlockNumber,
+        filter: &LogFilter,
+        limit: usize,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Vec<LocatedLog>, StoreError> {
+        LogSearch { from: from.0, to: to.0, filter, limit, is_cancelled }.run(&self.shared)
+    }
+}
+
+impl ChainWriter for Store {
+    fn commit(&self, commit: &BlockCommit) -> Result<(), StoreError> {
+        self.commit_next(commit)
+    }
+
+    fn insert_side_block(&self, block: &RecoveredBlock, total_difficulty: U256) -> Result<(), StoreError> {
+        self.keep_side_block(block, total_difficulty)
+    }
+
+    fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
+        self.unwind_to(number)
+    }
+
+    fn set_finality(&self, finalized: Option<BlockNumber>, safe: Option<BlockNumber>) -> Result<(), StoreError> {
+        let _writer = self.writer.lock();
+        let head = self.shared.head.load_full();
+        if head.finalized == finalized && head.safe == safe {
+            return Ok(());
+        }
+        let head = Head { finalized, safe, ..(*head).clone() };
+        let mut batch = self.shared.database.batch();
+        meta::set_head(&mut batch, &head)?;
+        batch.write(false)?;
+        self.shared.head.store(Arc::new(head));
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        let mut writer = self.writer.lock();
+        self.shared.database.sync()?;
+        self.shared.database.flush()?;
+        writer.count_block(true);
+        Ok(())
+    }
+}

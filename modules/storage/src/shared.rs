@@ -1,0 +1,240 @@
+//! What every reader holds: the open database, the head, and the caches.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use alloy_primitives::{B256, Bytes, U256};
+use arc_swap::ArcSwap;
+use tenon_api::{Head, Log, Receipt, RecoveredBlock, SealedHeader, StoreError, TrieReader};
+
+use crate::{
+    StoreOptions,
+    cache::HashCache,
+    columns::Column,
+    database::{Cursor, Database, engine_error},
+    generation::Generations,
+    keys,
+    records::{self, ReceiptSummary, StoredLog},
+};
+
+/// The part of the store that is shared with state and trie readers, which outlive the call that made them.
+pub(crate) struct Shared {
+    pub(crate) database: Database,
+    /// Swapped whole, after the write that it announces.
+    pub(crate) head: ArcSwap<Head>,
+    /// The oldest height whose state is complete. Raised before anything of older states is deleted.
+    pub(crate) oldest_state: AtomicU64,
+    pub(crate) generations: Generations,
+    pub(crate) headers: HashCache<Arc<SealedHeader>>,
+    pub(crate) blocks: HashCache<Arc<RecoveredBlock>>,
+    pub(crate) receipts: HashCache<Arc<Vec<Receipt>>>,
+    pub(crate) trie_nodes: HashCache<Bytes>,
+}
+
+/// A record that an older or foreign program may have written, or a disk has damaged.
+pub(crate) fn corrupt(what: impl Into<String>) -> StoreError {
+    StoreError::Corrupt { what: what.into() }
+}
+
+/// Fails when a cursor stopped because of an error and not because of the end.
+pub(crate) fn cursor_status(cursor: &Cursor<'_>) -> Result<(), StoreError> {
+    cursor.status().map_err(engine_error)
+}
+
+impl Shared {
+    pub(crate) fn new(database: Database, head: Head, oldest_state: u64, options: &StoreOptions) -> Self {
+        let part = options.block_cache_bytes / 6;
+        Self {
+            database,
+            head: ArcSwap::from_pointee(head),
+            oldest_state: AtomicU64::new(oldest_state),
+            generations: Generations::default(),
+            headers: HashCache::new(part),
+            blocks: HashCache::new(part * 3),
+            receipts: HashCache::new(part * 2),
+            trie_nodes: HashCache::new(options.trie_cache_bytes),
+        }
+    }
+
+    /// Hash and time of a canonical block.
+    pub(crate) fn canonical(&self, number: u64) -> Result<Option<(B256, u64)>, StoreError> {
+        let Some(record) = self.database.get(Column::Canonical, &keys::number(number))? else { return Ok(None) };
+        let canonical = records::decode_canonical(&record);
+        canonical.map(Some).ok_or_else(|| corrupt(format!("canonical block {number}")))
+    }
+
+    /// Height of a block of any branch.
+    pub(crate) fn number(&self, hash: B256) -> Result<Option<u64>, StoreError> {
+        let Some(record) = self.database.get(Column::HeaderNumbers, hash.as_slice())? else { return Ok(None) };
+        let number = <[u8; 8]>::try_from(&*record).map(u64::from_be_bytes);
+        number.map(Some).map_err(|_| corrupt(format!("height of block {hash}")))
+    }
+
+    /// A header of any branch.
+    pub(crate) fn header(&self, hash: B256) -> Result<Option<Arc<SealedHeader>>, StoreError> {
+        if let Some(header) = self.headers.get(&hash) {
+            return Ok(Some(header));
+        }
+        let Some(number) = self.number(hash)? else { return Ok(None) };
+        let Some((header, _)) = self.read_header(number, hash)? else { return Ok(None) };
+        let header = Arc::new(header);
+        self.headers.insert(hash, Arc::clone(&header), header_weight(&header));
+        Ok(Some(header))
+    }
+
+    /// A header as it is stored, past the cache, with the sum of difficulties.
+    pub(crate) fn read_header(&self, number: u64, hash: B256) -> Result<Option<(SealedHeader, U256)>, StoreError> {
+        let Some(record) = self.database.get(Column::Headers, &keys::block(number, hash))? else { return Ok(None) };
+        let damaged = || corrupt(format!("header of block {number} ({hash})"));
+        let (total_difficulty, mut rlp) = records::decode_header(&record).ok_or_else(damaged)?;
+        let header = tenon_chain::decode_header(&mut rlp).map_err(|_| damaged())?;
+        // The key was made from the hash of exactly these bytes; hashing them again is `verify`'s.
+        Ok(Some((SealedHeader::new_unchecked(header, hash), total_difficulty)))
+    }
+
+    /// Sum of difficulties of a block of any branch.
+    pub(crate) fn total_difficulty(&self, hash: B256) -> Result<Option<U256>, StoreError> {
+        let Some(number) = self.number(hash)? else { return Ok(None) };
+        let Some(record) = self.database.get(Column::Headers, &keys::block(number, hash))? else { return Ok(None) };
+        let damaged = || corrupt(format!("header of block {number} ({hash})"));
+        records::decode_header(&record).map(|(total_difficulty, _)| Some(total_difficulty)).ok_or_else(damaged)
+    }
+
+    /// A block of any branch.
+    pub(crate) fn block(&self, hash: B256) -> Result<Option<Arc<RecoveredBlock>>, StoreError> {
+        if let Some(block) = self.blocks.get(&hash) {
+            return Ok(Some(block));
+        }
+        let Some(number) = self.number(hash)? else { return Ok(None) };
+        let Some(block) = self.read_block(number, hash)? else { return Ok(None) };
+        let block = Arc::new(block);
+        self.blocks.insert(hash, Arc::clone(&block), block_weight(&block));
+        Ok(Some(block))
+    }
+
+    /// A block as it is stored, past the cache.
+    pub(crate) fn read_block(&self, number: u64, hash: B256) -> Result<Option<RecoveredBlock>, StoreError> {
+        let key = keys::block(number, hash);
+        let Some(header) = self.database.get(Column::Headers, &key)? else { return Ok(None) };
+        let Some(body) = self.database.get(Column::Bodies, &key)? else { return Ok(None) };
+        let damaged = || corrupt(format!("body of block {number} ({hash})"));
+        let (_, header_rlp) = records::decode_header(&header).ok_or_else(damaged)?;
+        let (senders, rlp) = records::decode_body(header_rlp, &body).ok_or_else(damaged)?;
+        let block = tenon_chain::decode_block(&mut rlp.as_slice()).map_err(|_| damaged())?;
+        if block.hash() != hash || senders.len() != block.transactions.len() {
+            return Err(damaged());
+        }
+        Ok(Some(RecoveredBlock { block, senders }))
+    }
+
+    /// Receipts of a canonical block, without logs.
+    pub(crate) fn receipt_summaries(&self, number: u64, hash: B256) -> Result<Option<Vec<ReceiptSummary>>, StoreError> {
+        let Some(record) = self.database.get(Column::Receipts, &keys::block(number, hash))? else { return Ok(None) };
+        let damaged = || corrupt(format!("receipts of block {number} ({hash})"));
+        records::decode_receipts(&record).map(Some).ok_or_else(damaged)
+    }
+
+    /// Receipts of a block that is on the canonical chain.
+    pub(crate) fn receipts(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {
+        if let Some(receipts) = self.receipts.get(&hash) {
+            return Ok(Some(receipts));
+        }
+        let Some(number) = self.number(hash)? else { return Ok(None) };
+        let token = self.generations.observe(number)?;
+        let Some(receipts) = self.read_receipts(number, hash).and_then(|receipts| {
+            // Damage that an unwind explains is not damage.
+            self.generations.check(token, number)?;
+            Ok(receipts)
+        })?
+        else {
+            return Ok(None);
+        };
+        let receipts = Arc::new(receipts);
+        self.receipts.insert(hash, Arc::clone(&receipts), receipts_weight(&receipts));
+        Ok(Some(receipts))
+    }
+
+    /// Receipts as they are stored, past the cache.
+    pub(crate) fn read_receipts(&self, number: u64, hash: B256) -> Result<Option<Vec<Receipt>>, StoreError> {
+        let Some(summaries) = self.receipt_summaries(number, hash)? else { return Ok(None) };
+        let total: u64 = summaries.iter().map(|summary| summary.log_count).sum();
+        let mut logs = self.logs_of_block(number, 0, total)?.into_iter();
+        let mut receipts = Vec::with_capacity(summaries.len());
+        for summary in summaries {
+            let own: Vec<Log> = logs
+                .by_ref()
+                .take(usize::try_from(summary.log_count).unwrap_or(usize::MAX))
+                .map(|stored| stored.log)
+                .collect();
+            receipts.push(summary.with_logs(own));
+        }
+        Ok(Some(receipts))
+    }
+
+    /// `count` logs of a canonical block from the position `first` on; damaged when there are fewer.
+    pub(crate) fn logs_of_block(&self, number: u64, first: u64, count: u64) -> Result<Vec<StoredLog>, StoreError> {
+        let mut logs = Vec::new();
+        if count == 0 {
+            return Ok(logs);
+        }
+        let damaged = || corrupt(format!("logs of block {number}"));
+        let position = |position: u64| u32::try_from(position).map_err(|_| damaged());
+        let (from, to) = (position(first)?, position(first.saturating_add(count))?);
+        let mut cursor =
+            self.database.range_cursor(Column::Logs, &keys::log(number, from), Some(&keys::log(number, to)))?;
+        while let Some(value) = cursor.value() {
+            logs.push(records::decode_log(value).ok_or_else(damaged)?);
+            cursor.next();
+        }
+        cursor_status(&cursor)?;
+        if logs.len() as u64 == count { Ok(logs) } else { Err(damaged()) }
+    }
+
+    /// Height and position of a transaction of the canonical chain.
+    pub(crate) fn transaction(&self, hash: B256) -> Result<Option<(u64, u32)>, StoreError> {
+        let Some(record) = self.database.get(Column::Transactions, hash.as_slice())? else { return Ok(None) };
+        records::decode_location(&record).map(Some).ok_or_else(|| corrupt(format!("place of transaction {hash}")))
+    }
+
+    /// The oldest height whose state can be read.
+    pub(crate) fn oldest_state(&self) -> u64 {
+        self.oldest_state.load(Ordering::Acquire)
+    }
+}
+
+impl TrieReader for Shared {
+    fn node(&self, owner: Option<B256>, path: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError> {
+        // The hash decides what a node is; where it sits only decides where it is stored.
+        if let Some(node) = self.trie_nodes.get(&hash) {
+            return Ok(Some(node));
+        }
+        let Some(record) = self.database.get(Column::Trie, &keys::trie_node(owner, path, hash))? else {
+            return Ok(None);
+        };
+        let damaged = || corrupt(format!("trie node {hash}"));
+        let (_, rlp) = records::decode_latest(&record).ok_or_else(damaged)?;
+        let node = Bytes::copy_from_slice(rlp);
+        self.trie_nodes.insert(hash, node.clone(), node.len());
+        Ok(Some(node))
+    }
+}
+
+/// About how much memory a decoded header takes.
+pub(crate) fn header_weight(header: &SealedHeader) -> usize {
+    let native = header.native_seal.as_ref();
+    let seal = native.map_or(0, |seal| seal.validators.len() + seal.validator.len() + seal.penalties.len());
+    900 + header.extra_data.len() + seal
+}
+
+/// About how much memory a decoded block takes: its encoding and 400 bytes a transaction.
+pub(crate) fn block_weight(block: &RecoveredBlock) -> usize {
+    1_000 + usize::try_from(block.size).unwrap_or(usize::MAX / 2) + 400 * block.transactions.len()
+}
+
+/// About how much memory decoded receipts take.
+pub(crate) fn receipts_weight(receipts: &[Receipt]) -> usize {
+    let log = |log: &Log| 100 + 32 * log.topics.len() + log.data.len();
+    receipts.iter().map(|receipt| 80 + receipt.logs.iter().map(log).sum::<usize>()).sum()
+}

@@ -1,0 +1,130 @@
+//! Accounts and slots as they were after a block.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use tenon_api::{Account, BlockNumber, EMPTY_CODE_HASH, StateReader, StoreError};
+
+use crate::{
+    columns::Column,
+    generation::Token,
+    keys, records,
+    shared::{Shared, corrupt, cursor_status},
+};
+
+/// The state after one canonical block.
+///
+/// A read takes the latest record if that is old enough, else the first version in the history from the height
+/// on. No snapshot of the database is needed: what is put on top of a block never changes what stands at its
+/// height, and a concurrent unwind or pruning is noticed after the read.
+pub(crate) struct StateAt {
+    shared: Arc<Shared>,
+    number: u64,
+    token: Token,
+}
+
+impl StateAt {
+    pub(crate) fn new(shared: &Arc<Shared>, number: BlockNumber) -> Result<Self, StoreError> {
+        let token = shared.generations.observe(number.0)?;
+        let head = shared.head.load().number();
+        if number > head {
+            return Err(StoreError::UnknownBlock { what: number.to_string() });
+        }
+        let state = Self { shared: Arc::clone(shared), number: number.0, token };
+        state.check()?;
+        Ok(state)
+    }
+
+    /// Fails when what was read may not be what stood at this height.
+    fn check(&self) -> Result<(), StoreError> {
+        let oldest = self.shared.oldest_state();
+        if self.number < oldest {
+            return Err(StoreError::Pruned { number: BlockNumber(self.number), oldest: BlockNumber(oldest) });
+        }
+        self.shared.generations.check(self.token, self.number)
+    }
+
+    /// Reads a key at this height and hands its value to `decode`; no value is an empty one.
+    fn read<T>(
+        &self,
+        (latest, history): (Column, Column),
+        key: &[u8],
+        decode: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<T, StoreError> {
+        let value = value_at(&self.shared, (latest, history), key, self.number, decode)?;
+        self.check()?;
+        value.ok_or_else(|| corrupt(format!("{} record {}", latest.name(), alloy_primitives::hex::encode(key))))
+    }
+}
+
+/// Reads a key at a height; the inner `None` says that `decode` refused the record.
+fn value_at<T>(
+    shared: &Shared,
+    (latest, history): (Column, Column),
+    key: &[u8],
+    number: u64,
+    decode: impl Fn(&[u8]) -> Option<T>,
+) -> Result<Option<T>, StoreError> {
+    let Some(record) = shared.database.get(latest, key)? else { return Ok(decode(&[])) };
+    let Some((changed, value)) = records::decode_latest(&record) else { return Ok(None) };
+    if changed <= number {
+        return Ok(decode(value));
+    }
+    version_at(shared, history, key, number, |_, value| decode(value)).map(|found| match found {
+        Some(value) => value,
+        None => decode(&[]),
+    })
+}
+
+/// The newest version of a key that is not newer than `number`, with its height; none when there is none.
+pub(crate) fn version_at<T>(
+    shared: &Shared,
+    history: Column,
+    key: &[u8],
+    number: u64,
+    decode: impl FnOnce(u64, &[u8]) -> T,
+) -> Result<Option<T>, StoreError> {
+    let mut cursor = shared.database.prefix_cursor(history)?;
+    cursor.seek(keys::version(key, number));
+    let Some((found, value)) = cursor.item() else {
+        cursor_status(&cursor)?;
+        return Ok(None);
+    };
+    if !found.starts_with(key) {
+        return Ok(None);
+    }
+    let height = keys::version_number(found).unwrap_or_default();
+    Ok(Some(decode(height, value)))
+}
+
+/// The two columns of accounts.
+pub(crate) const ACCOUNTS: (Column, Column) = (Column::AccountLatest, Column::AccountHistory);
+/// The two columns of slots.
+pub(crate) const SLOTS: (Column, Column) = (Column::SlotLatest, Column::SlotHistory);
+
+impl StateReader for StateAt {
+    fn account(&self, address: Address) -> Result<Option<Account>, StoreError> {
+        self.read(ACCOUNTS, address.as_slice(), records::decode_account)
+    }
+
+    fn storage(&self, address: Address, slot: B256) -> Result<U256, StoreError> {
+        self.read(SLOTS, &keys::slot(address, slot), records::decode_slot)
+    }
+
+    fn code(&self, code_hash: B256) -> Result<Option<Bytes>, StoreError> {
+        if code_hash == EMPTY_CODE_HASH {
+            return Ok(Some(Bytes::new()));
+        }
+        let code = self.shared.database.get(Column::Codes, code_hash.as_slice())?;
+        Ok(code.map(|code| Bytes::copy_from_slice(&code)))
+    }
+
+    fn block_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
+        if number.0 > self.number {
+            return Ok(None);
+        }
+        let canonical = self.shared.canonical(number.0)?;
+        self.shared.generations.check(self.token, self.number)?;
+        Ok(canonical.map(|(hash, _)| hash))
+    }
+}

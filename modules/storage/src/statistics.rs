@@ -1,0 +1,62 @@
+//! How large the database is.
+
+use tenon_api::{BlockNumber, StoreError};
+
+use crate::{Mode, columns::Column, store::Store};
+
+/// One column family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnStatistics {
+    /// Its name on disk.
+    pub name: &'static str,
+    /// Records, as the engine estimates them; overwritten and deleted ones count until they are compacted.
+    pub entries: u64,
+    /// Bytes in table files.
+    pub disk_bytes: u64,
+    /// Bytes that are in memory and the log only.
+    pub memory_bytes: u64,
+}
+
+/// The whole database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoreStatistics {
+    /// Every column family.
+    pub columns: Vec<ColumnStatistics>,
+    /// The head's height.
+    pub head: BlockNumber,
+    /// The oldest height whose state can be read.
+    pub oldest_state: BlockNumber,
+    /// How much of the past is kept.
+    pub mode: Mode,
+}
+
+impl StoreStatistics {
+    /// Bytes in table files of all column families.
+    pub fn disk_bytes(&self) -> u64 {
+        self.columns.iter().map(|column| column.disk_bytes).sum()
+    }
+}
+
+impl Store {
+    /// Figures that the engine has at hand; cheap.
+    ///
+    /// # Errors
+    /// [`StoreError::Engine`].
+    pub fn statistics(&self) -> Result<StoreStatistics, StoreError> {
+        let database = &self.shared.database;
+        let column = |column: Column| {
+            Ok(ColumnStatistics {
+                name: column.name(),
+                entries: database.property(column, "rocksdb.estimate-num-keys")?,
+                disk_bytes: database.property(column, "rocksdb.total-sst-files-size")?,
+                memory_bytes: database.property(column, "rocksdb.cur-size-all-mem-tables")?,
+            })
+        };
+        Ok(StoreStatistics {
+            columns: Column::ALL.into_iter().map(column).collect::<Result<_, StoreError>>()?,
+            head: self.shared.head.load().number(),
+            oldest_state: BlockNumber(self.shared.oldest_state()),
+            mode: self.mode,
+        })
+    }
+}

@@ -1,0 +1,180 @@
+//! Opening, setting up and closing the database, and what its readers and its one writer share.
+
+use std::{path::Path, sync::Arc, time::Instant};
+
+use alloy_primitives::{B256, U256};
+use parking_lot::Mutex;
+use tenon_api::{BlockCommit, Head, Header, SealedHeader};
+
+use crate::{
+    Durability, Mode, OpenError, StoreOptions,
+    database::Database,
+    meta::{self, FORMAT, Identity, MIGRATIONS},
+    shared::{Shared, corrupt},
+};
+
+/// The chain database of one node. See the crate's head.
+pub struct Store {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) mode: Mode,
+    pub(crate) durability: Durability,
+    /// Whoever changes the database holds this lock from its first read to the publication of the head; readers
+    /// never take it.
+    pub(crate) writer: Mutex<Writer>,
+}
+
+/// What only the writer touches.
+pub(crate) struct Writer {
+    /// The chain of this folder; none before the genesis block is in.
+    pub(crate) identity: Option<Identity>,
+    pub(crate) blocks_since_sync: u64,
+    pub(crate) last_sync: Instant,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let head = self.shared.head.load().number();
+        formatter.debug_struct("Store").field("head", &head).field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
+impl Store {
+    /// Opens the folder, or creates it. A new database has no block; see [`Store::initialise`].
+    ///
+    /// # Errors
+    /// [`OpenError::Locked`] when a process has it open, [`OpenError::NewerFormat`] when a newer release has
+    /// written it, [`OpenError::Engine`] when it can't be used.
+    pub fn open(path: &Path, options: StoreOptions) -> Result<Arc<Self>, OpenError> {
+        let database = Database::open(path, &options).map_err(|error| refusal(path, error))?;
+        bring_to_this_format(path, &database)?;
+        let identity = meta::identity(&database)?;
+        let oldest_state = meta::oldest_state(&database)?;
+        let (finalized, safe) = meta::finality(&database)?;
+        let standing = meta::head(&database)?;
+        let shared = Shared::new(database, empty_head(), oldest_state, &options);
+        if let Some((number, hash)) = standing {
+            let (header, total_difficulty) = shared
+                .read_header(number, hash)?
+                .ok_or_else(|| corrupt(format!("header of the head, block {number}")))?;
+            shared.head.store(Arc::new(Head { header: Arc::new(header), total_difficulty, finalized, safe }));
+        }
+        let writer = Writer { identity, blocks_since_sync: 0, last_sync: Instant::now() };
+        Ok(Arc::new(Self {
+            shared: Arc::new(shared),
+            mode: options.mode,
+            durability: options.durability,
+            writer: Mutex::new(writer),
+        }))
+    }
+
+    /// Puts the genesis block in if the database is new; otherwise checks that it holds this very chain.
+    ///
+    /// # Errors
+    /// [`OpenError::OtherChain`] when it holds another one, [`OpenError::Store`] when it can't be read or written.
+    pub fn initialise(&self, genesis: &BlockCommit, chain_id: u64) -> Result<(), OpenError> {
+        let mut writer = self.writer.lock();
+        let wanted = Identity { chain_id, genesis_hash: genesis.block.hash() };
+        match writer.identity {
+            None => {
+                self.commit_genesis(genesis, wanted)?;
+                writer.identity = Some(wanted);
+                Ok(())
+            }
+            Some(found) if found == wanted => Ok(()),
+            Some(found) => Err(OpenError::OtherChain {
+                found_chain: found.chain_id,
+                found_genesis: found.genesis_hash,
+                wanted_chain: wanted.chain_id,
+                wanted_genesis: wanted.genesis_hash,
+            }),
+        }
+    }
+
+    /// Chain id and genesis hash; none before [`Store::initialise`].
+    pub fn chain(&self) -> Option<(u64, B256)> {
+        self.writer.lock().identity.map(|identity| (identity.chain_id, identity.genesis_hash))
+    }
+
+    /// The oldest height whose state can be read.
+    pub fn oldest_state(&self) -> u64 {
+        self.shared.oldest_state()
+    }
+
+    /// Whether the next block is to be written with fsync.
+    pub(crate) fn is_sync_due(&self, writer: &Writer) -> bool {
+        match self.durability {
+            Durability::EveryBlock => true,
+            Durability::Interval { blocks, period } => {
+                writer.blocks_since_sync + 1 >= blocks || writer.last_sync.elapsed() >= period
+            }
+            Durability::OnFlush => false,
+        }
+    }
+}
+
+impl Writer {
+    /// Notes that a block was written.
+    pub(crate) fn count_block(&mut self, was_synced: bool) {
+        if was_synced {
+            self.blocks_since_sync = 0;
+            self.last_sync = Instant::now();
+        } else {
+            self.blocks_since_sync += 1;
+        }
+    }
+}
+
+impl Drop for Store {
+    /// An orderly end leaves no log to replay: reopening a large database would take seconds longer.
+    fn drop(&mut self) {
+        if let Err(error) = self.shared.database.flush() {
+            tracing::warn!(%error, "database not flushed; its log is replayed at the next start");
+        }
+    }
+}
+
+/// What `head()` says before there is a genesis block.
+fn empty_head() -> Head {
+    Head {
+        header: Arc::new(SealedHeader::new_unchecked(Header::default(), B256::ZERO)),
+        total_difficulty: U256::ZERO,
+        finalized: None,
+        safe: None,
+    }
+}
+
+/// Names the reason for which the engine would not open a folder.
+fn refusal(path: &Path, error: rocksdb::Error) -> OpenError {
+    let reason = error.into_string();
+    let path = path.to_path_buf();
+    // The engine has no code of its own for this; the text has been the same since its first release.
+    if reason.contains("lock file") || reason.contains("lock hold") {
+        OpenError::Locked { path }
+    } else {
+        OpenError::Engine { path, reason }
+    }
+}
+
+/// Refuses a newer format and migrates an older one, step by step.
+fn bring_to_this_format(path: &Path, database: &Database) -> Result<(), OpenError> {
+    let found = meta::format(database)?;
+    let known = FORMAT;
+    match found {
+        Some(found) if found > known => Err(OpenError::NewerFormat { path: path.to_path_buf(), found, known }),
+        Some(found) => {
+            for (from, migrate) in (1..known).zip(MIGRATIONS).skip_while(|(from, _)| *from < found) {
+                tracing::info!(from, to = from + 1, "bringing the database to a newer format");
+                migrate(database)?;
+                let mut batch = database.batch();
+                meta::set_format(&mut batch, from + 1)?;
+                batch.write(false)?;
+            }
+            Ok(())
+        }
+        None => {
+            let mut batch = database.batch();
+            meta::set_format(&mut batch, known)?;
+            Ok(batch.write(true)?)
+        }
+    }
+}

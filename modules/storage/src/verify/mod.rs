@@ -1,0 +1,149 @@
+//! Checks that the database says one consistent thing, and names the first record that does not fit.
+
+mod chain;
+mod logs;
+mod node;
+mod state;
+
+use tenon_api::{BlockNumber, StoreError};
+
+use crate::store::Store;
+
+/// What is being checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VerifyStage {
+    /// Headers, bodies, receipts and indices of every canonical block. Steps are blocks.
+    Chain,
+    /// The log index against the logs. Steps are index entries.
+    LogIndex,
+    /// The trie of the head's state: every node is there and is what its hash says. Steps are nodes.
+    Trie,
+    /// Latest accounts and slots against the trie. Steps are records.
+    FlatState,
+}
+
+/// How far the check is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct VerifyProgress {
+    /// What is being checked.
+    pub stage: VerifyStage,
+    /// Steps done.
+    pub done: u64,
+    /// Steps in all, where that is known beforehand; otherwise an estimate or zero.
+    pub total: u64,
+}
+
+/// A record that contradicts another one.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: {problem}")]
+pub struct Damage {
+    /// The record, by column and key in words.
+    pub what: String,
+    /// What is wrong with it.
+    pub problem: String,
+}
+
+/// What the check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VerifyReport {
+    /// Canonical blocks that fit.
+    pub blocks: u64,
+    /// Logs that fit.
+    pub logs: u64,
+    /// Trie nodes of the head's state.
+    pub trie_nodes: u64,
+    /// Accounts of the head's state.
+    pub accounts: u64,
+    /// Slots of the head's state that are not zero.
+    pub slots: u64,
+    /// The first thing that does not fit; the check ended there.
+    pub damage: Option<Damage>,
+    /// Whether it was stopped before its end.
+    pub was_cancelled: bool,
+}
+
+/// Why a check ends early.
+enum Stop {
+    Damage(Damage),
+    Cancelled,
+    Store(StoreError),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Corrupt { what } => Self::Damage(Damage { what, problem: "does not decode".into() }),
+            other => Self::Store(other),
+        }
+    }
+}
+
+impl From<Damage> for Stop {
+    fn from(damage: Damage) -> Self {
+        Self::Damage(damage)
+    }
+}
+
+fn damage(what: impl Into<String>, problem: impl Into<String>) -> Stop {
+    Stop::Damage(Damage { what: what.into(), problem: problem.into() })
+}
+
+/// What the stages have in common.
+struct Check<'a> {
+    store: &'a Store,
+    head: BlockNumber,
+    report: VerifyReport,
+    progress: &'a mut dyn FnMut(VerifyProgress),
+    is_cancelled: &'a dyn Fn() -> bool,
+}
+
+/// Steps between two calls of the observer.
+const STEPS_PER_REPORT: u64 = 256;
+
+impl Check<'_> {
+    /// Reports a step and stops when asked to.
+    fn step(&mut self, stage: VerifyStage, done: u64, total: u64) -> Result<(), Stop> {
+        if done.is_multiple_of(STEPS_PER_REPORT) || done == total {
+            if (self.is_cancelled)() {
+                return Err(Stop::Cancelled);
+            }
+            (self.progress)(VerifyProgress { stage, done, total });
+        }
+        Ok(())
+    }
+}
+
+impl Store {
+    /// Checks the canonical chain from block 0 to the head, its indices, and the head's state. Reads everything
+    /// once; holds the writer off meanwhile, so that what it sees stands still.
+    ///
+    /// `progress` is told how far it is; `is_cancelled` may stop it.
+    ///
+    /// # Errors
+    /// [`StoreError::Engine`] when the engine fails. Damage is not an error but in the report.
+    pub fn verify(
+        &self,
+        progress: &mut dyn FnMut(VerifyProgress),
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<VerifyReport, StoreError> {
+        let writer = self.writer.lock();
+        if writer.identity.is_none() {
+            return Ok(VerifyReport::default());
+        }
+        let head = self.shared.head.load().number();
+        let mut check = Check { store: self, head, report: VerifyReport::default(), progress, is_cancelled };
+        let outcome = check
+            .chain()
+            .and_then(|()| check.log_index())
+            .and_then(|()| check.trie())
+            .and_then(|leaves| check.flat_state(leaves));
+        let mut report = check.report;
+        match outcome {
+            Ok(()) => {}
+            Err(Stop::Damage(damage)) => report.damage = Some(damage),
+            Err(Stop::Cancelled) => report.was_cancelled = true,
+            Err(Stop::Store(error)) => return Err(error),
+        }
+        Ok(report)
+    }
+}
