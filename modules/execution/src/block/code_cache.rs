@@ -1,0 +1,40 @@
+//! Analysed code, kept between blocks and calls.
+
+use std::{num::NonZeroUsize, sync::Arc};
+
+use alloy_primitives::{B256, Bytes};
+use lru::LruCache;
+use parking_lot::Mutex;
+use revm::bytecode::Bytecode;
+
+/// How many contracts are kept: at the largest size (24 KiB of code and its jump table) about 55 MiB.
+const CAPACITY: NonZeroUsize = NonZeroUsize::new(2048).unwrap();
+
+/// The contracts used last, with their jump tables. Shared by clones; code never changes under its hash.
+#[derive(Clone)]
+pub(crate) struct CodeCache {
+    // Held for one look-up or insertion; nothing awaits or reads the database under it.
+    entries: Arc<Mutex<LruCache<B256, Bytecode>>>,
+}
+
+impl CodeCache {
+    pub(crate) fn new() -> Self {
+        Self { entries: Arc::new(Mutex::new(LruCache::new(CAPACITY))) }
+    }
+
+    /// The analysed code, from the cache or through `load`.
+    pub(crate) fn get_or_load<E>(&self, hash: B256, load: impl FnOnce() -> Result<Bytes, E>) -> Result<Bytecode, E> {
+        if let Some(code) = self.entries.lock().get(&hash) {
+            return Ok(code.clone());
+        }
+        let code = analyse(load()?);
+        self.entries.lock().put(hash, code.clone());
+        Ok(code)
+    }
+}
+
+/// Analyses code as the EVM wants it.
+pub(crate) fn analyse(code: Bytes) -> Bytecode {
+    // Only a malformed delegation is refused; old chains may hold such bytes as ordinary (invalid) code.
+    Bytecode::new_raw_checked(code.clone()).unwrap_or_else(|_| Bytecode::new_legacy(code))
+}

@@ -1,0 +1,178 @@
+//! The EVM as this node builds it: revm's, with our state below, and the few instructions that differ.
+
+use alloy_primitives::{Address, U256};
+use revm::{
+    Context, Journal,
+    bytecode::opcode,
+    context::{
+        BlockEnv, CfgEnv, Evm, FrameStack, TxEnv,
+        either::Either,
+        result::{EVMError, InvalidTransaction},
+        transaction::{
+            AccessList, AccessListItem, Authorization, RecoveredAuthority, RecoveredAuthorization,
+            SignedAuthorization as EvmAuthorization,
+        },
+    },
+    context_interface::context::ContextError,
+    handler::{EthFrame, instructions::EthInstructions},
+    interpreter::{
+        Instruction, InstructionContext, InstructionExecResult, InstructionResult,
+        instructions::{contract, control, gas_table_spec, host, instruction_table},
+        interpreter::EthInterpreter,
+    },
+    primitives::TxKind,
+};
+use tenon_api::{SignedAuthorization, Transaction, TransactionPayload};
+
+use super::{
+    interrupt::Interrupt,
+    precompiles::Precompiles,
+    rules::{BlockRules, NET_METERED_OPCODE},
+    state::{BlockState, StateError},
+};
+
+/// Why the EVM gave no result at all: the transaction may not run, or something below failed.
+pub(crate) type EvmFailure = EVMError<StateError, InvalidTransaction>;
+
+/// Everything that instructions see.
+pub(crate) type BlockContext = Context<BlockEnv, TxEnv, CfgEnv, BlockState, Journal<BlockState>, Interrupt>;
+
+/// An EVM over a [`BlockState`], watched by an inspector `I` (`()` for none).
+pub(crate) type BlockEvm<I = ()> =
+    Evm<BlockContext, I, EthInstructions<EthInterpreter, BlockContext>, Precompiles, EthFrame<EthInterpreter>>;
+
+/// An EVM for a block with these rules.
+pub(crate) fn build_evm<I>(
+    rules: &BlockRules,
+    block: BlockEnv,
+    state: BlockState,
+    interrupt: Interrupt,
+    inspector: I,
+) -> BlockEvm<I> {
+    let spec_id = rules.spec_id();
+    let is_interruptible = interrupt.is_armed();
+    let mut context: BlockContext = Context::new(state, spec_id);
+    context.cfg = rules.cfg.clone();
+    context.block = block;
+    context.chain = interrupt;
+    let mut instructions = EthInstructions::new(instruction_table(), gas_table_spec(spec_id), spec_id);
+    if rules.has_net_gas_metering_1283 {
+        instructions.instruction_table_mut()[usize::from(NET_METERED_OPCODE)] = Instruction::new(sstore_1283);
+    }
+    if is_interruptible {
+        make_interruptible(&mut instructions);
+    }
+    Evm {
+        ctx: context,
+        inspector,
+        instruction: instructions,
+        precompiles: Precompiles::new(spec_id),
+        frame_stack: FrameStack::new_prealloc(8),
+    }
+}
+
+type Step<'a> = InstructionContext<'a, BlockContext, EthInterpreter>;
+
+/// Every loop passes through one of these, so a look at the clock here bounds any run without an inspector,
+/// which would cost a call for each instruction.
+fn make_interruptible(instructions: &mut EthInstructions<EthInterpreter, BlockContext>) {
+    use opcode::{CALL, CALLCODE, DELEGATECALL, JUMP, JUMPI, STATICCALL};
+    let table = instructions.instruction_table_mut();
+    let mut replace = |opcode: u8, function| table[usize::from(opcode)] = Instruction::new(function);
+    replace(JUMP, |step| interruptible(step, control::jump));
+    replace(JUMPI, |step| interruptible(step, control::jumpi));
+    replace(CALL, |step| interruptible(step, contract::call::<CALL, _, _>));
+    replace(CALLCODE, |step| interruptible(step, contract::call::<CALLCODE, _, _>));
+    replace(DELEGATECALL, |step| interruptible(step, contract::call::<DELEGATECALL, _, _>));
+    replace(STATICCALL, |step| interruptible(step, contract::call::<STATICCALL, _, _>));
+}
+
+fn interruptible(step: Step<'_>, instruction: fn(Step<'_>) -> InstructionExecResult) -> InstructionExecResult {
+    if step.host.chain.is_due() {
+        step.host.error = Err(ContextError::Custom(Interrupt::MARK.to_owned()));
+        return Err(InstructionResult::FatalExternalError);
+    }
+    instruction(step)
+}
+
+fn sstore_1283(step: Step<'_>) -> InstructionExecResult {
+    host::sstore_with_gas_accounting(step, |step, _, load| {
+        let gas = step.host.cfg.gas_params.sstore_dynamic_gas(true, &load.data, false);
+        if !step.interpreter.gas.record_regular_cost(gas) {
+            return Err(InstructionResult::OutOfGas);
+        }
+        step.interpreter.gas.record_refund(step.host.cfg.gas_params.sstore_refund(true, &load.data));
+        Ok(())
+    })
+}
+
+/// A signed transaction as the EVM takes it.
+///
+/// # Errors
+/// The rule that it breaks whatever the state is.
+pub(crate) fn transaction_env(transaction: &Transaction, sender: Address) -> Result<TxEnv, &'static str> {
+    let mut env = TxEnv {
+        tx_type: transaction.transaction_type() as u8,
+        caller: sender,
+        gas_limit: transaction.gas_limit,
+        gas_price: price(transaction.max_fee_per_gas())?,
+        kind: transaction.to.map_or(TxKind::Create, TxKind::Call),
+        value: transaction.value,
+        data: transaction.input.clone(),
+        nonce: transaction.nonce,
+        chain_id: transaction.chain_id,
+        access_list: access_list(transaction.access_list()),
+        ..TxEnv::default()
+    };
+    match &transaction.payload {
+        TransactionPayload::Legacy { .. } | TransactionPayload::AccessList { .. } => {}
+        TransactionPayload::DynamicFee { max_priority_fee_per_gas, .. } => {
+            env.gas_priority_fee = Some(price(*max_priority_fee_per_gas)?);
+        }
+        TransactionPayload::Blob {
+            max_priority_fee_per_gas, max_fee_per_blob_gas, blob_versioned_hashes, ..
+        } => {
+            env.gas_priority_fee = Some(price(*max_priority_fee_per_gas)?);
+            env.max_fee_per_blob_gas = price(*max_fee_per_blob_gas)?;
+            env.blob_hashes.clone_from(blob_versioned_hashes);
+            if transaction.to.is_none() {
+                return Err("a blob transaction cannot create a contract");
+            }
+        }
+        TransactionPayload::SetCode { max_priority_fee_per_gas, authorization_list, .. } => {
+            env.gas_priority_fee = Some(price(*max_priority_fee_per_gas)?);
+            env.authorization_list = authorizations(authorization_list);
+            if transaction.to.is_none() {
+                return Err("a set-code transaction cannot create a contract");
+            }
+        }
+    }
+    Ok(env)
+}
+
+/// Delegations as the EVM takes them, with their signers. One without a valid signature stays in the list: it is
+/// skipped, but paid for.
+pub(crate) fn authorizations(list: &[SignedAuthorization]) -> Vec<Either<EvmAuthorization, RecoveredAuthorization>> {
+    list.iter()
+        .map(|signed| {
+            let inner = Authorization { chain_id: signed.chain_id, address: signed.address, nonce: signed.nonce };
+            let authority =
+                tenon_chain::recover_authority(signed).map_or(RecoveredAuthority::Invalid, RecoveredAuthority::Valid);
+            Either::Right(RecoveredAuthorization::new_unchecked(inner, authority))
+        })
+        .collect()
+}
+
+/// An access list as the EVM takes it.
+pub(crate) fn access_list(items: &[tenon_api::AccessListItem]) -> AccessList {
+    let item = |item: &tenon_api::AccessListItem| AccessListItem {
+        address: item.address,
+        storage_keys: item.storage_keys.clone(),
+    };
+    AccessList(items.iter().map(item).collect())
+}
+
+// More wei than 2^128 do not exist, so nobody can pay such a price.
+pub(crate) fn price(wei: U256) -> Result<u128, &'static str> {
+    u128::try_from(wei).map_err(|_| "insufficient funds: the price of gas is above 2^128 - 1 wei")
+}

@@ -1,0 +1,247 @@
+//! The steps of a block, one after the other, over a state that belongs to it.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, Bloom, Bytes, U256};
+use revm::{
+    DatabaseCommit, ExecuteEvm,
+    context::{
+        ContextTr,
+        result::{EVMError, ExecutionResult},
+    },
+};
+use tenon_api::{
+    AccountChange, Block, BlockNumber, Header, Log, Receipt, ReceiptOutcome, Transaction, TransactionType, TrieReader,
+};
+use tenon_chain::ChainSpec;
+
+use super::{
+    evm::{BlockEvm, EvmFailure, build_evm, transaction_env},
+    interrupt::Interrupt,
+    requests::Requests,
+    rules::{BlockRules, RequestRules},
+    state::{BlockState, StateError},
+    system_calls::system_call,
+};
+use crate::{ExecutionError, error::TransactionRejection};
+
+/// A block that is being executed. The same value executes blocks of the chain, builds new ones and brings the
+/// state to the place of a transaction that is traced.
+pub(crate) struct BlockExecution<I = ()> {
+    rules: BlockRules,
+    number: BlockNumber,
+    evm: BlockEvm<I>,
+    receipts: Vec<Receipt>,
+    gas_used: u64,
+    blob_gas_used: u64,
+    /// Where roots after single transactions come from, for receipts of before Byzantium.
+    trie: Option<(Arc<dyn TrieReader>, B256)>,
+}
+
+/// What a block did, all steps done.
+pub(crate) struct BlockOutcome {
+    pub(crate) receipts: Vec<Receipt>,
+    pub(crate) gas_used: u64,
+    pub(crate) blob_gas_used: u64,
+    pub(crate) requests_hash: Option<B256>,
+    /// The state after the block.
+    pub(crate) state: BlockState,
+}
+
+/// What the header says about the receipts.
+pub(crate) struct BlockResults {
+    pub(crate) receipts_root: B256,
+    pub(crate) logs_bloom: Bloom,
+}
+
+impl BlockOutcome {
+    /// What the header of this block must say about its receipts.
+    pub(crate) fn results(&self) -> BlockResults {
+        let (receipts_root, logs_bloom) = tenon_chain::receipts_root_and_bloom(&self.receipts);
+        BlockResults { receipts_root, logs_bloom }
+    }
+}
+
+impl BlockExecution<()> {
+    /// Begins a block with the steps that come before its first transaction.
+    pub(crate) fn begin(
+        spec: &ChainSpec,
+        header: &Header,
+        author: Address,
+        state: BlockState,
+        trie: (Arc<dyn TrieReader>, B256),
+    ) -> Result<Self, ExecutionError> {
+        let mut execution = Self::watched(spec, header, author, state, Interrupt::never(), ())?;
+        execution.trie = Some(trie);
+        execution.run_opening_calls();
+        Ok(execution)
+    }
+}
+
+impl<I> BlockExecution<I> {
+    /// A block whose transactions an inspector may watch; nothing has been executed yet.
+    pub(crate) fn watched(
+        spec: &ChainSpec,
+        header: &Header,
+        author: Address,
+        state: BlockState,
+        interrupt: Interrupt,
+        inspector: I,
+    ) -> Result<Self, ExecutionError> {
+        let rules = BlockRules::for_header(spec, header)?;
+        let block = rules.block_env(spec, header, author);
+        let evm = build_evm(&rules, block, state, interrupt, inspector);
+        let number = BlockNumber(header.number);
+        Ok(Self { rules, number, evm, receipts: Vec::new(), gas_used: 0, blob_gas_used: 0, trie: None })
+    }
+
+    /// Calls the system contracts that a block calls first. Their failure changes nothing and is not the block's
+    /// (EIP-4788, EIP-2935).
+    pub(crate) fn run_opening_calls(&mut self) {
+        for (contract, input) in self.rules.opening_calls.clone() {
+            if let Err(failure) = system_call(&mut self.evm, contract, input) {
+                tracing::debug!(number = %self.number, %contract, %failure, "opening system call failed");
+            }
+        }
+    }
+
+    /// Executes the next transaction and keeps its receipt.
+    ///
+    /// # Errors
+    /// [`TransactionRejection`]: the transaction may not stand here; nothing has changed.
+    pub(crate) fn run_transaction(
+        &mut self,
+        transaction: &Transaction,
+        sender: Address,
+    ) -> Result<(), TransactionRejection> {
+        let blob_gas = self.check_room(transaction)?;
+        let env = transaction_env(transaction, sender).map_err(|rule| TransactionRejection::Rule(rule.to_owned()))?;
+        let outcome = self.evm.transact(env).map_err(rejection)?;
+        self.evm.ctx.db_mut().commit(outcome.state);
+        self.keep_receipt(transaction.transaction_type(), outcome.result, blob_gas)
+    }
+
+    /// The EVM between two transactions.
+    pub(crate) const fn evm_mut(&mut self) -> &mut BlockEvm<I> {
+        &mut self.evm
+    }
+
+    /// Gas that the block has left.
+    pub(crate) fn gas_left(&self) -> u64 {
+        self.evm.ctx.block.gas_limit.saturating_sub(self.gas_used)
+    }
+
+    /// Largest RLP that the block may have, bytes.
+    pub(crate) const fn max_block_bytes(&self) -> u64 {
+        self.rules.max_block_bytes
+    }
+
+    fn check_room(&self, transaction: &Transaction) -> Result<u64, TransactionRejection> {
+        if transaction.gas_limit > self.gas_left() {
+            let available = self.gas_left();
+            return Err(TransactionRejection::BlockGas { gas_limit: transaction.gas_limit, available });
+        }
+        let blob_gas = tenon_chain::blob_gas_used(transaction);
+        let available = self.rules.max_blob_gas.saturating_sub(self.blob_gas_used);
+        if blob_gas > available {
+            return Err(TransactionRejection::BlockBlobGas { blob_gas, available });
+        }
+        Ok(blob_gas)
+    }
+
+    fn keep_receipt(
+        &mut self,
+        transaction_type: TransactionType,
+        result: ExecutionResult,
+        blob_gas: u64,
+    ) -> Result<(), TransactionRejection> {
+        let gas_used = result.tx_gas_used();
+        self.gas_used += gas_used;
+        self.blob_gas_used += blob_gas;
+        let outcome = if self.rules.receipts_have_status {
+            ReceiptOutcome::Status(result.is_success())
+        } else {
+            ReceiptOutcome::StateRoot(self.intermediate_root()?)
+        };
+        let logs = if result.is_success() { result.into_logs().into_iter().map(log).collect() } else { Vec::new() };
+        let cumulative_gas_used = self.gas_used;
+        self.receipts.push(Receipt { transaction_type, outcome, cumulative_gas_used, gas_used, logs });
+        Ok(())
+    }
+
+    /// The state root after the transactions so far. Computed from the parent's root each time: only blocks of
+    /// before Byzantium need it.
+    fn intermediate_root(&mut self) -> Result<B256, TransactionRejection> {
+        let Some((trie, parent_root)) = &self.trie else { return Ok(B256::ZERO) };
+        let state = self.evm.ctx.db_mut();
+        let mut changes: Vec<AccountChange> = state.changes();
+        let update =
+            tenon_chain::update_state_trie(&**trie, *parent_root, &mut changes, &|address| state.account_before(address))
+                .map_err(|error| TransactionRejection::Rule(error.to_string()))?;
+        Ok(update.root)
+    }
+
+    /// Ends the block with the steps that come after its last transaction.
+    ///
+    /// # Errors
+    /// [`ExecutionError`] when a system contract or a deposit log makes the block invalid.
+    pub(crate) fn finish(
+        mut self,
+        block: &Block,
+        rewards: &[(Address, U256)],
+    ) -> Result<BlockOutcome, ExecutionError> {
+        let requests_hash = match self.rules.requests.take() {
+            Some(rules) => Some(self.collect_requests(&rules)?.hash()),
+            None => None,
+        };
+        let clears_empty = self.rules.clears_empty_accounts;
+        let mut state = self.evm.ctx.journaled_state.database;
+        for withdrawal in block.withdrawals.iter().flatten() {
+            let wei = U256::from(withdrawal.amount) * U256::from(1_000_000_000u64);
+            state.credit(withdrawal.address, wei, clears_empty)?;
+        }
+        for (address, amount) in rewards {
+            state.credit(*address, *amount, clears_empty)?;
+        }
+        let (receipts, gas_used, blob_gas_used) = (self.receipts, self.gas_used, self.blob_gas_used);
+        Ok(BlockOutcome { receipts, gas_used, blob_gas_used, requests_hash, state })
+    }
+
+    fn collect_requests(&mut self, rules: &RequestRules) -> Result<Requests, ExecutionError> {
+        let number = self.number;
+        let mut requests = Requests::from_deposits(rules, &self.receipts)
+            .map_err(|reason| ExecutionError::DepositLog { number, reason })?;
+        for (request_type, contract) in rules.queues {
+            let failed = |reason: String| ExecutionError::SystemCall { number, contract, reason };
+            if !self.has_code(contract)? {
+                return Err(failed("there is no contract".to_owned()));
+            }
+            match system_call(&mut self.evm, contract, Bytes::new()) {
+                Ok(ExecutionResult::Success { output, .. }) => requests.push(request_type, output.data()),
+                Ok(ExecutionResult::Revert { .. }) => return Err(failed("execution reverted".to_owned())),
+                Ok(ExecutionResult::Halt { reason, .. }) => return Err(failed(reason.to_string())),
+                Err(failure) => return Err(failed(failure.to_string())),
+            }
+        }
+        Ok(requests)
+    }
+
+    fn has_code(&mut self, address: Address) -> Result<bool, ExecutionError> {
+        use revm::Database;
+        let account = self.evm.ctx.db_mut().basic(address).map_err(|StateError(error)| error)?;
+        Ok(account.is_some_and(|account| !account.is_empty_code_hash()))
+    }
+}
+
+/// What an EVM failure means for the transaction that met it.
+fn rejection(failure: EvmFailure) -> TransactionRejection {
+    match failure {
+        EVMError::Database(StateError(error)) => TransactionRejection::Store(error),
+        failure => TransactionRejection::Rule(failure.to_string()),
+    }
+}
+
+fn log(log: revm::primitives::Log) -> Log {
+    let (topics, data) = log.data.split();
+    Log { address: log.address, topics, data }
+}

@@ -1,0 +1,183 @@
+//! From a block to all that it changes.
+
+use std::sync::Arc;
+
+use alloy_primitives::{B256, Bytes, U256};
+use tenon_api::{
+    AccountChange, BlockCommit, BlockNumber, ChainReader, ConsensusEngine, Header, Receipt, RecoveredBlock,
+    SealedHeader, StateReader, StoreError, TrieNodeWrite, TriePosition,
+};
+use tenon_chain::{ChainSpec, TrieUpdate};
+
+use super::{
+    code_cache::CodeCache,
+    execution::{BlockExecution, BlockOutcome, BlockResults},
+    rules::BlockRules,
+    state::BlockState,
+};
+use crate::{ExecutionError, error::TransactionRejection};
+
+/// What a block did to the state, ready for the database.
+pub(crate) struct StateChanges {
+    /// The state root after the block.
+    pub(crate) root: B256,
+    accounts: Vec<AccountChange>,
+    codes: Vec<(B256, Bytes)>,
+    trie_nodes: Vec<TrieNodeWrite>,
+    superseded_trie_nodes: Vec<(TriePosition, B256)>,
+}
+
+/// Executes blocks under the rules of one chain. Cheap to clone; clones share the cache of analysed code.
+#[derive(Clone)]
+pub struct Executor {
+    spec: Arc<ChainSpec>,
+    codes: CodeCache,
+}
+
+impl Executor {
+    /// An executor for this chain.
+    pub fn new(spec: Arc<ChainSpec>) -> Self {
+        Self { spec, codes: CodeCache::new() }
+    }
+
+    /// Executes a block over its parent's state, which must be canonical, and compares what it did with its header.
+    ///
+    /// # Errors
+    /// [`ExecutionError`]: the first thing that differs, or why there is nothing to compare.
+    pub fn execute(
+        &self,
+        chain: &dyn ChainReader,
+        engine: &dyn ConsensusEngine,
+        block: Arc<RecoveredBlock>,
+        parent: &SealedHeader,
+    ) -> Result<BlockCommit, ExecutionError> {
+        let header = block.header.header();
+        self.check_size(&block)?;
+
+        let mut execution = self.begin(chain, engine, &block.header, parent)?;
+        run_transactions(&mut execution, &block)?;
+        let rewards = engine.rewards(&block, chain)?;
+        let outcome = execution.finish(&block, &rewards)?;
+        let results = outcome.results();
+        compare_results(header, &outcome, &results)?;
+
+        let changes = self.state_changes(chain, parent, &outcome.state)?;
+        compare(block.number(), "state root", changes.root, header.state_root)?;
+        Ok(assemble(chain, block, parent, outcome.receipts, changes)?)
+    }
+
+    /// Begins a block on a canonical parent.
+    pub(crate) fn begin(
+        &self,
+        chain: &dyn ChainReader,
+        engine: &dyn ConsensusEngine,
+        header: &SealedHeader,
+        parent: &SealedHeader,
+    ) -> Result<BlockExecution, ExecutionError> {
+        let state = self.state_after(chain, parent.number.into())?;
+        let author = engine.author(header)?;
+        BlockExecution::begin(&self.spec, header, author, state, (chain.trie(), parent.state_root))
+    }
+
+    /// A state to execute on: the one after a canonical block.
+    pub(crate) fn state_after(
+        &self,
+        chain: &dyn ChainReader,
+        number: BlockNumber,
+    ) -> Result<BlockState, StoreError> {
+        Ok(self.state_over(chain.state_at(number)?))
+    }
+
+    /// A state to execute on.
+    pub(crate) fn state_over(&self, parent: Arc<dyn StateReader>) -> BlockState {
+        BlockState::new(parent, self.codes.clone())
+    }
+
+    /// The chain's rules.
+    pub(crate) const fn spec(&self) -> &Arc<ChainSpec> {
+        &self.spec
+    }
+
+    /// Turns what a block did to the state into what the database writes.
+    pub(crate) fn state_changes(
+        &self,
+        chain: &dyn ChainReader,
+        parent: &SealedHeader,
+        state: &BlockState,
+    ) -> Result<StateChanges, ExecutionError> {
+        let number = BlockNumber(parent.number).next();
+        let mut accounts = state.changes();
+        let codes = state.new_codes(&accounts)?;
+        let previous = |address| state.account_before(address);
+        let TrieUpdate { root, writes, superseded } =
+            tenon_chain::update_state_trie(&*chain.trie(), parent.state_root, &mut accounts, &previous)
+                .map_err(|source| ExecutionError::Trie { number, source })?;
+        Ok(StateChanges { root, accounts, codes, trie_nodes: writes, superseded_trie_nodes: superseded })
+    }
+
+    fn check_size(&self, block: &RecoveredBlock) -> Result<(), ExecutionError> {
+        let limit = BlockRules::for_header(&self.spec, &block.header)?.max_block_bytes;
+        if block.size <= limit {
+            return Ok(());
+        }
+        let (computed, expected) = (format!("{} bytes", block.size), format!("{limit} bytes at most"));
+        Err(ExecutionError::Mismatch { number: block.number(), what: "size", computed, expected })
+    }
+}
+
+fn run_transactions(execution: &mut BlockExecution, block: &RecoveredBlock) -> Result<(), ExecutionError> {
+    for (index, (transaction, sender)) in block.transactions.iter().zip(&block.senders).enumerate() {
+        execution.run_transaction(transaction, *sender).map_err(|reason| match reason {
+            TransactionRejection::Store(error) => ExecutionError::Store(error),
+            reason => ExecutionError::Transaction { number: block.number(), index, hash: transaction.hash, reason },
+        })?;
+    }
+    Ok(())
+}
+
+/// Joins a block and what it did to the one value through which the database changes.
+pub(crate) fn assemble(
+    chain: &dyn ChainReader,
+    block: Arc<RecoveredBlock>,
+    parent: &SealedHeader,
+    receipts: Vec<Receipt>,
+    changes: StateChanges,
+) -> Result<BlockCommit, StoreError> {
+    let parent_difficulty = chain.total_difficulty(parent.hash())?.unwrap_or(U256::ZERO);
+    Ok(BlockCommit {
+        total_difficulty: parent_difficulty.saturating_add(block.header.difficulty),
+        block,
+        receipts: Arc::new(receipts),
+        accounts: changes.accounts,
+        codes: changes.codes,
+        trie_nodes: changes.trie_nodes,
+        superseded_trie_nodes: changes.superseded_trie_nodes,
+    })
+}
+
+fn compare_results(header: &Header, outcome: &BlockOutcome, results: &BlockResults) -> Result<(), ExecutionError> {
+    let number = BlockNumber(header.number);
+    compare(number, "gas used", outcome.gas_used, header.gas_used)?;
+    if let Some(blob_gas_used) = header.blob_gas_used {
+        compare(number, "blob gas used", outcome.blob_gas_used, blob_gas_used)?;
+    }
+    compare(number, "receipts root", results.receipts_root, header.receipts_root)?;
+    compare(number, "logs bloom", results.logs_bloom, header.logs_bloom)?;
+    if let Some(requests_hash) = outcome.requests_hash {
+        compare(number, "requests hash", requests_hash, header.requests_hash.unwrap_or_default())?;
+    }
+    Ok(())
+}
+
+fn compare<T: PartialEq + std::fmt::Display>(
+    number: BlockNumber,
+    what: &'static str,
+    computed: T,
+    expected: T,
+) -> Result<(), ExecutionError> {
+    if computed == expected {
+        return Ok(());
+    }
+    let (computed, expected) = (computed.to_string(), expected.to_string());
+    Err(ExecutionError::Mismatch { number, what, computed, expected })
+}

@@ -1,0 +1,71 @@
+//! Stopping a run whose caller has gone or whose time is over.
+
+use std::time::Instant;
+
+use tenon_bus::CallContext;
+
+/// How many jumps and calls pass between two looks at the clock: at some ten nanoseconds each, tens of
+/// microseconds.
+const STRIDE: u32 = 2048;
+
+/// When a run must stop. Lives in the EVM's context, where the instructions of loops look at it.
+#[derive(Clone, Default)]
+pub(crate) struct Interrupt {
+    /// None for blocks of the chain, which always run to their end.
+    armed: Option<Armed>,
+}
+
+#[derive(Clone)]
+struct Armed {
+    caller: CallContext,
+    deadline: Option<Instant>,
+    countdown: u32,
+}
+
+/// Why a run was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stopped {
+    /// The run's own time is over.
+    TimedOut,
+    /// Nobody waits for the answer any more.
+    CallerGone,
+}
+
+impl Interrupt {
+    /// The text by which an interrupted run is told from other failures of the EVM.
+    pub(crate) const MARK: &'static str = "interrupted";
+
+    /// Never stops.
+    pub(crate) const fn never() -> Self {
+        Self { armed: None }
+    }
+
+    /// Stops when the caller is gone or at `deadline`.
+    pub(crate) fn when(caller: &CallContext, deadline: Option<Instant>) -> Self {
+        Self { armed: Some(Armed { caller: caller.clone(), deadline, countdown: STRIDE }) }
+    }
+
+    pub(crate) const fn is_armed(&self) -> bool {
+        self.armed.is_some()
+    }
+
+    /// Whether the run must stop now; looks only every so often.
+    pub(crate) fn is_due(&mut self) -> bool {
+        let Some(armed) = &mut self.armed else { return false };
+        if armed.countdown > 0 {
+            armed.countdown -= 1;
+            return false;
+        }
+        armed.countdown = STRIDE;
+        self.reason().is_some()
+    }
+
+    /// Why the run must stop, if it must.
+    pub(crate) fn reason(&self) -> Option<Stopped> {
+        let armed = self.armed.as_ref()?;
+        if armed.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Some(Stopped::TimedOut);
+        }
+        armed.caller.is_cancelled().then_some(Stopped::CallerGone)
+    }
+}

@@ -1,0 +1,25 @@
+//! Executing one block.
+
+mod code_cache;
+mod evm;
+mod execution;
+mod executor;
+mod interrupt;
+mod precompiles;
+mod requests;
+mod rules;
+mod state;
+mod system_calls;
+
+pub use executor::Executor;
+
+pub(crate) use code_cache::CodeCache;
+pub(crate) use evm::{BlockContext, BlockEvm, EvmFailure, access_list, authorizations, build_evm, price, transaction_env};
+pub(crate) use execution::BlockExecution;
+pub(crate) use executor::assemble;
+pub(crate) use interrupt::{Interrupt, Stopped};
+pub(crate) use precompiles::MovedPrecompiles;
+pub(crate) use rules::BlockRules;
+pub(crate) use state::{BlockState, StateError};
+
+pub(crate) use revm::context::transaction::AccessList;

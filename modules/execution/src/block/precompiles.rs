@@ -1,0 +1,90 @@
+//! The precompiled contracts of a fork, and where a state override has moved them.
+
+use alloy_primitives::{
+    Address,
+    map::{AddressMap, AddressSet},
+};
+use revm::{
+    handler::{EthPrecompiles, PrecompileProvider},
+    interpreter::{CallInputs, InterpreterResult},
+    primitives::hardfork::SpecId,
+};
+
+use super::evm::BlockContext;
+
+/// Which addresses are precompiled contracts, after the state overrides of a call.
+#[derive(Clone)]
+pub(crate) struct MovedPrecompiles {
+    /// Where contracts stand.
+    addresses: AddressSet,
+    /// By the address where a contract now is: where it was.
+    origins: AddressMap<Address>,
+}
+
+impl MovedPrecompiles {
+    /// Those of a fork, none moved.
+    pub(crate) fn new(spec_id: SpecId) -> Self {
+        Self { addresses: EthPrecompiles::new(spec_id).warm_addresses().clone(), origins: AddressMap::default() }
+    }
+
+    /// Whether a precompiled contract stands at this address.
+    pub(crate) fn is_precompile(&self, address: Address) -> bool {
+        self.addresses.contains(&address)
+    }
+
+    /// Moves the contract at `from` to `to`; `from` is an ordinary address afterwards.
+    pub(crate) fn relocate(&mut self, from: Address, to: Address) {
+        let origin = self.origins.remove(&from).unwrap_or(from);
+        self.addresses.remove(&from);
+        self.addresses.insert(to);
+        self.origins.insert(to, origin);
+    }
+
+    /// Makes an address an ordinary one.
+    pub(crate) fn remove(&mut self, address: Address) {
+        self.addresses.remove(&address);
+        self.origins.remove(&address);
+    }
+}
+
+/// The precompiled contracts that an EVM offers.
+pub(crate) struct Precompiles {
+    own: EthPrecompiles,
+    moved: MovedPrecompiles,
+}
+
+impl Precompiles {
+    /// Those of a fork.
+    pub(crate) fn new(spec_id: SpecId) -> Self {
+        Self { own: EthPrecompiles::new(spec_id), moved: MovedPrecompiles::new(spec_id) }
+    }
+
+    /// Takes over where the contracts of a call stand.
+    pub(crate) fn apply(&mut self, moved: &MovedPrecompiles) {
+        self.moved = moved.clone();
+    }
+}
+
+impl PrecompileProvider<BlockContext> for Precompiles {
+    type Output = InterpreterResult;
+
+    fn set_spec(&mut self, _spec: SpecId) -> bool {
+        // An EVM is built for one block, whose fork does not change.
+        false
+    }
+
+    fn run(&mut self, context: &mut BlockContext, inputs: &CallInputs) -> Result<Option<InterpreterResult>, String> {
+        if !self.moved.is_precompile(inputs.bytecode_address) {
+            return Ok(None);
+        }
+        let Some(original) = self.moved.origins.get(&inputs.bytecode_address) else {
+            return self.own.run(context, inputs);
+        };
+        let inputs = CallInputs { bytecode_address: *original, ..inputs.clone() };
+        self.own.run(context, &inputs)
+    }
+
+    fn warm_addresses(&self) -> &AddressSet {
+        &self.moved.addresses
+    }
+}

@@ -1,0 +1,164 @@
+//! The rules of one block, chosen once by the chain's fork schedule.
+//!
+//! This is where profiles part: everything that a block's fork decides is a value in [`BlockRules`], and the
+//! steps of a block read those values instead of asking which fork it is.
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use revm::{
+    bytecode::opcode,
+    context::{BlockEnv, CfgEnv},
+    context_interface::{block::BlobExcessGasAndPrice, cfg::gas_params::GasId},
+    primitives::hardfork::SpecId,
+};
+use tenon_api::Header;
+use tenon_chain::{ChainSpec, Fork};
+
+use super::system_calls::{
+    BEACON_ROOTS_ADDRESS, CONSOLIDATION_REQUESTS_ADDRESS, HISTORY_STORAGE_ADDRESS, WITHDRAWAL_REQUESTS_ADDRESS,
+};
+use crate::ExecutionError;
+
+/// Most blobs of one transaction from Osaka on (EIP-7594).
+const MAX_BLOBS_PER_TRANSACTION: u64 = 6;
+
+/// Largest RLP of a block from Osaka on, bytes (EIP-7934: 10 MiB less a margin of 2 MiB).
+const MAX_BLOCK_BYTES: u64 = 8 * 1024 * 1024;
+
+/// Everything that a block's fork decides about its execution.
+pub(crate) struct BlockRules {
+    /// What the EVM is configured with: fork, chain id, gas table, limits.
+    pub(crate) cfg: CfgEnv,
+    /// SSTORE is metered by EIP-1283, which lived between Constantinople and Petersburg only.
+    pub(crate) has_net_gas_metering_1283: bool,
+    /// Receipts say whether the transaction succeeded (Byzantium); before, they carry a state root.
+    pub(crate) receipts_have_status: bool,
+    /// Touched empty accounts disappear (EIP-158/161).
+    pub(crate) clears_empty_accounts: bool,
+    /// Calls to system contracts before the first transaction, with what they are given.
+    pub(crate) opening_calls: Vec<(Address, Bytes)>,
+    /// How execution-layer requests are collected (EIP-7685); none before Prague.
+    pub(crate) requests: Option<RequestRules>,
+    /// Blob gas that the block may use; zero before Cancun.
+    pub(crate) max_blob_gas: u64,
+    /// Largest RLP of the block, bytes.
+    pub(crate) max_block_bytes: u64,
+}
+
+/// Where execution-layer requests come from.
+pub(crate) struct RequestRules {
+    /// The contract whose logs are deposits (EIP-6110).
+    pub(crate) deposit_contract: Option<Address>,
+    /// Contracts that are called after the last transaction, with the type byte of what they answer
+    /// (EIP-7002, EIP-7251).
+    pub(crate) queues: [(u8, Address); 2],
+}
+
+impl BlockRules {
+    /// The rules of a block with this header.
+    pub(crate) fn for_header(spec: &ChainSpec, header: &Header) -> Result<Self, ExecutionError> {
+        let fork = spec.fork_of(header);
+        let spec_id = spec_id(fork);
+        let blobs = spec.blob_parameters(header.timestamp).filter(|_| fork >= Fork::Cancun);
+        let mut cfg = CfgEnv::new_with_spec(spec_id).with_chain_id(spec.chain_id);
+        if let Some(blobs) = &blobs {
+            let per_transaction = if fork >= Fork::Osaka { MAX_BLOBS_PER_TRANSACTION.min(blobs.max) } else { blobs.max };
+            cfg.max_blobs_per_tx = Some(per_transaction);
+            cfg.blob_base_fee_update_fraction = Some(blobs.update_fraction);
+        }
+        let has_net_gas_metering_1283 = fork == Fork::Constantinople;
+        if has_net_gas_metering_1283 {
+            cfg.gas_params.override_gas(gas_table_of_eip_1283());
+        }
+        Ok(Self {
+            cfg,
+            has_net_gas_metering_1283,
+            receipts_have_status: fork >= Fork::Byzantium,
+            clears_empty_accounts: fork >= Fork::SpuriousDragon,
+            opening_calls: opening_calls(fork, header)?,
+            requests: (fork >= Fork::Prague).then(|| RequestRules {
+                deposit_contract: spec.deposit_contract,
+                queues: [(1, WITHDRAWAL_REQUESTS_ADDRESS), (2, CONSOLIDATION_REQUESTS_ADDRESS)],
+            }),
+            max_blob_gas: blobs.map_or(0, |blobs| blobs.max_gas()),
+            max_block_bytes: if fork >= Fork::Osaka { MAX_BLOCK_BYTES } else { u64::MAX },
+        })
+    }
+
+    /// The EVM's view of the fork.
+    pub(crate) const fn spec_id(&self) -> SpecId {
+        self.cfg.spec
+    }
+
+    /// The block as the EVM's instructions see it.
+    pub(crate) fn block_env(&self, spec: &ChainSpec, header: &Header, author: Address) -> BlockEnv {
+        let is_merged = self.spec_id().is_enabled_in(SpecId::MERGE);
+        let blob_price = spec.blob_base_fee(header).map(|price| BlobExcessGasAndPrice {
+            excess_blob_gas: header.excess_blob_gas.unwrap_or_default(),
+            blob_gasprice: price.saturating_to(),
+        });
+        BlockEnv {
+            number: U256::from(header.number),
+            beneficiary: author,
+            timestamp: U256::from(header.timestamp),
+            gas_limit: header.gas_limit,
+            basefee: header.base_fee_per_gas.unwrap_or_default(),
+            difficulty: header.difficulty,
+            prevrandao: is_merged.then_some(header.mix_hash),
+            blob_excess_gas_and_price: blob_price,
+            ..BlockEnv::default()
+        }
+    }
+}
+
+/// SSTORE of EIP-1283: the net metering of EIP-2200 with a base of 200 and without its stipend rule.
+fn gas_table_of_eip_1283() -> [(GasId, u64); 6] {
+    const BASE: u64 = 200;
+    [
+        (GasId::sstore_static(), BASE),
+        (GasId::sstore_set_without_load_cost(), 20_000 - BASE),
+        (GasId::sstore_reset_without_cold_load_cost(), 5_000 - BASE),
+        (GasId::sstore_set_refund(), 20_000 - BASE),
+        (GasId::sstore_reset_refund(), 5_000 - BASE),
+        (GasId::sstore_clearing_slot_refund(), 15_000),
+    ]
+}
+
+fn opening_calls(fork: Fork, header: &Header) -> Result<Vec<(Address, Bytes)>, ExecutionError> {
+    let mut calls = Vec::new();
+    if header.number == 0 {
+        return Ok(calls);
+    }
+    if fork >= Fork::Cancun {
+        let missing = || ExecutionError::MissingItem { number: header.number.into(), what: "parentBeaconBlockRoot" };
+        let root: B256 = header.parent_beacon_block_root.ok_or_else(missing)?;
+        calls.push((BEACON_ROOTS_ADDRESS, root.0.into()));
+    }
+    if fork >= Fork::Prague {
+        calls.push((HISTORY_STORAGE_ADDRESS, header.parent_hash.0.into()));
+    }
+    Ok(calls)
+}
+
+/// The EVM's name of a fork. Forks that change no instruction share the name of the one before.
+const fn spec_id(fork: Fork) -> SpecId {
+    match fork {
+        Fork::Frontier => SpecId::FRONTIER,
+        Fork::Homestead => SpecId::HOMESTEAD,
+        Fork::TangerineWhistle => SpecId::TANGERINE,
+        Fork::SpuriousDragon => SpecId::SPURIOUS_DRAGON,
+        Fork::Byzantium => SpecId::BYZANTIUM,
+        // The EVM crate has no Constantinople: it is Petersburg with another SSTORE.
+        Fork::Constantinople | Fork::Petersburg => SpecId::PETERSBURG,
+        Fork::Istanbul | Fork::MuirGlacier => SpecId::ISTANBUL,
+        Fork::Berlin => SpecId::BERLIN,
+        Fork::London | Fork::ArrowGlacier | Fork::GrayGlacier => SpecId::LONDON,
+        Fork::Paris => SpecId::MERGE,
+        Fork::Shanghai => SpecId::SHANGHAI,
+        Fork::Cancun => SpecId::CANCUN,
+        Fork::Prague => SpecId::PRAGUE,
+        Fork::Osaka | Fork::Bpo1 | Fork::Bpo2 | Fork::Bpo3 | Fork::Bpo4 | Fork::Bpo5 => SpecId::OSAKA,
+    }
+}
+
+/// The opcode whose metering EIP-1283 replaces.
+pub(crate) const NET_METERED_OPCODE: u8 = opcode::SSTORE;

@@ -1,0 +1,311 @@
+//! The state while a block or a call runs: the parent's state below, what has changed above.
+
+use std::sync::Arc;
+
+use alloy_primitives::{
+    Address, B256, Bytes, U256,
+    map::{AddressMap, B256Map, HashMap, U256Map},
+};
+use revm::{
+    Database, DatabaseCommit, DatabaseRef,
+    bytecode::Bytecode,
+    database_interface::DBErrorMarker,
+    state::{Account as EvmAccount, AccountInfo},
+};
+use tenon_api::{Account, AccountChange, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, SlotChange, StateReader, StoreError};
+
+use super::code_cache::{CodeCache, analyse};
+
+/// A database failure as the EVM passes it through.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(transparent)]
+pub(crate) struct StateError(#[from] pub(crate) StoreError);
+
+impl DBErrorMarker for StateError {}
+
+/// A state that can be executed on. Reads fall through to the parent's state and are remembered.
+pub(crate) struct BlockState {
+    parent: Arc<dyn StateReader>,
+    code_cache: CodeCache,
+    accounts: AddressMap<TrackedAccount>,
+    /// Code that was installed since the parent's state.
+    codes: B256Map<Bytecode>,
+    /// BLOCKHASH answers that a block override changes.
+    block_hashes: HashMap<u64, B256>,
+}
+
+#[derive(Clone, Default)]
+struct TrackedAccount {
+    /// In the parent's state.
+    before: Option<Account>,
+    now: Option<AccountInfo>,
+    /// All storage of the parent's state is gone: `slots` is all there is.
+    is_wiped: bool,
+    slots: U256Map<TrackedSlot>,
+}
+
+#[derive(Clone, Copy)]
+struct TrackedSlot {
+    before: U256,
+    now: U256,
+}
+
+impl BlockState {
+    pub(crate) fn new(parent: Arc<dyn StateReader>, code_cache: CodeCache) -> Self {
+        Self {
+            parent,
+            code_cache,
+            accounts: AddressMap::default(),
+            codes: B256Map::default(),
+            block_hashes: HashMap::default(),
+        }
+    }
+
+    /// Adds to a balance and touches the account, also when nothing is added (EIP-158 then removes an empty one).
+    pub(crate) fn credit(&mut self, address: Address, amount: U256, clears_empty: bool) -> Result<(), StoreError> {
+        let account = self.tracked(address)?;
+        let info = account.now.get_or_insert_with(absent_account);
+        info.balance = info.balance.saturating_add(amount);
+        if clears_empty && info.is_empty() {
+            account.destroy();
+        }
+        Ok(())
+    }
+
+    /// Changes an account as a state override does; an absent account comes into being.
+    pub(crate) fn update(&mut self, address: Address, change: impl FnOnce(&mut AccountInfo)) -> Result<(), StoreError> {
+        change(self.tracked(address)?.now.get_or_insert_with(absent_account));
+        Ok(())
+    }
+
+    /// Puts code into an account.
+    pub(crate) fn set_code(&mut self, address: Address, code: Bytes) -> Result<(), StoreError> {
+        let code = if code.is_empty() { Bytecode::default() } else { analyse(code) };
+        let hash = code.hash_slow();
+        self.codes.insert(hash, code);
+        self.update(address, |info| {
+            info.code_hash = hash;
+            info.code = None;
+        })
+    }
+
+    /// Forgets all storage of an account.
+    pub(crate) fn clear_storage(&mut self, address: Address) -> Result<(), StoreError> {
+        let account = self.tracked(address)?;
+        account.is_wiped = true;
+        account.slots.clear();
+        Ok(())
+    }
+
+    /// Sets a slot.
+    pub(crate) fn set_storage(&mut self, address: Address, slot: U256, value: U256) -> Result<(), StoreError> {
+        self.tracked(address)?.set(slot, value);
+        Ok(())
+    }
+
+    /// Answers BLOCKHASH for a height with this hash.
+    pub(crate) fn set_block_hash(&mut self, number: u64, hash: B256) {
+        self.block_hashes.insert(number, hash);
+    }
+
+    /// The account in the parent's state, as far as it has been read.
+    pub(crate) fn account_before(&self, address: Address) -> Result<Option<Account>, StoreError> {
+        match self.accounts.get(&address) {
+            Some(account) => Ok(account.before),
+            None => self.parent.account(address),
+        }
+    }
+
+    /// What differs from the parent's state, ascending by address. The storage roots are still those of before.
+    pub(crate) fn changes(&self) -> Vec<AccountChange> {
+        let mut changes: Vec<AccountChange> =
+            self.accounts.iter().filter_map(|(address, account)| account.change(*address)).collect();
+        changes.sort_unstable_by_key(|change| change.address);
+        changes
+    }
+
+    /// The code that these changes refer to and that the database has not.
+    pub(crate) fn new_codes(&self, changes: &[AccountChange]) -> Result<Vec<(B256, Bytes)>, StoreError> {
+        let mut codes: Vec<(B256, Bytes)> = Vec::new();
+        for hash in changes.iter().filter_map(|change| change.account).map(|account| account.code_hash) {
+            let Some(code) = self.codes.get(&hash) else { continue };
+            let is_known = hash == EMPTY_CODE_HASH || codes.iter().any(|(known, _)| *known == hash);
+            if !is_known && self.parent.code(hash)?.is_none() {
+                codes.push((hash, code.original_bytes()));
+            }
+        }
+        Ok(codes)
+    }
+
+    fn tracked(&mut self, address: Address) -> Result<&mut TrackedAccount, StoreError> {
+        use alloy_primitives::map::Entry;
+        match self.accounts.entry(address) {
+            Entry::Occupied(entry) => Ok(entry.into_mut()),
+            Entry::Vacant(entry) => {
+                let before = self.parent.account(address)?;
+                Ok(entry.insert(TrackedAccount { before, now: before.map(account_info), ..TrackedAccount::default() }))
+            }
+        }
+    }
+
+    fn load_code(&self, hash: B256) -> Result<Bytecode, StoreError> {
+        if hash == EMPTY_CODE_HASH {
+            return Ok(Bytecode::default());
+        }
+        if let Some(code) = self.codes.get(&hash) {
+            return Ok(code.clone());
+        }
+        self.code_cache.get_or_load(hash, || {
+            self.parent.code(hash)?.ok_or_else(|| StoreError::Corrupt { what: format!("code {hash}") })
+        })
+    }
+
+    fn load_block_hash(&self, number: u64) -> Result<B256, StoreError> {
+        if let Some(hash) = self.block_hashes.get(&number) {
+            return Ok(*hash);
+        }
+        Ok(self.parent.block_hash(number.into())?.unwrap_or_default())
+    }
+}
+
+impl TrackedAccount {
+    fn destroy(&mut self) {
+        self.now = None;
+        self.is_wiped = true;
+        self.slots.clear();
+    }
+
+    fn set(&mut self, slot: U256, value: U256) {
+        // A slot that was never read here is either new storage of a wiped account, or an override.
+        self.slots.entry(slot).or_insert(TrackedSlot { before: U256::ZERO, now: U256::ZERO }).now = value;
+    }
+
+    fn apply(&mut self, account: EvmAccount) {
+        // The journal has already adapted empty accounts to the rules of before EIP-161.
+        let is_cleared = account.is_empty() && !account.is_created();
+        if account.is_selfdestructed() || is_cleared {
+            return self.destroy();
+        }
+        if account.is_created() {
+            self.is_wiped = true;
+            self.slots.clear();
+        }
+        for (slot, value) in &account.storage {
+            if value.is_changed() {
+                self.set(*slot, value.present_value);
+            }
+        }
+        self.now = Some(AccountInfo { code: None, account_id: None, ..account.info });
+    }
+
+    fn change(&self, address: Address) -> Option<AccountChange> {
+        let had_storage = self.before.is_some_and(|account| account.storage_root != EMPTY_ROOT_HASH);
+        let storage_wiped = self.is_wiped && had_storage;
+        let kept_root = self.before.filter(|_| !self.is_wiped).map_or(EMPTY_ROOT_HASH, |before| before.storage_root);
+        let account = self.now.as_ref().map(|info| Account {
+            nonce: info.nonce,
+            balance: info.balance,
+            code_hash: info.code_hash,
+            storage_root: kept_root,
+        });
+        let mut slots: Vec<SlotChange> = self
+            .slots
+            .iter()
+            .filter(|(_, slot)| if self.is_wiped { !slot.now.is_zero() } else { slot.now != slot.before })
+            .map(|(slot, value)| SlotChange { slot: B256::from(*slot), value: value.now })
+            .collect();
+        slots.sort_unstable_by_key(|change| change.slot);
+        let is_same = account == self.before && slots.is_empty() && !storage_wiped;
+        (!is_same).then_some(AccountChange { address, account, storage_wiped, slots })
+    }
+}
+
+// `code` must be none: a default `Some(empty)` would make the EVM run contracts as empty accounts
+// (`spec/dependencies.md` 8).
+fn account_info(account: Account) -> AccountInfo {
+    AccountInfo {
+        balance: account.balance,
+        nonce: account.nonce,
+        code_hash: account.code_hash,
+        account_id: None,
+        code: None,
+    }
+}
+
+fn absent_account() -> AccountInfo {
+    account_info(Account::default())
+}
+
+impl Database for BlockState {
+    type Error = StateError;
+
+    fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, StateError> {
+        Ok(self.tracked(address)?.now.clone())
+    }
+
+    fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, StateError> {
+        Ok(self.load_code(code_hash)?)
+    }
+
+    fn storage(&mut self, address: Address, index: U256) -> Result<U256, StateError> {
+        let account = self.tracked(address)?;
+        if let Some(slot) = account.slots.get(&index) {
+            return Ok(slot.now);
+        }
+        if account.is_wiped || account.before.is_none() {
+            return Ok(U256::ZERO);
+        }
+        let value = self.parent.storage(address, B256::from(index))?;
+        self.tracked(address)?.slots.insert(index, TrackedSlot { before: value, now: value });
+        Ok(value)
+    }
+
+    fn block_hash(&mut self, number: u64) -> Result<B256, StateError> {
+        Ok(self.load_block_hash(number)?)
+    }
+}
+
+impl DatabaseRef for BlockState {
+    type Error = StateError;
+
+    fn basic_ref(&self, address: Address) -> Result<Option<AccountInfo>, StateError> {
+        match self.accounts.get(&address) {
+            Some(account) => Ok(account.now.clone()),
+            None => Ok(self.parent.account(address)?.map(account_info)),
+        }
+    }
+
+    fn code_by_hash_ref(&self, code_hash: B256) -> Result<Bytecode, StateError> {
+        Ok(self.load_code(code_hash)?)
+    }
+
+    fn storage_ref(&self, address: Address, index: U256) -> Result<U256, StateError> {
+        match self.accounts.get(&address) {
+            Some(account) if account.slots.contains_key(&index) => Ok(account.slots[&index].now),
+            Some(account) if account.is_wiped => Ok(U256::ZERO),
+            _ => Ok(self.parent.storage(address, B256::from(index))?),
+        }
+    }
+
+    fn block_hash_ref(&self, number: u64) -> Result<B256, StateError> {
+        Ok(self.load_block_hash(number)?)
+    }
+}
+
+impl DatabaseCommit for BlockState {
+    fn commit(&mut self, changes: AddressMap<EvmAccount>) {
+        for (address, mut account) in changes {
+            if !account.is_touched() {
+                continue;
+            }
+            // The journal read every account through `basic`, so the entry is there.
+            let tracked = self.accounts.entry(address).or_default();
+            let hash = account.info.code_hash;
+            let has_new_code = tracked.now.as_ref().is_none_or(|now| now.code_hash != hash);
+            if let Some(code) = account.info.code.take().filter(|code| has_new_code && !code.is_empty()) {
+                self.codes.insert(hash, code);
+            }
+            tracked.apply(account);
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! From a call object to what the EVM needs.
+
+use alloy_primitives::{Address, U256};
+use revm::{
+    context::{BlockEnv, TxEnv},
+    primitives::{TxKind, hardfork::SpecId},
+};
+use tenon_api::{
+    Failure, SealedHeader, TransactionType,
+    messages::{AccountOverride, BlockOverrides, CallRequest},
+};
+use tenon_bus::CallContext;
+
+use super::{Calls, apply_account_overrides, apply_block_overrides};
+use crate::block::{
+    BlockEvm, BlockRules, BlockState, Interrupt, MovedPrecompiles, access_list, authorizations, build_evm, price,
+};
+
+/// A gas limit that stands for none: half of the number space, so that sums do not overflow.
+const UNBOUNDED_GAS: u64 = i64::MAX.unsigned_abs();
+
+/// Everything about a call but the state's caching and the clock.
+pub(crate) struct CallEnvironment {
+    pub(crate) rules: BlockRules,
+    pub(crate) block: BlockEnv,
+    pub(crate) transaction: TxEnv,
+    pub(crate) precompiles: MovedPrecompiles,
+}
+
+impl CallEnvironment {
+    /// The EVM for this call. It never commits, so one EVM can run the call again and again.
+    pub(crate) fn evm<I>(&self, state: BlockState, interrupt: Interrupt, inspector: I) -> BlockEvm<I> {
+        let mut evm = build_evm(&self.rules, self.block.clone(), state, interrupt, inspector);
+        evm.precompiles.apply(&self.precompiles);
+        evm
+    }
+}
+
+impl Calls {
+    /// Stops a call when its time is over or its caller has gone.
+    pub(crate) fn interrupt(&self, caller: &CallContext) -> Interrupt {
+        Interrupt::when(caller, std::time::Instant::now().checked_add(self.limits.call_timeout))
+    }
+}
+
+/// Prepares a call on a state, in the context of a block.
+///
+/// # Errors
+/// Contradicting or impossible members of the call object or the overrides, in go-ethereum's words.
+pub(crate) fn prepare(
+    calls: &Calls,
+    header: &SealedHeader,
+    state: &mut BlockState,
+    request: &CallRequest,
+    account_overrides: &[(Address, AccountOverride)],
+    block_overrides: &BlockOverrides,
+) -> Result<CallEnvironment, Failure> {
+    let spec = calls.executor.spec();
+    let mut rules = BlockRules::for_header(spec, header)?;
+    let author = calls.engine.author(header).map_err(|error| Failure::server(error.to_string()))?;
+    let mut block = rules.block_env(spec, header, author);
+    relax_for_calls(&mut rules);
+    apply_block_overrides(block_overrides, &mut block);
+    let precompiles = apply_account_overrides(account_overrides, rules.spec_id(), state)?;
+    let transaction = message_env(request, spec.chain_id, rules.spec_id(), &block, calls.limits.call_gas_cap)?;
+    waive_fees_of_free_calls(&transaction, &mut block);
+    Ok(CallEnvironment { rules, block, transaction, precompiles })
+}
+
+/// A call is no transaction: its sender may be a contract, its nonce is not looked at, and its gas is bounded by
+/// this node's settings instead of the block.
+fn relax_for_calls(rules: &mut BlockRules) {
+    rules.cfg.disable_nonce_check = true;
+    rules.cfg.disable_eip3607 = true;
+    rules.cfg.disable_block_gas_limit = true;
+    rules.cfg.tx_gas_limit_cap = Some(u64::MAX);
+    rules.cfg.max_blobs_per_tx = None;
+}
+
+/// A call that offers no price sees a base fee of zero, as in go-ethereum.
+fn waive_fees_of_free_calls(transaction: &TxEnv, block: &mut BlockEnv) {
+    if transaction.gas_price == 0 && transaction.gas_priority_fee.unwrap_or_default() == 0 {
+        block.basefee = 0;
+    }
+    if transaction.blob_hashes.is_empty() && transaction.max_fee_per_blob_gas == 0 {
+        if let Some(blob) = &mut block.blob_excess_gas_and_price {
+            blob.blob_gasprice = 0;
+        }
+    }
+}
+
+/// The call as the EVM takes it.
+///
+/// # Errors
+/// Contradicting or impossible members, in go-ethereum's words.
+pub(crate) fn message_env(
+    request: &CallRequest,
+    chain_id: u64,
+    spec_id: SpecId,
+    block: &BlockEnv,
+    gas_cap: u64,
+) -> Result<TxEnv, Failure> {
+    check_consistency(request, chain_id)?;
+    let has_base_fee = spec_id.is_enabled_in(SpecId::LONDON);
+    let (gas_price, tip) = prices(request, has_base_fee)?;
+    let tx_type = message_type(request, tip.is_some(), spec_id);
+    let as_price = |wei: U256| price(wei).map_err(Failure::server);
+    Ok(TxEnv {
+        tx_type: tx_type as u8,
+        caller: request.from.unwrap_or_default(),
+        gas_limit: bounded_gas(request.gas, gas_cap),
+        gas_price: as_price(gas_price)?,
+        gas_priority_fee: tip.map(as_price).transpose()?,
+        kind: request.to.map_or(TxKind::Create, TxKind::Call),
+        value: request.value.unwrap_or_default(),
+        data: request.input.clone(),
+        // Not checked, but the largest number would be refused before that.
+        nonce: 0,
+        chain_id: Some(chain_id),
+        access_list: access_list(request.access_list.as_deref().unwrap_or_default()),
+        blob_hashes: request.blob_versioned_hashes.clone().unwrap_or_default(),
+        max_fee_per_blob_gas: blob_price(request, block)?,
+        authorization_list: authorizations(request.authorization_list.as_deref().unwrap_or_default()),
+    })
+}
+
+fn check_consistency(request: &CallRequest, chain_id: u64) -> Result<(), Failure> {
+    let has_fee_caps = request.max_fee_per_gas.is_some() || request.max_priority_fee_per_gas.is_some();
+    if request.gas_price.is_some() && has_fee_caps {
+        return Err(Failure::server("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified"));
+    }
+    if let Some(given) = request.chain_id.filter(|given| *given != chain_id) {
+        let text = format!("chainId does not match node's (have={given}, want={chain_id})");
+        return Err(Failure::server(text));
+    }
+    if request.blob_versioned_hashes.as_ref().is_some_and(Vec::is_empty) {
+        return Err(Failure::server("need at least 1 blob for a blob transaction"));
+    }
+    let needs_receiver = request.blob_versioned_hashes.is_some() || request.authorization_list.is_some();
+    if needs_receiver && request.to.is_none() {
+        return Err(Failure::server("missing \"to\" in blob or set-code transaction"));
+    }
+    Ok(())
+}
+
+/// The price or fee cap, and the tip cap when the call is priced by EIP-1559.
+fn prices(request: &CallRequest, has_base_fee: bool) -> Result<(U256, Option<U256>), Failure> {
+    if !has_base_fee || request.gas_price.is_some() {
+        return Ok((request.gas_price.unwrap_or_default(), None));
+    }
+    let fee_cap = request.max_fee_per_gas.unwrap_or_default();
+    Ok((fee_cap, Some(request.max_priority_fee_per_gas.unwrap_or_default())))
+}
+
+fn message_type(request: &CallRequest, has_tip: bool, spec_id: SpecId) -> TransactionType {
+    if request.authorization_list.is_some() && spec_id.is_enabled_in(SpecId::PRAGUE) {
+        TransactionType::SetCode
+    } else if request.blob_versioned_hashes.is_some() && spec_id.is_enabled_in(SpecId::CANCUN) {
+        TransactionType::Blob
+    } else if has_tip {
+        TransactionType::DynamicFee
+    } else if spec_id.is_enabled_in(SpecId::BERLIN) {
+        TransactionType::AccessList
+    } else {
+        TransactionType::Legacy
+    }
+}
+
+/// The blob fee cap; a call with blobs that names none offers what the block asks.
+fn blob_price(request: &CallRequest, block: &BlockEnv) -> Result<u128, Failure> {
+    match request.max_fee_per_blob_gas {
+        Some(wei) => price(wei).map_err(Failure::server),
+        None if request.blob_versioned_hashes.is_some() => {
+            Ok(block.blob_excess_gas_and_price.map_or(0, |blob| blob.blob_gasprice))
+        }
+        None => Ok(0),
+    }
+}
+
+fn bounded_gas(asked: Option<u64>, cap: u64) -> u64 {
+    let cap = if cap == 0 { UNBOUNDED_GAS } else { cap };
+    asked.unwrap_or(cap).min(cap)
+}

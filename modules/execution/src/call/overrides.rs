@@ -1,0 +1,87 @@
+//! What a call pretends about accounts and the block.
+
+use alloy_primitives::{Address, U256};
+use revm::{context::BlockEnv, context_interface::block::BlobExcessGasAndPrice, primitives::hardfork::SpecId};
+use tenon_api::{
+    Failure,
+    messages::{AccountOverride, BlockOverrides},
+};
+
+use crate::block::{BlockState, MovedPrecompiles};
+
+/// Applies what is pretended about accounts, and says which precompiled contracts moved.
+///
+/// # Errors
+/// Contradictions between overrides, in go-ethereum's words.
+pub(crate) fn apply_account_overrides(
+    overrides: &[(Address, AccountOverride)],
+    spec_id: SpecId,
+    state: &mut BlockState,
+) -> Result<MovedPrecompiles, Failure> {
+    let mut moved = MovedPrecompiles::new(spec_id);
+    for (address, account) in overrides {
+        if let Some(target) = account.move_precompile_to {
+            if !moved.is_precompile(*address) {
+                return Err(Failure::server(format!("account {address} is not a precompile")));
+            }
+            if overrides.iter().any(|(other, _)| *other == target) {
+                return Err(Failure::server(format!("account {target} is already overridden")));
+            }
+            moved.relocate(*address, target);
+        } else {
+            moved.remove(*address);
+        }
+        apply_account_override(*address, account, state)?;
+    }
+    Ok(moved)
+}
+
+fn apply_account_override(address: Address, account: &AccountOverride, state: &mut BlockState) -> Result<(), Failure> {
+    if account.state.is_some() && account.state_diff.is_some() {
+        return Err(Failure::server(format!("account {address} has both 'state' and 'stateDiff'")));
+    }
+    if let Some(code) = &account.code {
+        state.set_code(address, code.clone())?;
+    }
+    state.update(address, |info| {
+        info.nonce = account.nonce.unwrap_or(info.nonce);
+        info.balance = account.balance.unwrap_or(info.balance);
+    })?;
+    if account.state.is_some() {
+        state.clear_storage(address)?;
+    }
+    for (slot, value) in account.state.iter().chain(&account.state_diff).flatten() {
+        state.set_storage(address, U256::from_be_bytes(slot.0), U256::from_be_bytes(value.0))?;
+    }
+    Ok(())
+}
+
+/// Applies what is pretended about the block.
+pub(crate) fn apply_block_overrides(overrides: &BlockOverrides, block: &mut BlockEnv) {
+    if let Some(number) = overrides.number {
+        block.number = number;
+    }
+    if let Some(difficulty) = overrides.difficulty {
+        block.difficulty = difficulty;
+    }
+    if let Some(time) = overrides.time {
+        block.timestamp = U256::from(time);
+    }
+    if let Some(gas_limit) = overrides.gas_limit {
+        block.gas_limit = gas_limit;
+    }
+    if let Some(fee_recipient) = overrides.fee_recipient {
+        block.beneficiary = fee_recipient;
+    }
+    if let Some(prev_randao) = overrides.prev_randao {
+        block.prevrandao = Some(prev_randao);
+    }
+    if let Some(base_fee) = overrides.base_fee_per_gas {
+        block.basefee = base_fee.saturating_to();
+    }
+    if let Some(blob_base_fee) = overrides.blob_base_fee {
+        let excess_blob_gas = block.blob_excess_gas_and_price.map_or(0, |blob| blob.excess_blob_gas);
+        let blob_gasprice = blob_base_fee.saturating_to();
+        block.blob_excess_gas_and_price = Some(BlobExcessGasAndPrice { excess_blob_gas, blob_gasprice });
+    }
+}

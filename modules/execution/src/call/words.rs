@@ -1,0 +1,197 @@
+//! The words in which go-ethereum and the reference say what went wrong (`spec/rpc-eth.md` 10.1, 10.2).
+
+use std::{borrow::Cow, time::Duration};
+
+use alloy_primitives::{Bytes, U256, hex};
+use revm::{
+    context::{
+        BlockEnv, TxEnv,
+        result::{HaltReason, InvalidTransaction, OutOfGasError},
+    },
+    primitives::eip3860::MAX_INITCODE_SIZE,
+};
+use tenon_api::{Failure, FailureCode};
+
+/// Selector of `Error(string)`.
+const ERROR_SELECTOR: [u8; 4] = hex!("08c379a0");
+/// Selector of `Panic(uint256)`.
+const PANIC_SELECTOR: [u8; 4] = hex!("4e487b71");
+
+/// The failure of a call that reverted: code 3, the returned bytes as data, the reason in the message when the
+/// bytes follow Solidity's convention.
+pub(crate) fn revert_failure(output: &Bytes) -> Failure {
+    let message = match revert_reason(output) {
+        Some(reason) => format!("execution reverted: {reason}"),
+        None => "execution reverted".to_owned(),
+    };
+    Failure { code: FailureCode::REVERTED, message, data: Some(format!("\"{output}\"")) }
+}
+
+/// The reason that Solidity's `Error(string)` or `Panic(uint256)` carries.
+pub(crate) fn revert_reason(output: &[u8]) -> Option<Cow<'static, str>> {
+    let (selector, arguments) = output.split_at_checked(4)?;
+    if selector == PANIC_SELECTOR {
+        return Some(panic_reason(U256::from_be_slice(arguments.get(..32)?)));
+    }
+    if selector != ERROR_SELECTOR {
+        return None;
+    }
+    let offset = small_word(arguments, 0)?;
+    let length = small_word(arguments, offset)?;
+    let start = offset.checked_add(32)?;
+    let text = arguments.get(start..start.checked_add(length)?)?;
+    Some(Cow::Owned(String::from_utf8_lossy(text).into_owned()))
+}
+
+fn small_word(bytes: &[u8], offset: usize) -> Option<usize> {
+    usize::try_from(U256::from_be_slice(bytes.get(offset..offset.checked_add(32)?)?)).ok()
+}
+
+fn panic_reason(code: U256) -> Cow<'static, str> {
+    let known = match code.saturating_to::<u64>() {
+        0x00 => "generic panic",
+        0x01 => "assert(false)",
+        0x11 => "arithmetic underflow or overflow",
+        0x12 => "division or modulo by zero",
+        0x21 => "enum overflow",
+        0x22 => "invalid encoded storage byte array accessed",
+        0x31 => "out-of-bounds array access; popping on an empty array",
+        0x32 => "out-of-bounds access of an array or bytesN",
+        0x41 => "out of memory",
+        0x51 => "uninitialized function",
+        _ => return Cow::Owned(format!("unknown panic code: {code:#x}")),
+    };
+    Cow::Borrowed(known)
+}
+
+/// Why a frame ended without result.
+pub(crate) fn halt_text(reason: &HaltReason) -> Cow<'static, str> {
+    Cow::Borrowed(match reason {
+        HaltReason::OutOfGas(OutOfGasError::InvalidOperand) => "gas uint64 overflow",
+        HaltReason::OutOfGas(_) => "out of gas",
+        HaltReason::OpcodeNotFound | HaltReason::NotActivated => "invalid opcode",
+        HaltReason::InvalidFEOpcode => "invalid opcode: INVALID",
+        HaltReason::InvalidJump => "invalid jump destination",
+        HaltReason::StackUnderflow => "stack underflow",
+        HaltReason::StackOverflow => "stack limit reached 1024 (1023)",
+        HaltReason::OutOfOffset => "return data out of bounds",
+        HaltReason::CreateCollision => "contract address collision",
+        HaltReason::NonceOverflow => "nonce uint64 overflow",
+        HaltReason::CreateContractSizeLimit => "max code size exceeded",
+        HaltReason::CreateContractStartingWithEF => "invalid code: must not begin with 0xef",
+        HaltReason::CreateInitCodeSizeLimit => "max initcode size exceeded",
+        HaltReason::StateChangeDuringStaticCall | HaltReason::CallNotAllowedInsideStatic => "write protection",
+        HaltReason::OutOfFunds | HaltReason::OverflowPayment => "insufficient balance for transfer",
+        HaltReason::CallTooDeep => "max call depth exceeded",
+        HaltReason::PrecompileError => "precompile failed",
+        HaltReason::PrecompileErrorWithContext(text) => return Cow::Owned(text.clone()),
+    })
+}
+
+/// Why a message may not run.
+pub(crate) fn invalid_transaction_text(invalid: &InvalidTransaction, message: &TxEnv, block: &BlockEnv) -> String {
+    let address = message.caller;
+    let (fee_cap, base_fee) = (message.gas_price, block.basefee);
+    match invalid {
+        InvalidTransaction::CallGasCostMoreThanGasLimit { initial_gas, gas_limit } => {
+            format!("intrinsic gas too low: have {gas_limit}, want {initial_gas}")
+        }
+        InvalidTransaction::GasFloorMoreThanGasLimit { gas_floor, gas_limit } => {
+            format!("insufficient gas for floor data gas cost: have {gas_limit}, want {gas_floor}")
+        }
+        InvalidTransaction::GasPriceLessThanBasefee => format!(
+            "max fee per gas less than block base fee: address {address}, maxFeePerGas: {fee_cap}, baseFee: {base_fee}"
+        ),
+        InvalidTransaction::PriorityFeeGreaterThanMaxFee => {
+            let tip = message.gas_priority_fee.unwrap_or_default();
+            format!(
+                "max priority fee per gas higher than max fee per gas: address {address}, \
+                 maxPriorityFeePerGas: {tip}, maxFeePerGas: {fee_cap}"
+            )
+        }
+        InvalidTransaction::LackOfFundForMaxFee { fee, balance } => {
+            format!("insufficient funds for gas * price + value: address {address} have {balance} want {fee}")
+        }
+        InvalidTransaction::OverflowPaymentInTransaction => {
+            format!("insufficient funds for gas * price + value: address {address}")
+        }
+        InvalidTransaction::CreateInitCodeSizeLimit => format!(
+            "max initcode size exceeded: code size {} limit {MAX_INITCODE_SIZE}",
+            message.data.len()
+        ),
+        InvalidTransaction::BlobGasPriceGreaterThanMax { block_blob_gas_price, tx_max_fee_per_blob_gas } => format!(
+            "max fee per blob gas less than block blob gas fee: address {address} \
+             blobGasFeeCap: {tx_max_fee_per_blob_gas}, blobBaseFee: {block_blob_gas_price}"
+        ),
+        InvalidTransaction::NonceTooLow { tx, state } => {
+            format!("nonce too low: address {address}, tx: {tx} state: {state}")
+        }
+        InvalidTransaction::NonceTooHigh { tx, state } => {
+            format!("nonce too high: address {address}, tx: {tx} state: {state}")
+        }
+        InvalidTransaction::NonceOverflowInTransaction => "nonce has max value".to_owned(),
+        InvalidTransaction::RejectCallerWithCode => format!("sender not an eoa: address {address}"),
+        other => other.to_string(),
+    }
+}
+
+/// A duration as Go writes it: `5s`, `300ms`, `1m30s`.
+pub(crate) fn duration_text(duration: Duration) -> String {
+    let (whole, millis) = (duration.as_secs(), duration.subsec_millis());
+    let seconds = match (whole % 60, millis) {
+        (seconds, 0) => format!("{seconds}s"),
+        (0, millis) if whole == 0 => return format!("{millis}ms"),
+        (seconds, millis) => format!("{seconds}.{}s", format!("{millis:03}").trim_end_matches('0')),
+    };
+    match (whole / 3600, whole / 60 % 60) {
+        (0, 0) => seconds,
+        (0, minutes) => format!("{minutes}m{seconds}"),
+        (hours, minutes) => format!("{hours}h{minutes}m{seconds}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn solidity_error(text: &str) -> Bytes {
+        let mut data = ERROR_SELECTOR.to_vec();
+        data.extend(U256::from(32).to_be_bytes::<32>());
+        data.extend(U256::from(text.len()).to_be_bytes::<32>());
+        data.extend(text.as_bytes());
+        data.into()
+    }
+
+    #[test]
+    fn a_revert_with_a_reason_says_it() {
+        let failure = revert_failure(&solidity_error("not the owner"));
+
+        assert_eq!(failure.code, FailureCode::REVERTED);
+        assert_eq!(failure.message, "execution reverted: not the owner");
+    }
+
+    #[test]
+    fn a_revert_without_data_still_has_code_3() {
+        let failure = revert_failure(&Bytes::new());
+
+        assert_eq!((failure.code, failure.message.as_str()), (FailureCode::REVERTED, "execution reverted"));
+        assert_eq!(failure.data.as_deref(), Some("\"0x\""));
+    }
+
+    #[test]
+    fn a_reason_that_lies_about_its_length_is_no_reason() {
+        let mut data = solidity_error("short").to_vec();
+        data[4 + 32..4 + 64].fill(0xff);
+
+        assert_eq!(revert_reason(&data), None);
+    }
+
+    #[test]
+    fn durations_read_as_go_writes_them() {
+        let cases = [(5000, "5s"), (300, "300ms"), (90_000, "1m30s"), (1500, "1.5s"), (3_600_000, "1h0m0s")];
+
+        for (millis, text) in cases {
+            assert_eq!(duration_text(Duration::from_millis(millis)), text);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! One block in: checked, executed, committed, announced.
+
+use std::sync::Arc;
+
+use alloy_primitives::U256;
+use parking_lot::Mutex;
+use tenon_api::{
+    Block, BlockCommit, BlockNumber, ChainReader, ChainWriter, ConsensusEngine, Head, InsertOutcome, RecoveredBlock,
+    SealedHeader,
+};
+use tenon_bus::Bus;
+use tenon_chain::ChainSpec;
+
+use crate::{Executor, ImportError};
+
+/// How many blocks one step of unwinding takes off and announces together.
+const UNWIND_STEP: u64 = 256;
+
+/// Decides which blocks become canonical. All its writing methods exclude one another.
+pub struct Importer {
+    pub(super) executor: Executor,
+    pub(super) chain: Arc<dyn ChainReader>,
+    pub(super) writer: Arc<dyn ChainWriter>,
+    pub(super) engine: Arc<dyn ConsensusEngine>,
+    pub(super) bus: Bus,
+    // Held while a block is inserted, so that fork choice and commit see one head. Nothing awaits under it.
+    pub(super) writing: Mutex<()>,
+}
+
+impl Importer {
+    /// An importer for a chain that has been initialised with its genesis block.
+    pub fn new(
+        spec: Arc<ChainSpec>,
+        chain: Arc<dyn ChainReader>,
+        writer: Arc<dyn ChainWriter>,
+        engine: Arc<dyn ConsensusEngine>,
+        bus: Bus,
+    ) -> Self {
+        Self { executor: Executor::new(spec), chain, writer, engine, bus, writing: Mutex::new(()) }
+    }
+
+    /// Takes a block whose parent is known: it becomes the head, joins a side branch, or was there already.
+    ///
+    /// # Errors
+    /// [`ImportError`]; the canonical chain is then what it was before.
+    pub fn insert(&self, block: Block) -> Result<InsertOutcome, ImportError> {
+        let block = Arc::new(self.recover(block)?);
+        self.insert_recovered(block)
+    }
+
+    /// As [`Importer::insert`], for a block whose senders are known.
+    ///
+    /// # Errors
+    /// See [`Importer::insert`].
+    pub fn insert_recovered(&self, block: Arc<RecoveredBlock>) -> Result<InsertOutcome, ImportError> {
+        let _writing = self.writing.lock();
+        if self.chain.canonical_hash(block.number())? == Some(block.hash()) {
+            return Ok(InsertOutcome::Known);
+        }
+        let parent = self.parent_of(&block)?;
+        let was_known = self.chain.header(block.hash())?.is_some();
+        if !was_known {
+            self.engine.verify_header(&block.header, &parent, &*self.chain)?;
+            self.engine.verify_body(&block, &*self.chain)?;
+        }
+        let total_difficulty = self.total_difficulty_on(&block.header, &parent)?;
+        if self.engine.is_better(&block.header, total_difficulty, &self.chain.head()) {
+            return self.make_canonical(block, &parent);
+        }
+        if was_known {
+            return Ok(InsertOutcome::Known);
+        }
+        self.writer.insert_side_block(&block, total_difficulty)?;
+        Ok(InsertOutcome::SideBranch)
+    }
+
+    /// Moves the head back to a canonical block; the blocks above stay known as a side branch.
+    ///
+    /// # Errors
+    /// [`ImportError::Store`] when there is no such block or its state is gone.
+    pub fn set_head(&self, number: BlockNumber) -> Result<(), ImportError> {
+        let _writing = self.writing.lock();
+        if number > self.chain.head().number() {
+            return Err(tenon_api::StoreError::UnknownBlock { what: number.to_string() }.into());
+        }
+        while self.chain.head().number() > number {
+            let target = number.0.max(self.chain.head().header.number.saturating_sub(UNWIND_STEP));
+            let removed = self.blocks_above(target.into())?;
+            self.writer.unwind(target.into())?;
+            self.announce_removed(&removed);
+        }
+        self.update_finality()?;
+        tracing::info!(%number, "head moved back");
+        Ok(())
+    }
+
+    /// The senders of a block under the rules of its height.
+    pub(super) fn recover(&self, block: Block) -> Result<RecoveredBlock, ImportError> {
+        let number = block.number();
+        let rules = self.executor.spec().signer_rules(block.header.number, block.header.timestamp);
+        tenon_chain::recover_senders_under(block, &rules)
+            .map_err(|error| ImportError::Sender { number, reason: error.to_string() })
+    }
+
+    /// Executes a block on the head and makes it the head; announces nothing.
+    pub(super) fn execute_and_commit(
+        &self,
+        block: Arc<RecoveredBlock>,
+        parent: &SealedHeader,
+    ) -> Result<Arc<BlockCommit>, ImportError> {
+        let commit = self.executor.execute(&*self.chain, &*self.engine, block, parent)?;
+        self.writer.commit(&commit)?;
+        Ok(Arc::new(commit))
+    }
+
+    /// Records what consensus now says about finality.
+    pub(super) fn update_finality(&self) -> Result<(), ImportError> {
+        let head: Arc<Head> = self.chain.head();
+        let (finalized, safe) = self.engine.finality(&head.header, &*self.chain);
+        if (finalized, safe) != (head.finalized, head.safe) {
+            self.writer.set_finality(finalized, safe)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn parent_of(&self, block: &Block) -> Result<Arc<SealedHeader>, ImportError> {
+        let parent = block.header.parent_hash;
+        self.chain.header(parent)?.ok_or(ImportError::UnknownParent {
+            number: block.number(),
+            hash: block.hash(),
+            parent,
+        })
+    }
+
+    fn total_difficulty_on(&self, header: &SealedHeader, parent: &SealedHeader) -> Result<U256, ImportError> {
+        let below = self.chain.total_difficulty(parent.hash())?.unwrap_or(U256::ZERO);
+        Ok(below.saturating_add(header.difficulty))
+    }
+}

@@ -1,0 +1,12 @@
+//! Which blocks become canonical, and in which order.
+
+mod actor;
+mod announce;
+mod importer;
+mod pipeline;
+mod produce;
+mod reorganise;
+
+pub use actor::{ChainActor, ChainHandle, ChainMessage};
+pub use importer::Importer;
+pub use pipeline::{ImportObserver, ImportSummary, ImportedBlock};

@@ -1,0 +1,129 @@
+//! A new block from waiting transactions.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, map::AddressSet};
+use tenon_api::{
+    EMPTY_OMMERS_HASH, Header, RecoveredBlock, RecoveredTransaction, SealAttributes, SealedHeader, Transaction,
+};
+use tenon_chain::Fork;
+
+use super::importer::Importer;
+use crate::{
+    ImportError,
+    block::{BlockExecution, assemble},
+};
+
+/// Gas of the cheapest transaction: with less left, no further one fits.
+const LEAST_TRANSACTION_GAS: u64 = 21_000;
+
+/// Room that a block's header and lists need beside its transactions, bytes: generous, because a block that is
+/// too large is refused by everybody.
+const SIZE_RESERVE: u64 = 64 * 1024;
+
+/// The transactions that a new block took.
+#[derive(Default)]
+struct Taken {
+    transactions: Vec<Arc<Transaction>>,
+    senders: Vec<Address>,
+}
+
+impl Importer {
+    /// Builds a block on the head from as many of these transactions as fit and are valid, commits it and
+    /// announces it.
+    ///
+    /// # Errors
+    /// [`ImportError`] when no block could be made; nothing was changed.
+    pub fn produce(
+        &self,
+        attributes: &SealAttributes,
+        transactions: Vec<RecoveredTransaction>,
+    ) -> Result<Arc<RecoveredBlock>, ImportError> {
+        let _writing = self.writing.lock();
+        let parent = Arc::clone(&self.chain.head().header);
+        let draft = self.draft(&parent, attributes)?;
+
+        let mut execution = self.executor.begin(&*self.chain, &*self.engine, &draft, &parent)?;
+        let taken = take_transactions(&mut execution, transactions);
+        let withdrawals = draft.withdrawals_root.map(|_| Vec::new());
+        let block = tenon_chain::assemble_block(draft, taken.transactions, Vec::new(), withdrawals);
+        let rewards = self.engine.rewards(&block, &*self.chain)?;
+        let outcome = execution.finish(&block, &rewards)?;
+        let changes = self.executor.state_changes(&*self.chain, &parent, &outcome.state)?;
+
+        let results = outcome.results();
+        let header = self.engine.seal(Header {
+            transactions_root: tenon_chain::transactions_root(&block.transactions),
+            state_root: changes.root,
+            receipts_root: results.receipts_root,
+            logs_bloom: results.logs_bloom,
+            gas_used: outcome.gas_used,
+            blob_gas_used: block.header.blob_gas_used.map(|_| outcome.blob_gas_used),
+            requests_hash: outcome.requests_hash,
+            ..block.header.header().clone()
+        })?;
+        self.engine.verify_header(&header, &parent, &*self.chain)?;
+        let block = tenon_chain::assemble_block(header, block.transactions, block.ommers, block.withdrawals);
+        let block = Arc::new(RecoveredBlock { block, senders: taken.senders });
+        let commit = assemble(&*self.chain, Arc::clone(&block), &parent, outcome.receipts, changes)?;
+        self.writer.commit(&commit)?;
+        self.update_finality()?;
+        self.announce_added(&Arc::new(commit));
+        Ok(block)
+    }
+
+    /// The header of the new block as far as it is known before execution.
+    fn draft(&self, parent: &SealedHeader, attributes: &SealAttributes) -> Result<SealedHeader, ImportError> {
+        let mut header = self.engine.prepare(parent, attributes, &*self.chain)?;
+        let spec = self.executor.spec();
+        let fork = spec.fork_of(&header);
+        header.ommers_hash = EMPTY_OMMERS_HASH;
+        if fork >= Fork::London && header.base_fee_per_gas.is_none() {
+            header.base_fee_per_gas = spec.next_base_fee(parent);
+        }
+        if fork >= Fork::Shanghai {
+            header.withdrawals_root = Some(tenon_chain::withdrawals_root(&[]));
+        }
+        if fork >= Fork::Cancun {
+            header.blob_gas_used = Some(0);
+            header.excess_blob_gas =
+                header.excess_blob_gas.or_else(|| spec.next_excess_blob_gas(parent, header.timestamp));
+            header.parent_beacon_block_root = header.parent_beacon_block_root.or(Some(B256::ZERO));
+        }
+        Ok(tenon_chain::seal(header))
+    }
+}
+
+/// Executes what fits. Once a sender's transaction is left out, its later ones would leave a gap and are too.
+fn take_transactions(execution: &mut BlockExecution, candidates: Vec<RecoveredTransaction>) -> Taken {
+    let mut taken = Taken::default();
+    let mut left_out = AddressSet::default();
+    let mut bytes_left = execution.max_block_bytes().saturating_sub(SIZE_RESERVE);
+    for RecoveredTransaction { transaction, sender } in candidates {
+        if execution.gas_left() < LEAST_TRANSACTION_GAS {
+            break;
+        }
+        if left_out.contains(&sender) {
+            continue;
+        }
+        let size = tenon_chain::encode_transaction(&transaction).len() as u64;
+        if size > bytes_left {
+            left_out.insert(sender);
+            continue;
+        }
+        match execution.run_transaction(&transaction, sender) {
+            Ok(()) => {
+                bytes_left -= size;
+                taken.transactions.push(transaction);
+                taken.senders.push(sender);
+            }
+            Err(reason) => {
+                if !reason.is_lack_of_room() {
+                    tracing::debug!(hash = %transaction.hash, %sender, %reason, "transaction left out of the block");
+                }
+                left_out.insert(sender);
+            }
+        }
+    }
+    taken
+}

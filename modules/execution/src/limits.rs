@@ -1,0 +1,36 @@
+//! What a call, trace or fee question may cost.
+
+use std::time::Duration;
+
+/// Bounds of everything that clients can make this node execute.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExecutionLimits {
+    /// Most gas of a call, estimate or access list; zero means no bound. go-ethereum's `--rpc.gascap`.
+    pub call_gas_cap: u64,
+    /// Longest run of a call, estimate or access list. go-ethereum's `--rpc.evmtimeout`.
+    pub call_timeout: Duration,
+    /// Longest run of a traced transaction when the caller names no `timeout`.
+    pub trace_timeout: Duration,
+    /// The largest `timeout` that a caller may name; more is cut to it.
+    pub trace_timeout_max: Duration,
+    /// Most instructions that one traced transaction may record.
+    pub trace_steps: u64,
+    /// Most memory that the recording of one traced transaction may take, and the longest answer of one request, bytes.
+    pub trace_bytes: u64,
+    /// Most blocks of one fee history; more are cut off silently.
+    pub fee_history_blocks: u64,
+}
+
+impl Default for ExecutionLimits {
+    fn default() -> Self {
+        Self {
+            call_gas_cap: 50_000_000,
+            call_timeout: Duration::from_secs(5),
+            trace_timeout: Duration::from_secs(5),
+            trace_timeout_max: Duration::from_secs(300),
+            trace_steps: 10_000_000,
+            trace_bytes: 1 << 30,
+            fee_history_blocks: 1024,
+        }
+    }
+}
