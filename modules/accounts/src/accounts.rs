@@ -1,0 +1,209 @@
+use std::{collections::HashMap, sync::Arc};
+
+use alloy_primitives::{Bytes, eip191_hash_message};
+use tenon_api::{Address, Transaction, messages::CallRequest};
+use zeroize::Zeroizing;
+
+use crate::{AccountsError, derivation, key::Key, transaction};
+
+/// The mnemonic that development networks everywhere use. Its keys are public: never fund them on a real chain.
+pub const DEV_MNEMONIC: &str = "test test test test test test test test test test test junk";
+/// The most accounts that are derived from one mnemonic.
+pub const MAX_ACCOUNTS: u32 = 1000;
+
+/// The keys of this node. Cloning shares them.
+#[derive(Clone, Debug)]
+pub struct Accounts {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    chain_id: u64,
+    /// In the order of the derivation path: account 0 first.
+    keys: Vec<Key>,
+    /// Position in `keys`.
+    positions: HashMap<Address, usize>,
+}
+
+/// An account together with its secret key in plain text.
+///
+/// For the banner of a development network, which shows keys that everybody knows anyway.
+pub struct RevealedAccount {
+    /// The address.
+    pub address: Address,
+    /// `0x` and 64 hexadecimal digits.
+    pub secret_key: Zeroizing<String>,
+}
+
+impl Accounts {
+    /// No accounts at all.
+    pub fn none(chain_id: u64) -> Self {
+        Self::from_keys(Vec::new(), chain_id)
+    }
+
+    /// The first `count` accounts of a mnemonic, on the path `m/44'/60'/0'/0/i`. Transactions are signed for
+    /// `chain_id`.
+    ///
+    /// # Errors
+    /// [`AccountsError::InvalidMnemonic`], [`AccountsError::TooManyAccounts`] beyond [`MAX_ACCOUNTS`].
+    pub fn from_mnemonic(phrase: &str, count: u32, chain_id: u64) -> Result<Self, AccountsError> {
+        if count > MAX_ACCOUNTS {
+            return Err(AccountsError::TooManyAccounts { wanted: count, most: MAX_ACCOUNTS });
+        }
+        Ok(Self::from_keys(derivation::keys(phrase, count)?, chain_id))
+    }
+
+    fn from_keys(keys: Vec<Key>, chain_id: u64) -> Self {
+        let positions = keys.iter().enumerate().map(|(position, key)| (key.address(), position)).collect();
+        Self { inner: Arc::new(Inner { chain_id, keys, positions }) }
+    }
+
+    /// All addresses, account 0 first.
+    pub fn addresses(&self) -> Vec<Address> {
+        self.inner.keys.iter().map(Key::address).collect()
+    }
+
+    /// Every account with its secret key, for the development banner. Nothing else may call this.
+    pub fn reveal(&self) -> Vec<RevealedAccount> {
+        let reveal = |key: &Key| RevealedAccount { address: key.address(), secret_key: key.reveal() };
+        self.inner.keys.iter().map(reveal).collect()
+    }
+
+    /// Signs a message in the personal-message form of EIP-191: 65 bytes `r ‖ s ‖ v` with `v` 27 or 28.
+    ///
+    /// # Errors
+    /// [`AccountsError::UnknownAccount`].
+    pub fn sign_message(&self, address: Address, message: &[u8]) -> Result<Bytes, AccountsError> {
+        let signature = self.key(address)?.sign(eip191_hash_message(message)).ok_or(AccountsError::UnknownAccount)?;
+        let mut bytes = Vec::with_capacity(65);
+        bytes.extend_from_slice(&signature.r.to_be_bytes::<32>());
+        bytes.extend_from_slice(&signature.s.to_be_bytes::<32>());
+        bytes.push(27 + u8::from(signature.y_parity));
+        Ok(bytes.into())
+    }
+
+    /// Signs a complete transaction of type 0, 1, 2 or 4 with the key of its `from`.
+    ///
+    /// The type follows from the members, as everywhere in this protocol: an authorization list makes it type
+    /// 4, a fee cap type 2, an access list type 1. Type 0 is replay-protected (EIP-155).
+    ///
+    /// # Errors
+    /// [`AccountsError::UnknownAccount`] (also without `from`), [`AccountsError::Incomplete`],
+    /// [`AccountsError::WrongChain`], [`AccountsError::Unsupported`].
+    pub fn sign_transaction(&self, request: &CallRequest) -> Result<Transaction, AccountsError> {
+        let key = self.key(request.from.ok_or(AccountsError::UnknownAccount)?)?;
+        let mut transaction = transaction::unsigned(request, self.inner.chain_id)?;
+        let signature = key.sign(tenon_chain::signing_hash(&transaction)).ok_or(AccountsError::UnknownAccount)?;
+        transaction::attach(&mut transaction, signature, self.inner.chain_id);
+        Ok(transaction)
+    }
+
+    fn key(&self, address: Address) -> Result<&Key, AccountsError> {
+        let position = self.inner.positions.get(&address).ok_or(AccountsError::UnknownAccount)?;
+        self.inner.keys.get(*position).ok_or(AccountsError::UnknownAccount)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::{address, hex};
+
+    use super::*;
+
+    fn dev() -> Accounts {
+        Accounts::from_mnemonic(DEV_MNEMONIC, 10, 31337).unwrap()
+    }
+
+    #[test]
+    fn derives_the_well_known_development_accounts() {
+        let revealed = dev().reveal();
+
+        assert_eq!(revealed[0].address, address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266"));
+        let first = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
+        assert_eq!(*revealed[0].secret_key, first);
+        assert_eq!(revealed[1].address, address!("70997970C51812dc3A010C7d01b50e0d17dc79C8"));
+        assert_eq!(revealed[9].address, address!("a0Ee7A142d267C1f36714E4a8F75612F20a79720"));
+        assert_eq!(revealed.len(), 10);
+    }
+
+    #[test]
+    fn spaces_around_the_words_do_not_matter() {
+        let spaced = format!("  {}\n", DEV_MNEMONIC.replace(' ', "  "));
+
+        let accounts = Accounts::from_mnemonic(&spaced, 1, 1).unwrap();
+
+        assert_eq!(accounts.addresses(), dev().addresses()[..1]);
+    }
+
+    #[test]
+    fn refuses_bad_mnemonics_without_repeating_a_word_of_them() {
+        let cases = [
+            "",
+            "test",
+            "test test test test test test test test test test test test",
+            "test test test test test test test test test test test nonsense",
+        ];
+        for phrase in cases {
+            let error = Accounts::from_mnemonic(phrase, 1, 1).unwrap_err();
+
+            assert_eq!(error, AccountsError::InvalidMnemonic, "{phrase:?}");
+            assert!(!error.to_string().contains("nonsense"));
+        }
+    }
+
+    #[test]
+    fn refuses_more_accounts_than_the_bound() {
+        let error = Accounts::from_mnemonic(DEV_MNEMONIC, MAX_ACCOUNTS + 1, 1).unwrap_err();
+
+        assert_eq!(error, AccountsError::TooManyAccounts { wanted: 1001, most: 1000 });
+    }
+
+    #[test]
+    fn debug_output_holds_no_secret() {
+        let accounts = dev();
+        let printed = format!("{accounts:?}").to_lowercase();
+
+        for revealed in accounts.reveal() {
+            assert!(!printed.contains(&revealed.secret_key[2..]));
+        }
+    }
+
+    #[test]
+    fn signs_messages_as_other_wallets_do() {
+        // The same message and key signed by ethers: `wallet.signMessage("hello world")` has this form; the
+        // signature is checked by recovery below, its last byte by the convention 27 or 28.
+        let accounts = dev();
+        let signer = accounts.addresses()[0];
+
+        let signature = accounts.sign_message(signer, b"hello world").unwrap();
+
+        assert_eq!(signature.len(), 65);
+        assert!(matches!(signature[64], 27 | 28));
+        let recovered = recover(eip191_hash_message(b"hello world").0, &signature);
+        assert_eq!(recovered, signer);
+    }
+
+    #[test]
+    fn an_unknown_account_signs_nothing() {
+        let stranger = address!("00000000000000000000000000000000000000aa");
+
+        assert_eq!(dev().sign_message(stranger, b"x").unwrap_err().to_string(), "unknown account");
+    }
+
+    fn recover(hash: [u8; 32], signature: &[u8]) -> Address {
+        use secp256k1::{Message, SECP256K1, ecdsa::*};
+        let id = RecoveryId::try_from(i32::from(signature[64]) - 27).unwrap();
+        let signature = RecoverableSignature::from_compact(&signature[..64], id).unwrap();
+        let public = SECP256K1.recover_ecdsa(Message::from_digest(hash), &signature).unwrap();
+        Address::from_slice(&alloy_primitives::keccak256(&public.serialize_uncompressed()[1..])[12..])
+    }
+
+    #[test]
+    fn the_secret_is_shown_as_prefixed_hexadecimal() {
+        let shown = dev().reveal().remove(3).secret_key;
+
+        assert_eq!(hex::decode(shown.as_str()).unwrap().len(), 32);
+        assert!(shown.starts_with("0x"));
+    }
+}

@@ -1,0 +1,64 @@
+use std::fmt;
+
+use alloy_primitives::keccak256;
+use secp256k1::{Message, PublicKey, SECP256K1, SecretKey, ecdsa::RecoverableSignature};
+use tenon_api::{Address, B256, U256};
+use zeroize::Zeroizing;
+
+/// A secret key and the address that belongs to it. The secret is wiped when the value is dropped.
+pub(crate) struct Key {
+    secret: Zeroizing<[u8; 32]>,
+    address: Address,
+}
+
+/// A signature over a hash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HashSignature {
+    pub(crate) r: U256,
+    pub(crate) s: U256,
+    pub(crate) y_parity: bool,
+}
+
+impl Key {
+    /// None when the number is no valid secret key.
+    pub(crate) fn from_secret(secret: Zeroizing<[u8; 32]>) -> Option<Self> {
+        let mut key = SecretKey::from_byte_array(*secret).ok()?;
+        let public = PublicKey::from_secret_key_global(&key).serialize_uncompressed();
+        key.non_secure_erase();
+        // The first byte says "uncompressed"; the address is made from the two coordinates.
+        let address = Address::from_slice(&keccak256(&public[1..])[12..]);
+        Some(Self { secret, address })
+    }
+
+    pub(crate) const fn address(&self) -> Address {
+        self.address
+    }
+
+    /// `0x` and 64 hexadecimal digits.
+    pub(crate) fn reveal(&self) -> Zeroizing<String> {
+        Zeroizing::new(alloy_primitives::hex::encode_prefixed(self.secret.as_slice()))
+    }
+
+    /// Signs deterministically (RFC 6979) with an `s` in the lower half. None can't happen for a key that was
+    /// made by [`Key::from_secret`].
+    pub(crate) fn sign(&self, hash: B256) -> Option<HashSignature> {
+        let mut key = SecretKey::from_byte_array(*self.secret).ok()?;
+        let signature = SECP256K1.sign_ecdsa_recoverable(Message::from_digest(hash.0), &key);
+        key.non_secure_erase();
+        Some(HashSignature::from(&signature))
+    }
+}
+
+impl From<&RecoverableSignature> for HashSignature {
+    fn from(signature: &RecoverableSignature) -> Self {
+        let (recovery, bytes) = signature.serialize_compact();
+        let (r, s) = bytes.split_at(32);
+        Self { r: U256::from_be_slice(r), s: U256::from_be_slice(s), y_parity: i32::from(recovery) & 1 == 1 }
+    }
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Key").field("address", &self.address).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,223 @@
+//! Building a transaction from a complete request, and putting the signature on it.
+
+use tenon_api::{B256, Transaction, TransactionPayload, TransactionSignature, U256, messages::CallRequest};
+
+use crate::{AccountsError, key::HashSignature};
+
+const NO_GAS: AccountsError = AccountsError::Incomplete("gas not specified");
+const NO_NONCE: AccountsError = AccountsError::Incomplete("nonce not specified");
+const NO_PRICE: AccountsError = AccountsError::Incomplete("missing gasPrice or maxFeePerGas/maxPriorityFeePerGas");
+const TWO_PRICES: AccountsError =
+    AccountsError::Unsupported("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified");
+const NO_BLOBS: AccountsError = AccountsError::Unsupported(
+    "blob transactions are not signed here: sign one elsewhere and send it with its sidecar",
+);
+const NO_CREATION: AccountsError = AccountsError::Unsupported("EIP-7702 transaction cannot be used to create contract");
+const NO_AUTHORIZATIONS: AccountsError = AccountsError::Unsupported("EIP-7702 transaction with empty auth list");
+
+/// The transaction that the request describes, with an all-zero signature and hash.
+pub(crate) fn unsigned(request: &CallRequest, chain_id: u64) -> Result<Transaction, AccountsError> {
+    let gas_limit = request.gas.ok_or(NO_GAS)?;
+    let payload = payload(request)?;
+    let nonce = request.nonce.ok_or(NO_NONCE)?;
+    if let Some(found) = request.chain_id.filter(|found| *found != chain_id) {
+        return Err(AccountsError::WrongChain { found, wanted: chain_id });
+    }
+    Ok(Transaction {
+        hash: B256::ZERO,
+        chain_id: Some(chain_id),
+        nonce,
+        gas_limit,
+        to: request.to,
+        value: request.value.unwrap_or_default(),
+        input: request.input.clone(),
+        payload,
+        signature: TransactionSignature { v: 0, r: U256::ZERO, s: U256::ZERO },
+    })
+}
+
+fn payload(request: &CallRequest) -> Result<TransactionPayload, AccountsError> {
+    if request.blob_versioned_hashes.is_some() || request.max_fee_per_blob_gas.is_some() {
+        return Err(NO_BLOBS);
+    }
+    let access_list = request.access_list.clone();
+    let caps = match (request.max_fee_per_gas, request.max_priority_fee_per_gas) {
+        (Some(fee), Some(tip)) => Some((fee, tip)),
+        (None, None) => None,
+        _ if request.gas_price.is_some() => return Err(TWO_PRICES),
+        _ => return Err(NO_PRICE),
+    };
+    match (request.gas_price, caps, &request.authorization_list) {
+        (Some(_), Some(_), _) => Err(TWO_PRICES),
+        (_, None, Some(_)) | (None, None, None) => Err(NO_PRICE),
+        (_, Some(_), Some(_)) if request.to.is_none() => Err(NO_CREATION),
+        (_, Some(_), Some(list)) if list.is_empty() => Err(NO_AUTHORIZATIONS),
+        (_, Some((max_fee_per_gas, max_priority_fee_per_gas)), Some(list)) => Ok(TransactionPayload::SetCode {
+            max_fee_per_gas,
+            max_priority_fee_per_gas,
+            access_list: access_list.unwrap_or_default(),
+            authorization_list: list.clone(),
+        }),
+        (_, Some((max_fee_per_gas, max_priority_fee_per_gas)), None) => Ok(TransactionPayload::DynamicFee {
+            max_fee_per_gas,
+            max_priority_fee_per_gas,
+            access_list: access_list.unwrap_or_default(),
+        }),
+        (Some(gas_price), None, None) => Ok(match access_list {
+            Some(access_list) => TransactionPayload::AccessList { gas_price, access_list },
+            None => TransactionPayload::Legacy { gas_price },
+        }),
+    }
+}
+
+/// Puts the signature on and computes the hash.
+pub(crate) fn attach(transaction: &mut Transaction, signature: HashSignature, chain_id: u64) {
+    let parity = u64::from(signature.y_parity);
+    let v = match transaction.payload {
+        // EIP-155. A chain id beyond 2^63 would not fit; `v` is 64 bits wide in this vocabulary.
+        TransactionPayload::Legacy { .. } => chain_id.saturating_mul(2).saturating_add(35 + parity),
+        _ => parity,
+    };
+    transaction.signature = TransactionSignature { v, r: signature.r, s: signature.s };
+    transaction.hash = tenon_chain::transaction_hash(transaction);
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tenon_api::{AccessListItem, Address, Bytes, SignedAuthorization, TransactionType};
+
+    use super::*;
+    use crate::{Accounts, DEV_MNEMONIC};
+
+    fn accounts() -> Accounts {
+        Accounts::from_mnemonic(DEV_MNEMONIC, 3, 31337).unwrap()
+    }
+
+    fn complete(from: Address) -> CallRequest {
+        CallRequest {
+            from: Some(from),
+            to: Some(Address::repeat_byte(7)),
+            gas: Some(21_000),
+            gas_price: Some(U256::from(5)),
+            nonce: Some(0),
+            ..CallRequest::default()
+        }
+    }
+
+    fn dynamic(from: Address) -> CallRequest {
+        let caps = (Some(U256::from(9)), Some(U256::from(1)));
+        CallRequest { gas_price: None, max_fee_per_gas: caps.0, max_priority_fee_per_gas: caps.1, ..complete(from) }
+    }
+
+    fn authorization() -> SignedAuthorization {
+        SignedAuthorization {
+            chain_id: U256::ZERO,
+            address: Address::repeat_byte(9),
+            nonce: 0,
+            y_parity: 0,
+            r: U256::from(1),
+            s: U256::from(1),
+        }
+    }
+
+    #[test]
+    fn the_members_choose_the_type() {
+        let accounts = accounts();
+        let from = accounts.addresses()[1];
+        let list = Some(vec![AccessListItem { address: from, storage_keys: vec![B256::ZERO] }]);
+        let cases = [
+            (complete(from), TransactionType::Legacy),
+            (CallRequest { access_list: list, ..complete(from) }, TransactionType::AccessList),
+            (dynamic(from), TransactionType::DynamicFee),
+            (
+                CallRequest { authorization_list: Some(vec![authorization()]), ..dynamic(from) },
+                TransactionType::SetCode,
+            ),
+        ];
+        for (request, wanted) in cases {
+            let transaction = accounts.sign_transaction(&request).unwrap();
+
+            assert_eq!(transaction.transaction_type(), wanted);
+            assert_eq!(tenon_chain::recover_sender(&transaction).unwrap(), from, "{wanted:?}");
+            let raw = tenon_chain::encode_transaction(&transaction);
+            assert_eq!(tenon_chain::decode_transaction(&raw).unwrap(), transaction, "{wanted:?}");
+        }
+    }
+
+    #[test]
+    fn an_incomplete_or_contradictory_request_is_refused_in_the_words_of_the_protocol() {
+        let accounts = accounts();
+        let from = accounts.addresses()[0];
+        let cases = [
+            (CallRequest { gas: None, ..complete(from) }, "gas not specified"),
+            (CallRequest { nonce: None, ..complete(from) }, "nonce not specified"),
+            (
+                CallRequest { gas_price: None, ..complete(from) },
+                "missing gasPrice or maxFeePerGas/maxPriorityFeePerGas",
+            ),
+            (
+                CallRequest { max_fee_per_gas: Some(U256::from(1)), ..complete(from) },
+                "both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified",
+            ),
+            (CallRequest { chain_id: Some(1), ..complete(from) }, "chainId does not match node's (have=1, want=31337)"),
+            (CallRequest { from: None, ..complete(from) }, "unknown account"),
+            (complete(Address::ZERO), "unknown account"),
+            (
+                CallRequest { authorization_list: Some(vec![]), ..dynamic(from) },
+                "EIP-7702 transaction with empty auth list",
+            ),
+            (
+                CallRequest { authorization_list: Some(vec![authorization()]), to: None, ..dynamic(from) },
+                "EIP-7702 transaction cannot be used to create contract",
+            ),
+        ];
+        for (request, wanted) in cases {
+            assert_eq!(accounts.sign_transaction(&request).unwrap_err().to_string(), wanted);
+        }
+    }
+
+    #[test]
+    fn a_legacy_transaction_is_protected_against_replay() {
+        let accounts = accounts();
+        let transaction = accounts.sign_transaction(&complete(accounts.addresses()[0])).unwrap();
+
+        assert!(matches!(transaction.signature.v, 62709 | 62710));
+        assert_eq!(transaction.chain_id, Some(31337));
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(32))]
+
+        #[test]
+        fn whatever_is_signed_decodes_and_recovers(
+            signer in 0_usize..3,
+            nonce: u64,
+            gas in any::<u64>(),
+            value: u128,
+            price: u64,
+            input in proptest::collection::vec(any::<u8>(), 0..64),
+            creates: bool,
+            has_caps: bool,
+        ) {
+            let accounts = accounts();
+            let from = accounts.addresses()[signer];
+            let base = if has_caps { dynamic(from) } else { complete(from) };
+            let request = CallRequest {
+                nonce: Some(nonce),
+                gas: Some(gas),
+                value: Some(U256::from(value)),
+                gas_price: base.gas_price.map(|_| U256::from(price)),
+                input: Bytes::from(input),
+                to: if creates { None } else { base.to },
+                ..base
+            };
+
+            let transaction = accounts.sign_transaction(&request).unwrap();
+
+            prop_assert_eq!(tenon_chain::recover_sender(&transaction).unwrap(), from);
+            let raw = tenon_chain::encode_transaction(&transaction);
+            prop_assert_eq!(tenon_chain::decode_transaction(&raw).unwrap(), transaction);
+        }
+    }
+}

@@ -1,0 +1,108 @@
+use std::sync::Arc;
+
+use tenon_api::{
+    Address, Block, BlockNumber, ChainReader, ConsensusEngine, ConsensusError, Head, Header, SealAttributes,
+    SealedHeader, U256,
+};
+use tenon_chain::ChainSpec;
+
+use crate::{ethereum::EthereumEngine, violation::Violation};
+
+/// The engine of the development network: the merged rules of the Ethereum profile, no seal, one maker of
+/// blocks, and every block final.
+///
+/// Finality follows the head, as on `geth --dev`: there is one sealer and nobody to disagree with it, so
+/// `safe` and `finalized` answer with the newest block instead of an error that no client of a development
+/// network expects. `debug_setHead` moves both back with the head.
+#[derive(Clone, Debug)]
+pub struct DevEngine {
+    rules: EthereumEngine,
+}
+
+impl DevEngine {
+    /// An engine for this chain, whose blocks must all be merged ones.
+    ///
+    /// # Errors
+    /// [`Violation`] when the chain's terminal total difficulty is not zero.
+    pub fn new(spec: Arc<ChainSpec>) -> Result<Self, Violation> {
+        match spec.terminal_total_difficulty() {
+            Some(terminal) if terminal.is_zero() => Ok(Self { rules: EthereumEngine::new(spec) }),
+            Some(terminal) => Err(Violation::new("terminal total difficulty of a development chain", terminal, 0)),
+            None => Err(Violation::new("terminal total difficulty of a development chain", "none", 0)),
+        }
+    }
+}
+
+impl ConsensusEngine for DevEngine {
+    fn name(&self) -> &'static str {
+        "dev"
+    }
+
+    fn verify_header(
+        &self,
+        header: &SealedHeader,
+        parent: &SealedHeader,
+        chain: &dyn ChainReader,
+    ) -> Result<(), ConsensusError> {
+        self.rules.verify_header(header, parent, chain)
+    }
+
+    fn verify_body(&self, block: &Block, chain: &dyn ChainReader) -> Result<(), ConsensusError> {
+        self.rules.verify_body(block, chain)
+    }
+
+    fn is_better(&self, candidate: &SealedHeader, candidate_total_difficulty: U256, head: &Head) -> bool {
+        self.rules.is_better(candidate, candidate_total_difficulty, head)
+    }
+
+    fn author(&self, header: &SealedHeader) -> Result<Address, ConsensusError> {
+        self.rules.author(header)
+    }
+
+    fn rewards(&self, block: &Block, chain: &dyn ChainReader) -> Result<Vec<(Address, U256)>, ConsensusError> {
+        self.rules.rewards(block, chain)
+    }
+
+    fn prepare(
+        &self,
+        parent: &SealedHeader,
+        attributes: &SealAttributes,
+        chain: &dyn ChainReader,
+    ) -> Result<Header, ConsensusError> {
+        self.rules.prepare(parent, attributes, chain)
+    }
+
+    fn seal(&self, header: Header) -> Result<SealedHeader, ConsensusError> {
+        self.rules.seal(header)
+    }
+
+    fn finality(&self, head: &SealedHeader, _chain: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>) {
+        let number = Some(BlockNumber(head.number));
+        (number, number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenon_api::{EMPTY_OMMERS_HASH, Header};
+    use tenon_chain::Fork;
+
+    use super::*;
+    use crate::fake_chain::FakeChain;
+
+    #[test]
+    fn every_block_is_final_at_once() {
+        let engine = DevEngine::new(Arc::new(ChainSpec::ethereum_at(31337, Fork::Osaka))).unwrap();
+        let head = tenon_chain::seal(Header { number: 7, ommers_hash: EMPTY_OMMERS_HASH, ..Header::default() });
+        let chain = FakeChain::starting_at(&head);
+
+        assert_eq!(engine.finality(&head, &chain), (Some(BlockNumber(7)), Some(BlockNumber(7))));
+    }
+
+    #[test]
+    fn a_chain_that_mines_is_no_development_chain() {
+        let refused = DevEngine::new(Arc::new(ChainSpec::ethereum_at(1, Fork::London))).unwrap_err();
+
+        assert_eq!(refused.to_string(), "terminal total difficulty of a development chain: found none, wanted 0");
+    }
+}

@@ -1,0 +1,58 @@
+//! Gas limit, gas used and base fee.
+
+use tenon_api::Header;
+use tenon_chain::ChainSpec;
+
+use crate::violation::{Violation, require_equal};
+
+/// A block's gas limit differs from its parent's by less than `parent / 1024` (Yellow Paper 4.3.4).
+pub(crate) const GAS_LIMIT_BOUND_DIVISOR: u64 = 1024;
+/// The smallest gas limit.
+pub(crate) const MIN_GAS_LIMIT: u64 = 5000;
+/// The largest gas limit: it must fit a signed 64-bit integer.
+pub(crate) const MAX_GAS_LIMIT: u64 = i64::MAX as u64;
+
+/// The gas limit nearest to `wanted` that a child of `parent` may have.
+pub(crate) fn nearest_gas_limit(spec: &ChainSpec, parent: &Header, wanted: u64) -> u64 {
+    let parent_limit = spec.gas_limit_baseline(parent);
+    let step = (parent_limit / GAS_LIMIT_BOUND_DIVISOR).saturating_sub(1);
+    let lowest = parent_limit.saturating_sub(step).max(MIN_GAS_LIMIT);
+    let highest = parent_limit.saturating_add(step).min(MAX_GAS_LIMIT).max(lowest);
+    wanted.clamp(lowest, highest)
+}
+
+pub(crate) fn verify_gas_limit(spec: &ChainSpec, header: &Header, parent: &Header) -> Result<(), Violation> {
+    if header.gas_limit > MAX_GAS_LIMIT {
+        return Err(Violation::new("gas limit", header.gas_limit, format_args!("at most {MAX_GAS_LIMIT}")));
+    }
+    if header.gas_limit < MIN_GAS_LIMIT {
+        return Err(Violation::new("gas limit", header.gas_limit, format_args!("at least {MIN_GAS_LIMIT}")));
+    }
+    let parent_limit = spec.gas_limit_baseline(parent);
+    let bound = parent_limit / GAS_LIMIT_BOUND_DIVISOR;
+    if parent_limit.abs_diff(header.gas_limit) >= bound {
+        let wanted = format!("{parent_limit} give or take less than {bound}");
+        return Err(Violation::new("gas limit", header.gas_limit, wanted));
+    }
+    Ok(())
+}
+
+pub(crate) fn verify_gas_used(header: &Header) -> Result<(), Violation> {
+    if header.gas_used > header.gas_limit {
+        return Err(Violation::new("gas used", header.gas_used, format_args!("at most {}", header.gas_limit)));
+    }
+    Ok(())
+}
+
+/// The base fee stands in every header from London on, and is what the parent makes it.
+pub(crate) fn verify_base_fee(spec: &ChainSpec, header: &Header, parent: &Header) -> Result<(), Violation> {
+    match (spec.has_base_fee(header.number), header.base_fee_per_gas) {
+        (false, None) => Ok(()),
+        (false, Some(found)) => Err(Violation::new("base fee", found, "none before London")),
+        (true, None) => Err(Violation::new("base fee", "none", "a value from London on")),
+        (true, Some(found)) => match spec.next_base_fee(parent) {
+            Some(wanted) => require_equal("base fee", found, wanted),
+            None => Err(Violation::new("base fee", found, "a parent that fixes it")),
+        },
+    }
+}

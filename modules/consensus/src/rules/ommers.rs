@@ -1,0 +1,78 @@
+//! Uncles: at most two, each a valid header that branched off one to seven blocks ago and was not rewarded
+//! before (Yellow Paper 11.1).
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use tenon_api::{B256, Block, ChainReader, EMPTY_OMMERS_HASH, SealedHeader};
+use tenon_chain::ChainSpec;
+
+use super::header;
+use crate::violation::Violation;
+
+/// The most uncles of a block.
+const MAX_OMMERS: usize = 2;
+/// How many generations up an uncle's parent may stand.
+const MAX_OMMER_DEPTH: usize = 7;
+
+/// The block's recent ancestors by hash, and the uncles that they and the block itself have used up.
+struct Kinship {
+    ancestors: HashMap<B256, Arc<SealedHeader>>,
+    used: HashSet<B256>,
+}
+
+pub(crate) fn verify(spec: &ChainSpec, block: &Block, chain: &dyn ChainReader) -> Result<(), Violation> {
+    if block.ommers.is_empty() {
+        return Ok(());
+    }
+    if block.ommers.len() > MAX_OMMERS {
+        return Err(Violation::new("uncles", block.ommers.len(), format_args!("at most {MAX_OMMERS}")));
+    }
+    let mut kinship = gather(block, chain)?;
+    for ommer in &block.ommers {
+        let ommer = tenon_chain::seal(ommer.clone());
+        verify_one(spec, block, &ommer, &mut kinship)?;
+    }
+    Ok(())
+}
+
+fn gather(block: &Block, chain: &dyn ChainReader) -> Result<Kinship, Violation> {
+    let mut kinship = Kinship { ancestors: HashMap::new(), used: HashSet::from([block.hash()]) };
+    let mut hash = block.header.parent_hash;
+    for _ in 0..MAX_OMMER_DEPTH {
+        let ancestor = chain.header(hash).map_err(|error| Violation::unreadable("uncles", &error))?;
+        let Some(ancestor) = ancestor else { break };
+        if ancestor.ommers_hash != EMPTY_OMMERS_HASH {
+            let body = chain.block(hash).map_err(|error| Violation::unreadable("uncles", &error))?;
+            let Some(body) = body else {
+                return Err(Violation::new("uncles", format_args!("no body of ancestor {hash}"), "one"));
+            };
+            kinship.used.extend(body.ommers.iter().map(|ommer| tenon_chain::seal(ommer.clone()).hash()));
+        }
+        let (number, parent) = (ancestor.number, ancestor.parent_hash);
+        kinship.ancestors.insert(hash, ancestor);
+        if number == 0 {
+            break;
+        }
+        hash = parent;
+    }
+    Ok(kinship)
+}
+
+fn verify_one(spec: &ChainSpec, block: &Block, ommer: &SealedHeader, kinship: &mut Kinship) -> Result<(), Violation> {
+    if !kinship.used.insert(ommer.hash()) {
+        return Err(Violation::new("uncle", ommer.hash(), "one that was not included before"));
+    }
+    if kinship.ancestors.contains_key(&ommer.hash()) {
+        return Err(Violation::new("uncle", ommer.hash(), "a block that is not an ancestor"));
+    }
+    let parent = kinship.ancestors.get(&ommer.parent_hash).filter(|_| ommer.parent_hash != block.header.parent_hash);
+    let Some(parent) = parent else {
+        let found = format!("{} on parent {}", ommer.hash(), ommer.parent_hash);
+        return Err(Violation::new("uncle", found, format_args!("a branch 1 to {MAX_OMMER_DEPTH} blocks deep")));
+    };
+    header::verify(spec, ommer, parent, false)
+        .map_err(|violation| Violation::new("uncle header", violation, "a valid one"))
+}

@@ -1,0 +1,51 @@
+use std::fmt::{self, Debug, Display};
+
+use tenon_api::{BlockNumber, ConsensusError, SealedHeader, StoreError};
+
+/// A rule that a block breaks, before it is tied to the block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The rule's name, as a reader of the log would look it up.
+    pub rule: &'static str,
+    /// The value found.
+    pub found: String,
+    /// The value wanted, or its bounds.
+    pub wanted: String,
+}
+
+impl Violation {
+    /// A broken rule.
+    pub(crate) fn new(rule: &'static str, found: impl Display, wanted: impl Display) -> Self {
+        Self { rule, found: found.to_string(), wanted: wanted.to_string() }
+    }
+
+    /// The chain could not be read, so the rule could not be checked.
+    pub(crate) fn unreadable(rule: &'static str, error: &StoreError) -> Self {
+        Self::new(rule, format_args!("an unreadable chain ({error})"), "a readable one")
+    }
+
+    /// Ties the violation to the block that breaks the rule.
+    pub(crate) fn of(self, header: &SealedHeader) -> ConsensusError {
+        ConsensusError { number: BlockNumber(header.number), hash: header.hash(), reason: self.to_string() }
+    }
+}
+
+impl Display for Violation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: found {}, wanted {}", self.rule, self.found, self.wanted)
+    }
+}
+
+/// Passes when both values are equal.
+pub(crate) fn require_equal<T: PartialEq + Display>(rule: &'static str, found: T, wanted: T) -> Result<(), Violation> {
+    if found == wanted { Ok(()) } else { Err(Violation::new(rule, found, wanted)) }
+}
+
+/// Passes when an optional header item stands exactly in the headers of the forks that have it.
+pub(crate) fn require_presence<T: Debug>(rule: &'static str, item: Option<&T>, wanted: bool) -> Result<(), Violation> {
+    match (item, wanted) {
+        (Some(_), true) | (None, false) => Ok(()),
+        (None, true) => Err(Violation::new(rule, "none", "a value from this fork on")),
+        (Some(value), false) => Err(Violation::new(rule, format_args!("{value:?}"), "none before its fork")),
+    }
+}
