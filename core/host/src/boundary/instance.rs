@@ -1,0 +1,154 @@
+//! A started plugin: its functions, called safely.
+
+use std::{
+    ffi::c_void,
+    future::Future,
+    marker::PhantomData,
+    pin::Pin,
+    ptr,
+    task::{Context as TaskContext, Poll},
+    time::Instant,
+};
+
+use tenon_api::{
+    Capability, Failure,
+    abi::{TenonCallContext, TenonHost, TenonSlice},
+};
+use tenon_bus::{Bus, CallContext};
+use tenon_sdk::boundary::{ForeignFuture, ForeignStream, OwnedBytes, reply_into_result, slice};
+
+use super::{Library, services::Services};
+use crate::{Caller, Manifest};
+
+/// A started plugin. Whoever holds it must see to it that calls and streams are gone before [`Instance::stop`].
+pub(crate) struct Instance {
+    library: Library,
+    state: *mut c_void,
+    services: &'static Services,
+}
+
+// SAFETY: the functions of a plugin may be called from any thread, `call` and `subscribe` from several at a time.
+unsafe impl Send for Instance {}
+// SAFETY: as above.
+unsafe impl Sync for Instance {}
+
+impl Instance {
+    /// Starts a plugin.
+    pub(crate) fn start(
+        library: Library,
+        manifest: &Manifest,
+        granted: Vec<Capability>,
+        bus: Bus,
+        settings: &str,
+        handover: &[u8],
+    ) -> Result<Self, Failure> {
+        // Both live as long as the library, and that is as long as the process: a plugin's panic hook or a
+        // context that it kept may use them after `stop`. A few hundred bytes for each start.
+        let services: &'static Services =
+            Box::leak(Box::new(Services::new(manifest.name.clone(), bus, granted, manifest.sends_frames)));
+        let table: &'static TenonHost = Box::leak(Box::new(services.table()));
+        let mut state = ptr::null_mut();
+        // SAFETY: by the ABI; the slices are lent, the table stays.
+        let outcome = unsafe {
+            let start = library.table().start;
+            reply_into_result(start(table, slice(settings.as_bytes()), slice(handover), &mut state))
+        };
+        match outcome {
+            Ok(_) => Ok(Self { library, state, services }),
+            Err(failure) => {
+                services.stop();
+                Err(failure)
+            }
+        }
+    }
+
+    /// Calls a method. The call borrows `caller`, whose context is the token that the plugin passes back.
+    pub(crate) fn call<'a>(&'a self, method: u32, params: Option<&str>, caller: &'a Caller) -> PluginCall<'a> {
+        let context = self.context(&caller.context, caller.exposure.as_text());
+        let call = self.library.table().call;
+        // SAFETY: started and, while borrowed, not stopped; the token lives as long as what is returned; the
+        // library stays mapped.
+        let future = unsafe { ForeignFuture::from_raw(call(self.state, &context, method, lend(params))) };
+        PluginCall { future, borrowed: PhantomData }
+    }
+
+    /// Opens a subscription.
+    ///
+    /// The caller must drop the stream before [`Instance::stop`].
+    pub(crate) fn subscribe(&self, kind: u32, params: Option<&str>, caller: &Caller) -> RawStream {
+        let token = Box::new(caller.context.clone());
+        let context = self.context(&token, caller.exposure.as_text());
+        let subscribe = self.library.table().subscribe;
+        // SAFETY: as in `call`; the token is kept beside the stream and dropped after it.
+        let stream = unsafe { ForeignStream::from_raw(subscribe(self.state, &context, kind, lend(params))) };
+        RawStream { stream, _token: token }
+    }
+
+    /// Ends the instance.
+    ///
+    /// # Safety
+    /// No call, no stream is left, and no function of this instance is used after.
+    unsafe fn stop(&self) {
+        let stop = self.library.table().stop;
+        // SAFETY: passed on.
+        unsafe { stop(self.state) };
+        self.services.stop();
+    }
+
+    fn context(&self, context: &CallContext, namespaces: &str) -> TenonCallContext {
+        let left = |deadline: Instant| {
+            let left = deadline.saturating_duration_since(Instant::now()).as_nanos();
+            // 0 would mean that there is no deadline.
+            u64::try_from(left).unwrap_or(u64::MAX).max(1)
+        };
+        TenonCallContext {
+            call: ptr::from_ref(context).cast(),
+            namespaces: slice(namespaces.as_bytes()),
+            deadline_nanos: context.deadline().map_or(0, left),
+        }
+    }
+}
+
+/// Dropping the last owner stops the plugin: calls and streams own a share of it, so none is left.
+impl Drop for Instance {
+    fn drop(&mut self) {
+        // SAFETY: `PluginCall` borrows the instance; `RawStream` is kept with a share of it by the router.
+        unsafe { self.stop() };
+    }
+}
+
+fn lend(params: Option<&str>) -> TenonSlice {
+    slice(params.unwrap_or_default().as_bytes())
+}
+
+/// A running call.
+pub(crate) struct PluginCall<'a> {
+    future: ForeignFuture,
+    borrowed: PhantomData<(&'a Instance, &'a Caller)>,
+}
+
+impl PluginCall<'_> {
+    pub(crate) fn poll_reply(&mut self, task: &TaskContext<'_>) -> Poll<Result<OwnedBytes, Failure>> {
+        self.future.poll_reply(task)
+    }
+}
+
+impl Future for PluginCall<'_> {
+    type Output = Result<OwnedBytes, Failure>;
+
+    fn poll(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        self.get_mut().poll_reply(task)
+    }
+}
+
+/// A running subscription with the context that its token points to. Fields drop in this order.
+pub(crate) struct RawStream {
+    stream: ForeignStream,
+    _token: Box<CallContext>,
+}
+
+impl RawStream {
+    pub(crate) fn poll_item(&mut self, task: &TaskContext<'_>) -> Poll<Option<Result<OwnedBytes, Failure>>> {
+        self.stream.poll_item(task)
+    }
+}

@@ -1,0 +1,12 @@
+//! The host's side of the C boundary: opening libraries, reading their tables, calling their functions, and
+//! the services that they call. All of the host's `unsafe` is here.
+//!
+//! What must always hold: a library stays mapped as long as anything that came out of it lives (here: for
+//! ever, `spec/dependencies.md` 4.4 rule 5); an instance is stopped once, after its last call and stream.
+
+mod instance;
+mod library;
+mod services;
+
+pub(crate) use instance::{Instance, RawStream};
+pub(crate) use library::Library;

@@ -1,0 +1,29 @@
+//! Loads namespace plugins as shared libraries and routes calls and subscriptions to them.
+//!
+//! It owns the loaded libraries, the table from method names to plugins ([`Router`]), the account of what is
+//! in flight, and the services that plugins may use (bus, events, timers, log, clock), each checked against
+//! what the plugin was granted.
+//!
+//! What must always hold: a call into a plugin runs on the caller's own task, and dropping it cancels it; a
+//! plugin is stopped only after its last call and stream are gone; a library file is loaded from a path that
+//! carries the hash of its content and is never written again; no result is re-serialised. It knows no
+//! namespace and no transport, and `unsafe` stands in `boundary` only.
+
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+mod boundary;
+mod caller;
+mod error;
+mod gate;
+mod host;
+mod manifest;
+mod options;
+mod router;
+
+pub use caller::{Caller, Exposure};
+pub use error::HostError;
+pub use host::{PluginHost, PluginInfo, ShutdownReport, register};
+pub use manifest::{Cost, Manifest, Method};
+pub use options::HostOptions;
+pub use router::{JsonBytes, PluginStream, Router};

@@ -1,0 +1,180 @@
+//! What a plugin says about itself, checked.
+
+use std::collections::HashSet;
+
+use tenon_api::{
+    Capability,
+    messages::{MethodInfo, NamespaceInfo},
+};
+
+/// Longest namespace.
+const MAX_NAMESPACE: usize = 32;
+
+/// How expensive a method is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cost {
+    /// Answers from memory or a few point reads.
+    Fast,
+    /// Runs the EVM or scans; bounded by [`HostOptions::slow_calls`](crate::HostOptions::slow_calls).
+    Slow,
+}
+
+/// A method of a plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Method {
+    /// Full name.
+    pub name: String,
+    /// Cost class.
+    pub cost: Cost,
+    /// JSON text of an OpenRPC method object without `name`.
+    pub description: String,
+}
+
+/// What a plugin says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Manifest {
+    /// Name of the plugin.
+    pub name: String,
+    /// The namespace that it serves.
+    pub namespace: String,
+    /// `<major>.<minor>` of the namespace.
+    pub version: String,
+    /// Compiler and build.
+    pub built_with: String,
+    /// What it wants to be granted.
+    pub capabilities: Vec<Capability>,
+    /// Plugins that it needs.
+    pub needs: String,
+    /// Its methods, in the order of their numbers.
+    pub methods: Vec<Method>,
+    /// Its subscription kinds, in the order of their numbers.
+    pub subscriptions: Vec<String>,
+    /// Whether it was built with this node's messages, and so may use the bus.
+    pub sends_frames: bool,
+}
+
+impl Manifest {
+    /// Looks for what is malformed.
+    ///
+    /// # Errors
+    /// What it is, and what it should be.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let Self { namespace, version, .. } = self;
+        if !is_namespace(namespace) {
+            return Err(format!(
+                "namespace {namespace:?} is malformed: a letter, then at most {} letters and digits",
+                MAX_NAMESPACE - 1
+            ));
+        }
+        if !is_version(version) {
+            return Err(format!("version {version:?} of namespace {namespace} is malformed: <major>.<minor>"));
+        }
+        let mut seen = HashSet::new();
+        for method in &self.methods {
+            self.check_method(method)?;
+            if !seen.insert(method.name.as_str()) {
+                return Err(format!("method {} is listed twice", method.name));
+            }
+        }
+        seen.clear();
+        for kind in &self.subscriptions {
+            if kind.is_empty() || !kind.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+                return Err(format!("subscription {kind:?} is malformed: letters and digits"));
+            }
+            if !seen.insert(kind.as_str()) {
+                return Err(format!("subscription {kind} is listed twice"));
+            }
+        }
+        Ok(())
+    }
+
+    fn check_method(&self, method: &Method) -> Result<(), String> {
+        let Method { name, description, .. } = method;
+        let rest = name.strip_prefix(self.namespace.as_str()).and_then(|rest| rest.strip_prefix('_'));
+        let Some(rest) = rest else {
+            return Err(format!("method {name:?} is not of namespace {}", self.namespace));
+        };
+        if rest.is_empty() || !rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            return Err(format!("method {name:?} is malformed: letters, digits and _ after the namespace"));
+        }
+        if ["_subscribe", "_unsubscribe", "_subscription"].iter().any(|taken| name.ends_with(taken)) {
+            return Err(format!("method {name} takes a name of the subscription layer"));
+        }
+        match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(description) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(format!("the description of {name} is not a JSON object: {error}")),
+        }
+    }
+
+    /// The form that the bus carries.
+    pub(crate) fn namespace_info(&self) -> NamespaceInfo {
+        let describe =
+            |method: &Method| MethodInfo { name: method.name.clone(), description: method.description.clone() };
+        NamespaceInfo {
+            namespace: self.namespace.clone(),
+            version: self.version.clone(),
+            methods: self.methods.iter().map(describe).collect(),
+            subscriptions: self.subscriptions.clone(),
+        }
+    }
+}
+
+fn is_namespace(name: &str) -> bool {
+    name.len() <= MAX_NAMESPACE
+        && name.starts_with(|first: char| first.is_ascii_alphabetic())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+fn is_version(version: &str) -> bool {
+    let is_number = |text: &str| !text.is_empty() && text.len() <= 5 && text.bytes().all(|byte| byte.is_ascii_digit());
+    version.split_once('.').is_some_and(|(major, minor)| is_number(major) && is_number(minor))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let method = Method { name: "good_method".into(), cost: Cost::Fast, description: "{}".into() };
+        Manifest {
+            name: "good".into(),
+            namespace: "good".into(),
+            version: "1.0".into(),
+            built_with: String::new(),
+            capabilities: Vec::new(),
+            needs: String::new(),
+            methods: vec![method],
+            subscriptions: vec!["things".into()],
+            sends_frames: true,
+        }
+    }
+
+    #[test]
+    fn a_well_formed_manifest_passes() {
+        assert_eq!(manifest().check(), Ok(()));
+    }
+
+    #[test]
+    fn what_is_malformed_is_named() {
+        let cases: [(fn(&mut Manifest), &str); 10] = [
+            (|m| m.namespace = String::new(), "namespace \"\" is malformed"),
+            (|m| m.namespace = "a_b".into(), "namespace \"a_b\" is malformed"),
+            (|m| m.version = "1".into(), "version \"1\" of namespace good is malformed"),
+            (|m| m.methods[0].name = "other_method".into(), "is not of namespace good"),
+            (|m| m.methods[0].name = "good_".into(), "method \"good_\" is malformed"),
+            (|m| m.methods[0].name = "good_subscribe".into(), "takes a name of the subscription layer"),
+            (|m| m.methods[0].description = "[]".into(), "is not a JSON object"),
+            (|m| m.methods.push(m.methods[0].clone()), "method good_method is listed twice"),
+            (|m| m.subscriptions.push("a b".into()), "subscription \"a b\" is malformed"),
+            (|m| m.subscriptions.push("things".into()), "subscription things is listed twice"),
+        ];
+        for (spoil, words) in cases {
+            let mut spoilt = manifest();
+            spoil(&mut spoilt);
+
+            let error = spoilt.check().expect_err(words);
+
+            assert!(error.contains(words), "{error:?} says {words:?}");
+        }
+    }
+}

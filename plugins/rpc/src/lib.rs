@@ -1,0 +1,101 @@
+//! The `rpc` namespace: what this node serves to the caller (`spec/rpc-eth.md` 16), and the same as an OpenRPC
+//! document.
+//!
+//! It owns nothing; everything comes from the tables of the loaded plugins. It never tells a caller of a
+//! namespace that the caller's endpoint does not expose.
+
+#![deny(unsafe_code)]
+
+mod document;
+
+use std::collections::BTreeMap;
+
+use tenon_sdk::prelude::*;
+
+struct Rpc;
+
+impl Plugin for Rpc {
+    fn start(_host: Host, _settings: &str, _handover: &[u8]) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+}
+
+fn table() -> Table<Rpc> {
+    Table::new("rpc", "1.0")
+        .capabilities(&[Capability::ReadNode])
+        .method("rpc_modules", &[], "The namespaces that this endpoint exposes, with their versions.", modules)
+        .method("rpc_discover", &[], "The methods that this endpoint exposes, as an OpenRPC document.", discover)
+}
+
+tenon_sdk::export!(Rpc, table);
+
+async fn modules(context: Context<Rpc>) -> Result<BTreeMap<String, String>, Failure> {
+    let exposed = exposed_namespaces(&context).await?;
+    Ok(exposed.into_iter().map(|namespace| (namespace.namespace, namespace.version)).collect())
+}
+
+async fn discover(context: Context<Rpc>) -> Result<serde_json::Value, Failure> {
+    let exposed = exposed_namespaces(&context).await?;
+    let client_version = context.call(GetClientVersion).await?;
+    document::build(&exposed, &client_version)
+}
+
+async fn exposed_namespaces(context: &Context<Rpc>) -> Result<Vec<NamespaceInfo>, Failure> {
+    let mut namespaces = context.call(ListNamespaces).await?;
+    // Whoever got here sees `rpc`, whatever the list says.
+    namespaces.retain(|info| info.namespace == "rpc" || context.is_exposed(&info.namespace));
+    Ok(namespaces)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tenon_sdk::testing::FakeHost;
+
+    use super::*;
+
+    fn namespace(name: &str, subscriptions: &[&str]) -> NamespaceInfo {
+        let description = r#"{"summary":"Does.","params":[],"result":{"name":"result","schema":{}}}"#.to_owned();
+        NamespaceInfo {
+            namespace: name.to_owned(),
+            version: "1.0".to_owned(),
+            methods: vec![MethodInfo { name: format!("{name}_do"), description }],
+            subscriptions: subscriptions.iter().map(|kind| (*kind).to_owned()).collect(),
+        }
+    }
+
+    fn host() -> FakeHost {
+        FakeHost::new()
+            .answer(|_: ListNamespaces| {
+                Ok(vec![namespace("admin", &[]), namespace("eth", &["logs", "newHeads"]), namespace("rpc", &[])])
+            })
+            .answer(|_: GetClientVersion| Ok("Tenon/v0.1.0".to_owned()))
+    }
+
+    fn ask(host: &FakeHost, method: &str) -> serde_json::Value {
+        serde_json::from_str(&host.call(&table(), &Arc::new(Rpc), method, "[]").unwrap()).unwrap()
+    }
+
+    #[test]
+    fn modules_lists_what_the_endpoint_exposes_and_always_rpc() {
+        let all = ask(&host(), "rpc_modules");
+        let some = ask(&host().exposing(&["eth", "net"]), "rpc_modules");
+
+        assert_eq!(all, serde_json::json!({"admin": "1.0", "eth": "1.0", "rpc": "1.0"}));
+        assert_eq!(some, serde_json::json!({"eth": "1.0", "rpc": "1.0"}));
+    }
+
+    #[test]
+    fn the_document_describes_exposed_methods_and_subscriptions_only() {
+        let document = ask(&host().exposing(&["eth"]), "rpc_discover");
+
+        let methods = document["methods"].as_array().unwrap();
+        let names: Vec<_> = methods.iter().map(|method| method["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["eth_do", "eth_subscribe", "eth_unsubscribe", "rpc_do"]);
+        assert_eq!(methods[0]["summary"], "Does.");
+        assert_eq!(methods[1]["params"][0]["schema"]["enum"], serde_json::json!(["logs", "newHeads"]));
+        assert_eq!(document["info"]["version"], "Tenon/v0.1.0");
+        assert!(document["openrpc"].as_str().unwrap().starts_with("1."));
+    }
+}
