@@ -30,7 +30,8 @@ test: ## install what is missing, run all tests
 
 bench: build ## measure the node beside its limit and its rivals, as ratios of one run
 	@scripts/setup.sh test
-	benches/run.sh
+	$(CARGO) build --release -p tenon-bench
+	benches/run.py
 
 lint: setup ## clippy with warnings as errors, and where unsafe code stands
 	$(CARGO) clippy --workspace --all-targets -- -D warnings

@@ -1,0 +1,67 @@
+//! `tenon-bench`: the two ends of an end-to-end measurement.
+//!
+//! `limit` is a bare HTTP server with a constant answer: what no node on this machine can beat. `load` sends one
+//! request after another on many connections, over HTTP or a Unix socket, and prints requests per second and
+//! latencies as JSON. `benches/run.py` puts them together and prints ratios of one run.
+
+#![forbid(unsafe_code)]
+
+mod latencies;
+mod limit;
+mod load;
+
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode, time::Duration};
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "Load generator and upper limit for the end-to-end measurements")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Serves a constant answer over HTTP and prints the address
+    Limit,
+    /// Sends requests and prints what came of it
+    Load {
+        /// Address of an HTTP server
+        #[arg(long, conflicts_with = "unix", required_unless_present = "unix")]
+        http: Option<SocketAddr>,
+        /// Path of a Unix socket
+        #[arg(long)]
+        unix: Option<PathBuf>,
+        /// The JSON-RPC request
+        #[arg(long)]
+        body: String,
+        /// Connections, each with one request in flight
+        #[arg(long, default_value_t = 64)]
+        connections: usize,
+        /// How long to measure, after a tenth of it to warm up
+        #[arg(long, default_value_t = 5.0)]
+        seconds: f64,
+    },
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().command {
+        Command::Limit => limit::serve(),
+        Command::Load { http, unix, body, connections, seconds } => {
+            let target = match (http, unix) {
+                (Some(address), _) => load::Target::Http(address),
+                (None, Some(path)) => load::Target::Unix(path),
+                (None, None) => return ExitCode::from(2),
+            };
+            load::run(&target, &body, connections, Duration::from_secs_f64(seconds)).map(|report| println!("{report}"))
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("tenon-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
