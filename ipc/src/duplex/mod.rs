@@ -1,0 +1,298 @@
+//! Connections on which both sides speak whenever they like: WebSocket and the local socket.
+//!
+//! One task owns a connection: it reads, starts calls and writes. A call that is not done on its first poll
+//! becomes a task of its own, so that it neither holds up the next message nor stays on this thread. When
+//! the connection ends, its calls and subscriptions are dropped, which cancels their work.
+
+mod outgoing;
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    io,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+    task::Poll,
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    sync::Semaphore,
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use outgoing::{Encode, Outgoing};
+
+use crate::{
+    envelope::{Answer, Dispatcher, Opened, RawMessage, Reply, Subscriptions},
+    service::{Caller, Exposure, Notifications as _, RpcService},
+};
+use tenon_bus::CallContext;
+
+/// Bounds that WebSocket and local socket share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DuplexLimits {
+    pub(crate) calls_in_flight: usize,
+    pub(crate) queued_bytes: usize,
+    pub(crate) write_timeout: Duration,
+    /// The connection ends when nothing has come for so long.
+    pub(crate) silence: Option<Duration>,
+    /// `keep_alive` is sent when nothing was written for so long.
+    pub(crate) ping_interval: Option<Duration>,
+    pub(crate) subscriptions: usize,
+}
+
+/// What the bytes that have arrived mean.
+pub(crate) enum Incoming {
+    /// One message; `text` begins where its spans do.
+    Message(Bytes, RawMessage),
+    /// Something for the other side that is no answer.
+    Control(Bytes),
+    /// Nothing yet.
+    More,
+    /// Say `reply` and `goodbye`, finish the calls that run, and close.
+    Finish { reply: Option<Reply>, goodbye: Option<Bytes> },
+    /// Close at once, after sending what is queued and `goodbye`: the other side has said that it leaves.
+    Leave { goodbye: Option<Bytes> },
+}
+
+/// How a transport cuts its bytes into messages.
+pub(crate) trait Framing: Send + 'static {
+    /// Takes the next message from `buffer`.
+    fn next(&mut self, buffer: &mut BytesMut) -> Incoming;
+    /// Makes the bytes of a reply.
+    fn encode() -> Encode;
+    /// What keeps a quiet connection alive.
+    fn keep_alive() -> Option<Bytes>;
+    /// What is said when the node stops.
+    fn goodbye() -> Option<Bytes>;
+    /// What the end of the incoming bytes means: whether answers may still be wanted.
+    fn may_half_close() -> bool;
+}
+
+/// Everything a connection's tasks share.
+struct Shared<S: RpcService> {
+    dispatcher: Dispatcher<S>,
+    exposure: Exposure,
+    outgoing: Outgoing,
+    subscriptions: Subscriptions,
+    /// One permit a running call.
+    places: Arc<Semaphore>,
+    /// Calls and subscriptions of the connection; `None` once it has ended.
+    tasks: Mutex<Option<JoinSet<()>>>,
+}
+
+/// A connection that has been accepted and, where the transport has one, has made its handshake.
+pub(crate) struct Connection<S: RpcService, F> {
+    pub(crate) dispatcher: Dispatcher<S>,
+    pub(crate) exposure: Exposure,
+    pub(crate) limits: DuplexLimits,
+    pub(crate) framing: F,
+    /// Bytes that arrived together with the handshake.
+    pub(crate) buffer: BytesMut,
+    pub(crate) stopping: CancellationToken,
+}
+
+/// Why reading has ended.
+enum End {
+    /// The client may still want its answers.
+    Finish(Option<Bytes>),
+    /// It does not.
+    Leave(Option<Bytes>),
+    Gone,
+}
+
+impl<S: RpcService, F: Framing> Connection<S, F> {
+    /// Serves the connection to its end. `gone` returns when the other side has closed both directions.
+    pub(crate) async fn run<R, W>(mut self, reader: R, writer: W, gone: impl Future<Output = ()>) -> io::Result<()>
+    where
+        R: AsyncRead + Unpin,
+        W: AsyncWrite + Unpin,
+    {
+        let places = self.limits.calls_in_flight.clamp(1, Semaphore::MAX_PERMITS);
+        let shared = Arc::new(Shared {
+            dispatcher: self.dispatcher.clone(),
+            exposure: self.exposure.clone(),
+            outgoing: Outgoing::new(F::encode(), self.limits.queued_bytes),
+            subscriptions: Subscriptions::new(self.limits.subscriptions),
+            places: Arc::new(Semaphore::new(places)),
+            tasks: Mutex::new(Some(JoinSet::new())),
+        });
+        let ending = EndTasks(Arc::clone(&shared));
+        let limits = self.limits;
+        let stopping = self.stopping.clone();
+        let mut writing = pin!(write_all(&shared.outgoing, writer, limits, F::keep_alive()));
+        let end = tokio::select! {
+            biased;
+            result = &mut writing => return result,
+            end = self.read_all(&shared, reader) => end,
+            () = stopping.cancelled() => End::Finish(F::goodbye()),
+        };
+        let goodbye = match end {
+            End::Gone => return Ok(()),
+            End::Leave(goodbye) => goodbye,
+            End::Finish(goodbye) => {
+                shared.subscriptions.clear();
+                let all = u32::try_from(places).unwrap_or(u32::MAX);
+                tokio::select! {
+                    biased;
+                    result = &mut writing => return result,
+                    _ = shared.places.acquire_many(all) => {}
+                    () = gone => return Ok(()),
+                }
+                goodbye
+            }
+        };
+        drop(ending);
+        if let Some(goodbye) = goodbye {
+            shared.outgoing.push_raw(goodbye);
+        }
+        tokio::select! {
+            biased;
+            result = &mut writing => result,
+            () = shared.outgoing.is_empty() => Ok(()),
+        }
+    }
+
+    async fn read_all<R: AsyncRead + Unpin>(&mut self, shared: &Arc<Shared<S>>, mut reader: R) -> End {
+        loop {
+            match self.framing.next(&mut self.buffer) {
+                Incoming::Message(text, message) => start_call(shared, text, message).await,
+                Incoming::Control(bytes) => shared.outgoing.push_raw(bytes),
+                Incoming::Leave { goodbye } => return End::Leave(goodbye),
+                Incoming::Finish { reply, goodbye } => {
+                    if let Some(reply) = reply {
+                        shared.outgoing.push_answer(reply);
+                    }
+                    return End::Finish(goodbye);
+                }
+                Incoming::More => {
+                    shared.outgoing.has_room().await;
+                    let read = match self.limits.silence {
+                        None => reader.read_buf(&mut self.buffer).await,
+                        Some(silence) => match tokio::time::timeout(silence, reader.read_buf(&mut self.buffer)).await {
+                            Ok(read) => read,
+                            Err(_) => return End::Gone,
+                        },
+                    };
+                    match read {
+                        Ok(0) if F::may_half_close() => return End::Finish(None),
+                        Ok(0) | Err(_) => return End::Gone,
+                        Ok(_) => {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Starts a call; returns when there is room for the next.
+async fn start_call<S: RpcService>(shared: &Arc<Shared<S>>, text: Bytes, message: RawMessage) {
+    shared.outgoing.has_room().await;
+    let Ok(place) = Arc::clone(&shared.places).acquire_owned().await else { return };
+    let call = {
+        let shared = Arc::clone(shared);
+        async move {
+            let context = CallContext::new();
+            let guard = context.cancel_on_drop();
+            let caller = Caller { exposure: shared.exposure.clone(), context };
+            let answer = shared.dispatcher.answer(&text, message, &caller, Some(&shared.subscriptions)).await;
+            guard.disarm();
+            deliver(&shared, answer);
+        }
+    };
+    let mut call = Box::pin(call);
+    // Most calls are done on their first poll and need no task of their own.
+    let first = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
+    if first.is_pending() {
+        shared.spawn(async move {
+            call.await;
+            drop(place);
+        });
+    }
+    tokio::task::coop::consume_budget().await;
+}
+
+/// Sends an answer, then lets the subscriptions in it speak: never the other way round.
+fn deliver<S: RpcService>(shared: &Arc<Shared<S>>, answer: Answer<S>) {
+    if let Some(reply) = answer.reply {
+        shared.outgoing.push_answer(reply);
+    }
+    for opened in answer.opened {
+        let id = opened.id.clone();
+        let feeding = feed(Arc::clone(shared), opened);
+        if let Some(task) = shared.spawn(feeding)
+            && let Err(removed) = shared.subscriptions.started(&id, task)
+        {
+            removed.abort();
+        }
+    }
+}
+
+async fn feed<S: RpcService>(shared: Arc<Shared<S>>, mut opened: Opened<S>) {
+    while let Some(payload) = opened.notifications.next().await {
+        let notification = Reply::notification(&opened.namespace, &opened.id, payload);
+        if shared.outgoing.push_notification(notification).is_err() {
+            break;
+        }
+    }
+    shared.subscriptions.remove(&opened.id);
+}
+
+impl<S: RpcService> Shared<S> {
+    fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> Option<tokio::task::AbortHandle> {
+        let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+        let tasks = tasks.as_mut()?;
+        while tasks.try_join_next().is_some() {}
+        Some(tasks.spawn(task))
+    }
+}
+
+/// Drops the connection's calls and subscriptions, on whatever path the connection ends.
+struct EndTasks<S: RpcService>(Arc<Shared<S>>);
+
+impl<S: RpcService> Drop for EndTasks<S> {
+    fn drop(&mut self) {
+        self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}
+
+async fn write_all<W: AsyncWrite + Unpin>(
+    outgoing: &Outgoing,
+    mut writer: W,
+    limits: DuplexLimits,
+    keep_alive: Option<Bytes>,
+) -> io::Result<()> {
+    loop {
+        let taken = match (limits.ping_interval, &keep_alive) {
+            (Some(interval), Some(ping)) => match tokio::time::timeout(interval, outgoing.take()).await {
+                Ok(taken) => taken,
+                Err(_) => {
+                    outgoing.push_raw(ping.clone());
+                    continue;
+                }
+            },
+            _ => outgoing.take().await,
+        };
+        let mut pieces = taken.map_err(|_| io::Error::other("the client reads too slowly"))?;
+        while bytes::Buf::has_remaining(&pieces) {
+            let written = tokio::time::timeout(limits.write_timeout, writer.write_buf(&mut pieces)).await;
+            let count = written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+            if count == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            if !outgoing.sent(count) {
+                return Err(io::Error::other("the client reads too slowly"));
+            }
+        }
+        writer.flush().await?;
+    }
+}
+
+/// The pieces of a reply, as they are.
+pub(crate) fn encode_plain(reply: Reply, pieces: &mut VecDeque<Bytes>) {
+    pieces.extend(reply.segments.into_iter().filter(|segment| !segment.is_empty()));
+}

@@ -1,0 +1,81 @@
+//! The wire texts of the envelope (`spec/rpc-eth.md` 3.3, 15), in one place.
+
+use tenon_api::{Failure, FailureCode};
+
+/// A response beyond its bound; the number that go-ethereum uses.
+pub(crate) const RESPONSE_TOO_LARGE: FailureCode = FailureCode(-32003);
+/// A call beyond its time; the number that go-ethereum uses.
+pub(crate) const TIMED_OUT: FailureCode = FailureCode(-32002);
+
+fn failure(code: FailureCode, message: impl Into<String>) -> Failure {
+    Failure { code, message: message.into(), data: None }
+}
+
+pub(crate) fn invalid_request() -> Failure {
+    failure(FailureCode::INVALID_REQUEST, "invalid request")
+}
+
+pub(crate) fn empty_batch() -> Failure {
+    failure(FailureCode::INVALID_REQUEST, "empty batch")
+}
+
+/// HTTP says no more than this; the socket transports say what is wrong.
+pub(crate) fn parse_error() -> Failure {
+    failure(FailureCode::PARSE, "parse error")
+}
+
+pub(crate) fn syntax(text: String) -> Failure {
+    failure(FailureCode::PARSE, text)
+}
+
+pub(crate) fn non_array_args() -> Failure {
+    Failure::invalid_params("non-array args")
+}
+
+pub(crate) fn missing_argument(index: usize) -> Failure {
+    Failure::invalid_params(format!("missing value for required argument {index}"))
+}
+
+pub(crate) fn no_subscription_name() -> Failure {
+    Failure::invalid_params("expected subscription name as first argument")
+}
+
+pub(crate) fn notifications_not_supported() -> Failure {
+    Failure::server("notifications not supported")
+}
+
+pub(crate) fn no_subscription(kind: &str, namespace: &str) -> Failure {
+    failure(FailureCode::METHOD_NOT_FOUND, format!("no \"{kind}\" subscription in {namespace} namespace"))
+}
+
+pub(crate) fn subscription_not_found() -> Failure {
+    Failure::server("subscription not found")
+}
+
+pub(crate) fn too_many_subscriptions(most: usize) -> Failure {
+    Failure::limit(format!("too many subscriptions: at most {most} on a connection"))
+}
+
+pub(crate) fn handler_crashed() -> Failure {
+    Failure::server("method handler crashed")
+}
+
+pub(crate) fn batch_too_large(count: usize, most: usize) -> Failure {
+    Failure::limit(format!("batch too large: {count} requests, at most {most}"))
+}
+
+pub(crate) fn response_too_large(length: usize, most: usize) -> Failure {
+    failure(RESPONSE_TOO_LARGE, format!("response too large: {length} bytes, at most {most}"))
+}
+
+pub(crate) fn batch_response_too_large(most: usize) -> Failure {
+    failure(RESPONSE_TOO_LARGE, format!("response too large: batch beyond {most} bytes"))
+}
+
+pub(crate) fn timed_out() -> Failure {
+    failure(TIMED_OUT, "request timed out")
+}
+
+pub(crate) fn message_too_large(most: usize) -> Failure {
+    Failure::limit(format!("message too large: at most {most} bytes"))
+}

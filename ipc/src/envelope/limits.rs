@@ -1,0 +1,42 @@
+//! Bounds of the envelope.
+
+use std::time::Duration;
+
+/// What one message may ask for and get. Part of every front-end's limits.
+///
+/// | Bound | What its caller sees |
+/// |---|---|
+/// | `batch_items` | one error object: `-32005 batch too large: N requests, at most M` |
+/// | `response_bytes` | that call fails: `-32003 response too large: N bytes, at most M` |
+/// | `batch_response_bytes` | every call from there on fails: `-32003 response too large: batch beyond M bytes` |
+/// | `call_timeout` | that call fails: `-32002 request timed out` |
+/// | `subscriptions` | that call fails: `-32005 too many subscriptions: at most N on a connection` |
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EnvelopeLimits {
+    /// Requests in one batch. Default 1,000.
+    pub batch_items: usize,
+    /// Calls of one batch that run at the same time. Default 16.
+    pub batch_concurrency: usize,
+    /// Bytes of one result. Default 64 MiB.
+    pub response_bytes: usize,
+    /// Bytes of all results of one batch. Default 64 MiB.
+    pub batch_response_bytes: usize,
+    /// How long one message's calls may take, `None` for ever. Default 10 minutes; HTTP has a shorter one of
+    /// its own.
+    pub call_timeout: Option<Duration>,
+    /// Open subscriptions of one connection. Default 256.
+    pub subscriptions: usize,
+}
+
+impl Default for EnvelopeLimits {
+    fn default() -> Self {
+        Self {
+            batch_items: 1_000,
+            batch_concurrency: 16,
+            response_bytes: 64 << 20,
+            batch_response_bytes: 64 << 20,
+            call_timeout: Some(Duration::from_secs(600)),
+            subscriptions: 256,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Finished messages on their way out. A result's bytes are spliced in, never serialised again.
+
+use bytes::Bytes;
+use tenon_api::Failure;
+
+use super::text::write_string;
+
+/// Results up to this size are copied behind their envelope: one buffer is cheaper to send than three.
+/// Larger ones travel as they came.
+const COPY_UP_TO: usize = 16 << 10;
+
+/// One outgoing message, ending with a newline.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reply {
+    pub(crate) segments: [Bytes; 3],
+}
+
+impl Reply {
+    /// How many bytes it has.
+    pub(crate) fn len(&self) -> usize {
+        self.segments.iter().map(Bytes::len).sum()
+    }
+
+    /// A reply of one piece.
+    pub(crate) fn whole(text: Vec<u8>) -> Self {
+        Self { segments: [Bytes::from(text), Bytes::new(), Bytes::new()] }
+    }
+
+    /// An error that belongs to no request: id `null`.
+    pub(crate) fn stray_failure(failure: &Failure) -> Self {
+        let mut text = Vec::with_capacity(96);
+        write_failure(&mut text, "null", failure);
+        text.push(b'\n');
+        Self::whole(text)
+    }
+
+    /// The answer to one call.
+    pub(crate) fn result<J: AsRef<[u8]> + Send + 'static>(id: &str, json: J) -> Self {
+        let length = json.as_ref().len();
+        if length > COPY_UP_TO {
+            let mut head = Vec::with_capacity(32 + id.len());
+            write_result_head(&mut head, id);
+            return Self { segments: [head.into(), Bytes::from_owner(json), Bytes::from_static(b"}\n")] };
+        }
+        let mut text = Vec::with_capacity(36 + id.len() + length);
+        write_result(&mut text, id, json.as_ref());
+        text.push(b'\n');
+        Self::whole(text)
+    }
+
+    /// What a subscription says: a payload, or why it stops.
+    pub(crate) fn notification<J: AsRef<[u8]>>(namespace: &str, id: &str, payload: Result<J, Failure>) -> Self {
+        let length = payload.as_ref().map_or(64, |json| json.as_ref().len());
+        let mut text = Vec::with_capacity(112 + namespace.len() + length);
+        text.extend_from_slice(br#"{"jsonrpc":"2.0","method":""#);
+        text.extend_from_slice(namespace.as_bytes());
+        text.extend_from_slice(br#"_subscription","params":{"subscription":""#);
+        text.extend_from_slice(id.as_bytes());
+        match payload {
+            Ok(json) => {
+                text.extend_from_slice(br#"","result":"#);
+                text.extend_from_slice(json.as_ref());
+            }
+            Err(failure) => {
+                text.extend_from_slice(br#"","error":"#);
+                write_error_object(&mut text, &failure);
+            }
+        }
+        text.extend_from_slice(b"}}\n");
+        Self::whole(text)
+    }
+}
+
+/// Appends the answer to a call that went well.
+pub(crate) fn write_result(out: &mut Vec<u8>, id: &str, json: &[u8]) {
+    write_result_head(out, id);
+    out.extend_from_slice(json);
+    out.push(b'}');
+}
+
+fn write_result_head(out: &mut Vec<u8>, id: &str) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    out.extend_from_slice(id.as_bytes());
+    out.extend_from_slice(br#","result":"#);
+}
+
+/// Appends the answer to a call that failed.
+pub(crate) fn write_failure(out: &mut Vec<u8>, id: &str, failure: &Failure) {
+    out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+    out.extend_from_slice(id.as_bytes());
+    out.extend_from_slice(br#","error":"#);
+    write_error_object(out, failure);
+    out.push(b'}');
+}
+
+fn write_error_object(out: &mut Vec<u8>, failure: &Failure) {
+    out.extend_from_slice(br#"{"code":"#);
+    out.extend_from_slice(failure.code.0.to_string().as_bytes());
+    out.extend_from_slice(br#","message":"#);
+    write_string(out, &failure.message);
+    if let Some(data) = &failure.data {
+        out.extend_from_slice(br#","data":"#);
+        out.extend_from_slice(data.as_bytes());
+    }
+    out.push(b'}');
+}

@@ -1,0 +1,579 @@
+//! One pass over the bytes of a message: checks its syntax, finds its end and the members of its requests.
+//!
+//! The scanner can be stopped after any byte and continued when more has arrived, so that the socket
+//! transports, whose JSON values have no framing, read each byte once. It keeps offsets instead of copies:
+//! `params` is never looked into again before its method decodes it. Hand-written because the wire needs what
+//! a general parser does not give: raw ids, the reference's syntax error texts, a value's end inside a
+//! stream, member names in any case, and 10,000 levels without recursion.
+
+use super::text::{quote_byte, read_string};
+
+/// How deep arrays and objects may be nested; the reference's parser has the same bound and text.
+const MAX_DEPTH: usize = 10_000;
+
+/// A piece of the message, in bytes from its beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
+}
+
+impl Span {
+    /// The piece of `text`; empty if `text` is not the one that was scanned.
+    pub(crate) fn of(self, text: &str) -> &str {
+        text.get(self.start..self.end).unwrap_or_default()
+    }
+}
+
+/// Where the members of one request stand. Of members that occur more than once the last counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RawRequest {
+    /// False for `1`, `null`, `[]` and the like in a request's place.
+    pub(crate) is_object: bool,
+    pub(crate) id: Option<Span>,
+    /// Only if it is a string; with its quotation marks.
+    pub(crate) method: Option<Span>,
+    pub(crate) params: Option<Span>,
+    /// Whether there is a `result`, or an `error` other than `null`.
+    pub(crate) has_outcome: bool,
+}
+
+/// One message: a request or a batch of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct RawMessage {
+    /// The first byte after the message.
+    pub(crate) end: usize,
+    pub(crate) is_batch: bool,
+    /// The request, if this is no batch.
+    pub(crate) single: RawRequest,
+    /// The requests of a batch, up to the scanner's bound.
+    pub(crate) items: Vec<RawRequest>,
+    /// How many items the batch has, kept or not.
+    pub(crate) item_count: usize,
+}
+
+/// Why a message is not JSON, in the reference's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct SyntaxError(pub(crate) String);
+
+/// How far a scan has come.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Progress {
+    /// All bytes are read, the message goes on.
+    More,
+    /// A whole message.
+    Complete(RawMessage),
+    /// Not JSON.
+    Invalid(SyntaxError),
+}
+
+/// What a text that has ended turned out to be.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// White space or nothing.
+    Empty,
+    /// A message that lacks its end.
+    Truncated,
+    /// A whole message: a number, whose end only the end of the text shows.
+    Complete(RawMessage),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Value,
+    ValueOrEnd,
+    KeyOrEnd,
+    Key,
+    AfterKey,
+    AfterValue,
+    Text { escape: Escape },
+    Word { word: &'static [u8], next: usize },
+    Number(Number),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Escape {
+    None,
+    Letter,
+    Hex(u8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Number {
+    Minus,
+    Zero,
+    Integer,
+    Point,
+    Fraction,
+    Exponent,
+    ExponentSign,
+    ExponentDigits,
+}
+
+impl Number {
+    const fn may_end(self) -> bool {
+        matches!(self, Self::Zero | Self::Integer | Self::Fraction | Self::ExponentDigits)
+    }
+
+    /// The state after `byte`, `None` if the number has ended before it, an error if it cannot.
+    fn step(self, byte: u8) -> Result<Option<Self>, &'static str> {
+        Ok(Some(match (self, byte) {
+            (Self::Minus, b'0') => Self::Zero,
+            (Self::Minus, b'1'..=b'9') | (Self::Integer, b'0'..=b'9') => Self::Integer,
+            (Self::Minus, _) => return Err("in numeric literal"),
+            (Self::Zero | Self::Integer, b'.') => Self::Point,
+            (Self::Zero | Self::Integer | Self::Fraction, b'e' | b'E') => Self::Exponent,
+            (Self::Point | Self::Fraction, b'0'..=b'9') => Self::Fraction,
+            (Self::Point, _) => return Err("after decimal point in numeric literal"),
+            (Self::Exponent, b'+' | b'-') => Self::ExponentSign,
+            (Self::Exponent | Self::ExponentSign | Self::ExponentDigits, b'0'..=b'9') => Self::ExponentDigits,
+            (Self::Exponent | Self::ExponentSign, _) => return Err("in exponent of numeric literal"),
+            _ => return Ok(None),
+        }))
+    }
+}
+
+/// The open arrays and objects, one bit each: 64 levels without an allocation.
+#[derive(Debug, Default)]
+struct Nesting {
+    depth: usize,
+    innermost: u64,
+    outer: Vec<u64>,
+}
+
+impl Nesting {
+    fn open(&mut self, is_object: bool) {
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.outer.push(self.innermost);
+            self.innermost = 0;
+        }
+        self.innermost = (self.innermost << 1) | u64::from(is_object);
+        self.depth += 1;
+    }
+
+    fn close(&mut self) {
+        self.depth -= 1;
+        self.innermost >>= 1;
+        if self.depth > 0 && self.depth.is_multiple_of(64) {
+            self.innermost = self.outer.pop().unwrap_or_default();
+        }
+    }
+
+    const fn is_in_object(&self) -> bool {
+        self.innermost & 1 == 1
+    }
+}
+
+/// See the module. One scanner reads one message; `Scanner::new` for the next.
+#[derive(Debug)]
+pub(crate) struct Scanner {
+    state: State,
+    position: usize,
+    nesting: Nesting,
+    /// Depth at which requests stand: 0, or 1 in a batch.
+    base: usize,
+    has_begun: bool,
+    text_is_key: bool,
+    key: Span,
+    value_start: usize,
+    value_first: u8,
+    request: RawRequest,
+    message: RawMessage,
+    max_items: usize,
+}
+
+impl Scanner {
+    /// A scanner that keeps at most `max_items` requests of a batch and counts the others.
+    pub(crate) fn new(max_items: usize) -> Self {
+        Self {
+            state: State::Value,
+            position: 0,
+            nesting: Nesting::default(),
+            base: 0,
+            has_begun: false,
+            text_is_key: false,
+            key: Span::default(),
+            value_start: 0,
+            value_first: 0,
+            request: RawRequest::default(),
+            message: RawMessage::default(),
+            max_items,
+        }
+    }
+
+    /// Reads on. `input` is everything from the beginning of the message, what was scanned before included.
+    pub(crate) fn advance(&mut self, input: &[u8]) -> Progress {
+        while let Some(byte) = input.get(self.position).copied() {
+            match self.step(input, byte) {
+                Ok(false) => {}
+                Ok(true) => return Progress::Complete(self.take_message()),
+                Err(error) => return Progress::Invalid(error),
+            }
+        }
+        Progress::More
+    }
+
+    /// Whether nothing but white space has been read.
+    pub(crate) const fn has_not_begun(&self) -> bool {
+        !self.has_begun
+    }
+
+    /// What the text is, if nothing comes after the bytes that were scanned.
+    pub(crate) fn finish(&mut self) -> Ending {
+        if !self.has_begun {
+            return Ending::Empty;
+        }
+        match self.state {
+            State::Number(number) if self.nesting.depth == 0 && number.may_end() => {
+                Ending::Complete(self.take_message())
+            }
+            _ => Ending::Truncated,
+        }
+    }
+
+    fn take_message(&mut self) -> RawMessage {
+        self.message.end = self.position;
+        self.message.single = self.request;
+        std::mem::take(&mut self.message)
+    }
+
+    /// Reads one byte, in strings as many as are ordinary. True if the message is complete.
+    fn step(&mut self, input: &[u8], byte: u8) -> Result<bool, SyntaxError> {
+        match self.state {
+            State::Text { escape: Escape::None } => self.in_text(input),
+            State::Text { escape } => {
+                self.state = State::Text { escape: after_escape(escape, byte)? };
+                self.position += 1;
+                Ok(false)
+            }
+            State::Word { word, next } => self.in_word(input, word, next, byte),
+            State::Number(number) => match number.step(byte).map_err(|context| invalid(byte, context))? {
+                Some(number) => {
+                    self.state = State::Number(number);
+                    self.position += 1;
+                    Ok(false)
+                }
+                // The byte belongs to what follows.
+                None => Ok(self.end_value(input)),
+            },
+            _ if matches!(byte, b' ' | b'\t' | b'\r' | b'\n') => {
+                self.position += 1;
+                Ok(false)
+            }
+            _ => self.structure(input, byte),
+        }
+    }
+
+    /// A byte between values.
+    fn structure(&mut self, input: &[u8], byte: u8) -> Result<bool, SyntaxError> {
+        match (self.state, byte) {
+            (State::ValueOrEnd, b']') | (State::KeyOrEnd, b'}') => return Ok(self.close(input)),
+            (State::Value | State::ValueOrEnd, _) => return self.begin_value(byte).map(|()| false),
+            (State::Key | State::KeyOrEnd, b'"') => {
+                self.text_is_key = true;
+                if self.is_at_members() {
+                    self.key.start = self.position;
+                }
+                self.state = State::Text { escape: Escape::None };
+            }
+            (State::Key | State::KeyOrEnd, _) => {
+                return Err(invalid(byte, "looking for beginning of object key string"));
+            }
+            (State::AfterKey, b':') => self.state = State::Value,
+            (State::AfterKey, _) => return Err(invalid(byte, "after object key")),
+            (_, b',') => self.state = if self.nesting.is_in_object() { State::Key } else { State::Value },
+            (_, b'}') if self.nesting.is_in_object() => return Ok(self.close(input)),
+            (_, b']') if !self.nesting.is_in_object() => return Ok(self.close(input)),
+            (_, _) if self.nesting.is_in_object() => return Err(invalid(byte, "after object key:value pair")),
+            (_, _) => return Err(invalid(byte, "after array element")),
+        }
+        self.position += 1;
+        Ok(false)
+    }
+
+    /// Whether the scan stands directly inside a request. What lies deeper must not disturb its members.
+    const fn is_at_members(&self) -> bool {
+        self.nesting.depth == self.base + 1 && self.request.is_object
+    }
+
+    fn begin_value(&mut self, byte: u8) -> Result<(), SyntaxError> {
+        let state = match byte {
+            b'{' => State::KeyOrEnd,
+            b'[' => State::ValueOrEnd,
+            b'"' => State::Text { escape: Escape::None },
+            b'-' => State::Number(Number::Minus),
+            b'0' => State::Number(Number::Zero),
+            b'1'..=b'9' => State::Number(Number::Integer),
+            b't' => State::Word { word: b"true", next: 1 },
+            b'f' => State::Word { word: b"false", next: 1 },
+            b'n' => State::Word { word: b"null", next: 1 },
+            _ => return Err(invalid(byte, "looking for beginning of value")),
+        };
+        let depth = self.nesting.depth;
+        if !self.has_begun {
+            self.has_begun = true;
+            self.message.is_batch = byte == b'[';
+            self.base = usize::from(self.message.is_batch);
+        }
+        if depth == self.base {
+            self.request = RawRequest { is_object: byte == b'{', ..RawRequest::default() };
+        } else if self.is_at_members() {
+            self.value_start = self.position;
+            self.value_first = byte;
+        }
+        if matches!(byte, b'{' | b'[') {
+            if depth >= MAX_DEPTH {
+                return Err(SyntaxError("exceeded max depth".to_owned()));
+            }
+            self.nesting.open(byte == b'{');
+        }
+        self.text_is_key = false;
+        self.state = state;
+        self.position += 1;
+        Ok(())
+    }
+
+    fn close(&mut self, input: &[u8]) -> bool {
+        self.position += 1;
+        self.nesting.close();
+        self.end_value(input)
+    }
+
+    /// The value that ends before the position is whole. True if the message is.
+    fn end_value(&mut self, input: &[u8]) -> bool {
+        self.state = State::AfterValue;
+        let depth = self.nesting.depth;
+        if self.is_at_members() {
+            self.end_member(input);
+        } else if depth == self.base && self.message.is_batch {
+            self.message.item_count += 1;
+            if self.message.items.len() < self.max_items {
+                self.message.items.push(self.request);
+            }
+        }
+        depth == 0
+    }
+
+    fn end_member(&mut self, input: &[u8]) {
+        let value = Span { start: self.value_start, end: self.position };
+        let key = input.get(self.key.start + 1..self.key.end.saturating_sub(1)).unwrap_or_default();
+        if key.contains(&b'\\') {
+            let quoted = String::from_utf8_lossy(&input[self.key.start..self.key.end]);
+            self.set_member(read_string(&quoted).as_bytes(), value);
+        } else {
+            self.set_member(key, value);
+        }
+    }
+
+    fn set_member(&mut self, key: &[u8], value: Span) {
+        let request = &mut self.request;
+        if key.eq_ignore_ascii_case(b"id") {
+            request.id = Some(value);
+        } else if key.eq_ignore_ascii_case(b"method") {
+            // A method that is not a string does not undo one before it.
+            if self.value_first == b'"' {
+                request.method = Some(value);
+            }
+        } else if key.eq_ignore_ascii_case(b"params") {
+            request.params = Some(value);
+        } else if key.eq_ignore_ascii_case(b"result")
+            || (key.eq_ignore_ascii_case(b"error") && self.value_first != b'n')
+        {
+            request.has_outcome = true;
+        }
+    }
+
+    /// Inside a string: jumps to its next quotation mark or backslash.
+    fn in_text(&mut self, input: &[u8]) -> Result<bool, SyntaxError> {
+        let rest = &input[self.position..];
+        let ordinary = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
+        if let Some(control) = rest[..ordinary].iter().find(|byte| **byte < 0x20) {
+            return Err(invalid(*control, "in string literal"));
+        }
+        self.position += ordinary;
+        match rest.get(ordinary) {
+            None => return Ok(false),
+            Some(b'\\') => {
+                self.position += 1;
+                self.state = State::Text { escape: Escape::Letter };
+                return Ok(false);
+            }
+            Some(_) => self.position += 1,
+        }
+        if self.text_is_key {
+            if self.is_at_members() {
+                self.key.end = self.position;
+            }
+            self.state = State::AfterKey;
+            return Ok(false);
+        }
+        Ok(self.end_value(input))
+    }
+
+    fn in_word(&mut self, input: &[u8], word: &'static [u8], next: usize, byte: u8) -> Result<bool, SyntaxError> {
+        let expected = word.get(next).copied().unwrap_or_default();
+        if byte != expected {
+            let word = String::from_utf8_lossy(word);
+            let context = format!("in literal {word} (expecting {})", quote_byte(expected));
+            return Err(invalid(byte, &context));
+        }
+        self.position += 1;
+        if next + 1 < word.len() {
+            self.state = State::Word { word, next: next + 1 };
+            return Ok(false);
+        }
+        Ok(self.end_value(input))
+    }
+}
+
+fn after_escape(escape: Escape, byte: u8) -> Result<Escape, SyntaxError> {
+    match (escape, byte) {
+        (Escape::Letter, b'b' | b'f' | b'n' | b'r' | b't' | b'\\' | b'/' | b'"') => Ok(Escape::None),
+        (Escape::Letter, b'u') => Ok(Escape::Hex(4)),
+        (Escape::Letter | Escape::None, _) => Err(invalid(byte, "in string escape code")),
+        (Escape::Hex(1), _) if byte.is_ascii_hexdigit() => Ok(Escape::None),
+        (Escape::Hex(left), _) if byte.is_ascii_hexdigit() => Ok(Escape::Hex(left - 1)),
+        (Escape::Hex(_), _) => Err(invalid(byte, "in \\u hexadecimal character escape")),
+    }
+}
+
+fn invalid(byte: u8, context: &str) -> SyntaxError {
+    SyntaxError(format!("invalid character {} {context}", quote_byte(byte)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scan(text: &str) -> Progress {
+        Scanner::new(100).advance(text.as_bytes())
+    }
+
+    fn message(text: &str) -> RawMessage {
+        match scan(text) {
+            Progress::Complete(message) => message,
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn finds_the_members_whatever_their_case_and_order() {
+        let text = r#" {"PARAMS":[{"id":9,"method":"x"}],"m\u0065thod":"a_b","Id": 1.5e3 ,"jsonrpc":2} tail"#;
+
+        let request = message(text).single;
+
+        assert_eq!(request.id.unwrap().of(text), "1.5e3");
+        assert_eq!(request.method.unwrap().of(text), r#""a_b""#);
+        assert_eq!(request.params.unwrap().of(text), r#"[{"id":9,"method":"x"}]"#);
+        assert!(!request.has_outcome);
+    }
+
+    #[test]
+    fn the_last_of_repeated_members_counts_but_only_strings_are_methods() {
+        let text = r#"{"id":1,"method":"a","method":5,"id":"2","error":null}"#;
+
+        let request = message(text).single;
+
+        assert_eq!(request.id.unwrap().of(text), r#""2""#);
+        assert_eq!(request.method.unwrap().of(text), r#""a""#);
+        assert!(!request.has_outcome);
+    }
+
+    #[test]
+    fn ends_where_the_value_ends() {
+        for (text, end) in [("{}{}", 2), ("[1] 2", 3), (" null,", 5), ("\"a\"b", 3), ("12 3", 2), ("1]", 1)] {
+            assert_eq!(message(text).end, end, "{text}");
+        }
+    }
+
+    #[test]
+    fn counts_batch_items_beyond_its_bound_without_keeping_them() {
+        let text = format!("[{}1]", "{\"id\":1},".repeat(500));
+
+        let message = message(&text);
+
+        assert_eq!((message.is_batch, message.items.len(), message.item_count), (true, 100, 501));
+    }
+
+    #[test]
+    fn words_syntax_errors_as_the_reference_does() {
+        for (text, expected) in [
+            ("x", "invalid character 'x' looking for beginning of value"),
+            ("}", "invalid character '}' looking for beginning of value"),
+            ("{'a':1}", r"invalid character '\'' looking for beginning of object key string"),
+            ("{\"a\" 1}", "invalid character '1' after object key"),
+            ("{\"a\":1 \"b\"}", "invalid character '\"' after object key:value pair"),
+            ("{\"a\":1]", "invalid character ']' after object key:value pair"),
+            ("[1 2]", "invalid character '2' after array element"),
+            ("[1}", "invalid character '}' after array element"),
+            ("[1,]", "invalid character ']' looking for beginning of value"),
+            ("{\"a\":1,}", "invalid character '}' looking for beginning of object key string"),
+            ("[01]", "invalid character '1' after array element"),
+            ("[-a]", "invalid character 'a' in numeric literal"),
+            ("[1.a]", "invalid character 'a' after decimal point in numeric literal"),
+            ("[1e+]", "invalid character ']' in exponent of numeric literal"),
+            ("nul\n", r"invalid character '\n' in literal null (expecting 'l')"),
+            ("[trux]", "invalid character 'x' in literal true (expecting 'e')"),
+            (r#"["\x"]"#, "invalid character 'x' in string escape code"),
+            (r#"["\u00g0"]"#, r"invalid character 'g' in \u hexadecimal character escape"),
+            ("[\"a\u{1}\"]", r"invalid character '\x01' in string literal"),
+            ("\u{feff}{}", "invalid character 'ï' looking for beginning of value"),
+        ] {
+            assert_eq!(scan(text), Progress::Invalid(SyntaxError(expected.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn tells_nothing_from_half_a_message() {
+        for (text, expected) in
+            [("", true), (" \n", true), ("{", false), ("[1", false), ("\"", false), ("nul", false), ("-", false)]
+        {
+            let mut scanner = Scanner::new(1);
+            assert_eq!(scanner.advance(text.as_bytes()), Progress::More);
+            assert_eq!(scanner.finish() == Ending::Empty, expected, "{text:?}");
+        }
+        let mut scanner = Scanner::new(1);
+        assert_eq!(scanner.advance(b" 12"), Progress::More);
+        assert!(matches!(scanner.finish(), Ending::Complete(RawMessage { end: 3, .. })));
+    }
+
+    #[test]
+    fn survives_ten_thousand_levels_and_refuses_one_more() {
+        let deep = |levels: usize| format!("{}{}", "[".repeat(levels), "]".repeat(levels));
+
+        assert!(matches!(scan(&deep(10_000)), Progress::Complete(_)));
+        assert_eq!(scan(&deep(10_001)), Progress::Invalid(SyntaxError("exceeded max depth".to_owned())));
+        let mixed = format!("{}1{}", "[{\"a\":".repeat(150), "}]".repeat(150));
+        assert!(matches!(scan(&mixed), Progress::Complete(_)));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn agrees_with_serde_json_and_does_not_mind_where_the_input_is_cut(
+            bytes in proptest::collection::vec(proptest::sample::select(br#"{}[]",:\u0019aeEdtrufalsn.+- x"#.to_vec()), 0..40),
+            cut in 0usize..40,
+        ) {
+            let whole = Scanner::new(8).advance(&bytes);
+            let mut resumed = Scanner::new(8);
+            let first = resumed.advance(&bytes[..cut.min(bytes.len())]);
+            let second = if first == Progress::More { resumed.advance(&bytes) } else { first };
+            proptest::prop_assert_eq!(&whole, &second);
+            let mut values = serde_json::Deserializer::from_slice(&bytes).into_iter::<&serde_json::value::RawValue>();
+            let theirs = values.next();
+            match whole {
+                Progress::Complete(_) => proptest::prop_assert!(matches!(theirs, Some(Ok(_))) || bytes.len() > 1),
+                Progress::Invalid(_) => proptest::prop_assert!(matches!(theirs, Some(Err(_)))),
+                Progress::More => {}
+            }
+        }
+
+        #[test]
+        fn never_panics_on_any_bytes(bytes: Vec<u8>) {
+            let mut scanner = Scanner::new(2);
+            if scanner.advance(&bytes) == Progress::More {
+                scanner.finish();
+            }
+        }
+    }
+}

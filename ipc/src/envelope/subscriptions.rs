@@ -1,0 +1,71 @@
+//! The open subscriptions of one connection.
+
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use tokio::task::AbortHandle;
+
+/// Ids of one connection and the tasks that feed them. Shared by the connection's calls; no lock is held
+/// across an await.
+#[derive(Debug)]
+pub(crate) struct Subscriptions {
+    /// `None` while the subscription's answer is still on its way out.
+    open: Mutex<HashMap<String, Option<AbortHandle>>>,
+    most: usize,
+}
+
+impl Subscriptions {
+    /// Room for `most` subscriptions.
+    pub(crate) fn new(most: usize) -> Self {
+        Self { open: Mutex::default(), most }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Option<AbortHandle>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How many the connection may have.
+    pub(crate) const fn most(&self) -> usize {
+        self.most
+    }
+
+    /// A fresh id: `0x` and up to 32 random hex digits. `None` if the connection has enough of them.
+    pub(crate) fn reserve(&self) -> Option<String> {
+        let id = format!("{:#x}", rand::random::<u128>());
+        let mut open = self.lock();
+        if open.len() >= self.most {
+            return None;
+        }
+        open.insert(id.clone(), None);
+        Some(id)
+    }
+
+    /// Keeps the handle of the task that feeds `id`; gives it back if `id` was removed meanwhile.
+    pub(crate) fn started(&self, id: &str, task: AbortHandle) -> Result<(), AbortHandle> {
+        match self.lock().get_mut(id) {
+            Some(slot) => {
+                *slot = Some(task);
+                Ok(())
+            }
+            None => Err(task),
+        }
+    }
+
+    /// Ends a subscription. False if there is none of that id.
+    pub(crate) fn remove(&self, id: &str) -> bool {
+        let removed = self.lock().remove(id);
+        if let Some(Some(task)) = &removed {
+            task.abort();
+        }
+        removed.is_some()
+    }
+
+    /// Ends all subscriptions.
+    pub(crate) fn clear(&self) {
+        for task in self.lock().drain().filter_map(|(_, task)| task) {
+            task.abort();
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Under which names a browser may reach this node: the guard against DNS rebinding (`spec/rpc-eth.md` 2.2).
+
+use std::{collections::HashSet, net::IpAddr};
+
+/// The virtual hosts that an operator allows.
+#[derive(Clone, Debug)]
+pub(crate) struct VirtualHosts {
+    allows_all: bool,
+    names: HashSet<String>,
+}
+
+impl VirtualHosts {
+    /// A list from settings; `*` allows every name.
+    pub(crate) fn new(names: &[String]) -> Self {
+        Self {
+            allows_all: names.iter().any(|name| name == "*"),
+            names: names.iter().map(|name| name.to_ascii_lowercase()).collect(),
+        }
+    }
+
+    /// Whether a request with this `Host` header is served. Addresses always are: a page cannot bring them
+    /// under its own name.
+    pub(crate) fn allow(&self, host: &str) -> bool {
+        if self.allows_all || host.is_empty() {
+            return true;
+        }
+        let name = match host.rsplit_once(':') {
+            Some((name, port))
+                if port.bytes().all(|byte| byte.is_ascii_digit()) && !(name.contains(':') && !name.ends_with(']')) =>
+            {
+                name
+            }
+            _ => host,
+        };
+        let name = name.trim_start_matches('[').trim_end_matches(']');
+        name.parse::<IpAddr>().is_ok() || self.names.contains(name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn serves_addresses_and_listed_names_only() {
+        let hosts = VirtualHosts::new(&["localhost".to_owned(), "Node.example".to_owned()]);
+        for (host, allowed) in [
+            ("", true),
+            ("localhost", true),
+            ("localhost:8545", true),
+            ("node.example:1", true),
+            ("127.0.0.1:8545", true),
+            ("[::1]:8545", true),
+            ("[::1]", true),
+            ("::1", true),
+            ("evil.example", false),
+            ("localhost.evil.example:8545", false),
+        ] {
+            assert_eq!(hosts.allow(host), allowed, "{host}");
+        }
+        assert!(VirtualHosts::new(&["*".to_owned()]).allow("evil.example"));
+    }
+}

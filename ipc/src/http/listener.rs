@@ -1,0 +1,136 @@
+//! A TCP port and its connections.
+
+use std::{
+    convert::Infallible,
+    pin::pin,
+    sync::{Arc, PoisonError},
+    time::Duration,
+};
+
+use bytes::BytesMut;
+use hyper::{server::conn::http1, service::service_fn};
+use hyper_util::rt::TokioIo;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use super::{Port, Upgrade, UpgradeSlot, WebSocketSide, stream::TimedStream};
+use crate::{duplex::Connection, service::RpcService, websocket::Messages};
+
+/// One listening TCP port.
+pub(crate) struct HttpServer<S> {
+    pub(crate) listener: TcpListener,
+    pub(crate) port: Arc<Port<S>>,
+}
+
+/// The numbers that a connection needs before its first request.
+#[derive(Clone, Copy)]
+struct ConnectionLimits {
+    connections: usize,
+    idle: Duration,
+    write: Duration,
+}
+
+impl<S: RpcService> HttpServer<S> {
+    /// Serves until `stopping`, then waits for the connections to end.
+    pub(crate) async fn run(self, stopping: CancellationToken) {
+        let limits = self.limits();
+        let mut connections = JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                Some(_) = connections.join_next() => continue,
+                () = stopping.cancelled() => break,
+            };
+            match accepted {
+                Ok((_, address)) if connections.len() >= limits.connections => {
+                    tracing::warn!(%address, connections = connections.len(), "TCP connection refused: limit reached");
+                }
+                Ok((stream, _)) => {
+                    connections.spawn(serve(Arc::clone(&self.port), stream, limits, stopping.clone()));
+                }
+                Err(error) => {
+                    // Out of descriptors, mostly: give the running connections time to end.
+                    tracing::warn!(%error, "accepting a TCP connection failed");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+        drop(self.listener);
+        while connections.join_next().await.is_some() {}
+    }
+
+    fn limits(&self) -> ConnectionLimits {
+        let http = self.port.http.as_ref().map(|side| ConnectionLimits {
+            connections: side.limits.connections,
+            idle: side.limits.idle_timeout,
+            write: side.limits.write_timeout,
+        });
+        http.unwrap_or_else(|| ConnectionLimits {
+            connections: self.port.websocket.as_ref().map_or(0, |side| side.limits.connections),
+            // Only the handshake stands under these.
+            idle: Duration::from_secs(30),
+            write: Duration::from_secs(10),
+        })
+    }
+}
+
+async fn serve<S: RpcService>(
+    port: Arc<Port<S>>,
+    stream: TcpStream,
+    limits: ConnectionLimits,
+    stopping: CancellationToken,
+) {
+    // Answers are written whole; waiting for more only delays them.
+    let _ = stream.set_nodelay(true);
+    let slot = UpgradeSlot::default();
+    let service = {
+        let (port, slot) = (Arc::clone(&port), Arc::clone(&slot));
+        service_fn(move |request| {
+            let (port, slot) = (Arc::clone(&port), Arc::clone(&slot));
+            async move { Ok::<_, Infallible>(port.answer(request, &slot).await) }
+        })
+    };
+    let stream = TokioIo::new(TimedStream::new(stream, limits.idle, limits.write));
+    let connection = http1::Builder::new()
+        .header_read_timeout(None)
+        .max_buf_size(64 << 10)
+        .serve_connection(stream, service)
+        .with_upgrades();
+    let mut connection = pin!(connection);
+    let result = tokio::select! {
+        result = connection.as_mut() => result,
+        () = stopping.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "HTTP connection ended");
+        return;
+    }
+    let upgrade = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let (Some(upgrade), Some(side)) = (upgrade, &port.websocket) {
+        serve_websocket(side, upgrade, stopping).await;
+    }
+}
+
+async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrade, stopping: CancellationToken) {
+    let Ok(upgraded) = upgrade.on_upgrade.await else { return };
+    // It is the stream that `serve` handed to hyper, so this cannot be another type.
+    let Ok(parts) = upgraded.downcast::<TokioIo<TimedStream>>() else { return };
+    let (reader, writer) = parts.io.into_inner().into_inner().into_split();
+    let connection = Connection {
+        dispatcher: side.dispatcher.clone(),
+        exposure: upgrade.exposure,
+        limits: side.limits.duplex(),
+        framing: Messages::new(side.dispatcher.clone(), side.limits.message_bytes),
+        buffer: BytesMut::from(&parts.read_buf[..]),
+        stopping,
+    };
+    if let Err(error) = connection.run(reader, writer, std::future::pending()).await {
+        tracing::debug!(%error, "WebSocket connection ended");
+    }
+}

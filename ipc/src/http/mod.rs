@@ -1,0 +1,352 @@
+//! HTTP/1.1 (`spec/rpc-eth.md` 2.2), and the door to WebSocket on the same port.
+//!
+//! hyper serves the connection directly, not jsonrpsee's `serve`: that wrapper sniffs for HTTP/2 first, boxes
+//! the body of every request and answer, and offers neither idle nor write time-outs; the rest of jsonrpsee
+//! (its envelope) must be ours anyway. What this costs and saves is measured by `benches/envelope.rs`.
+
+mod body;
+mod cors;
+mod hosts;
+mod listener;
+mod stream;
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
+use http_body_util::BodyExt as _;
+use hyper::{body::Body as _, body::Incoming, upgrade::OnUpgrade};
+use tenon_bus::CallContext;
+
+use crate::{
+    envelope::{Dispatcher, EnvelopeLimits},
+    service::{Caller, Exposure, RpcService},
+    token::{Authorization, TokenCheck},
+    websocket::{OriginRules, WebSocketLimits, handshake},
+};
+use body::AnswerBody;
+pub(crate) use cors::Cors;
+pub(crate) use hosts::VirtualHosts;
+pub(crate) use listener::HttpServer;
+
+/// Bounds of the HTTP front-end.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpLimits {
+    /// Bounds of each message.
+    pub envelope: EnvelopeLimits,
+    /// Connections at the same time; further ones are closed at once. Default 1,000.
+    pub connections: usize,
+    /// Bytes of a request's body. A larger declared length is answered with 413; an undeclared one is cut,
+    /// as in the reference. Default 5 MiB.
+    pub body_bytes: usize,
+    /// From a request's head to its answer; on expiry the client gets 503 and the call is cancelled. Default
+    /// 29 s, one second less than the reference's write time-out, as there.
+    pub request_timeout: Duration,
+    /// How long a connection may stay silent. Default 120 s.
+    pub idle_timeout: Duration,
+    /// How long one write may wait for the client to read. Default 30 s.
+    pub write_timeout: Duration,
+}
+
+impl Default for HttpLimits {
+    fn default() -> Self {
+        Self {
+            envelope: EnvelopeLimits::default(),
+            connections: 1_000,
+            body_bytes: 5 << 20,
+            request_timeout: Duration::from_secs(29),
+            idle_timeout: Duration::from_secs(120),
+            write_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+/// What `GET /health` says.
+#[derive(Clone, Debug)]
+pub struct HealthReport {
+    /// Answered with 200 if so, else with 503.
+    pub is_healthy: bool,
+    /// A JSON text: head, its age, peers.
+    pub details: String,
+}
+
+/// Asked at every `GET /health`; must answer at once.
+pub type HealthCheck = Arc<dyn Fn() -> HealthReport + Send + Sync>;
+
+/// What callers of a TCP port may see.
+#[derive(Clone, Debug)]
+pub(crate) struct Doors {
+    /// Without a token.
+    pub(crate) open: Exposure,
+    /// With one.
+    pub(crate) with_token: Exposure,
+    pub(crate) tokens: Option<TokenCheck>,
+}
+
+impl Doors {
+    fn exposure(&self, headers: &HeaderMap) -> Result<&Exposure, &'static str> {
+        let Some(tokens) = &self.tokens else { return Ok(&self.open) };
+        match tokens.check(headers) {
+            Authorization::Absent => Ok(&self.open),
+            Authorization::Valid => Ok(&self.with_token),
+            Authorization::Refused(reason) => Err(reason),
+        }
+    }
+}
+
+/// JSON-RPC over HTTP on a port.
+pub(crate) struct HttpSide<S> {
+    pub(crate) dispatcher: Dispatcher<S>,
+    pub(crate) doors: Doors,
+    pub(crate) cors: Option<Cors>,
+    pub(crate) hosts: VirtualHosts,
+    pub(crate) limits: HttpLimits,
+    pub(crate) health: Option<HealthCheck>,
+}
+
+/// JSON-RPC over WebSocket on a port.
+pub(crate) struct WebSocketSide<S> {
+    pub(crate) dispatcher: Dispatcher<S>,
+    pub(crate) doors: Doors,
+    pub(crate) origins: OriginRules,
+    pub(crate) limits: WebSocketLimits,
+}
+
+/// What a TCP port serves: HTTP, WebSocket or both.
+pub(crate) struct Port<S> {
+    pub(crate) http: Option<HttpSide<S>>,
+    pub(crate) websocket: Option<WebSocketSide<S>>,
+}
+
+/// A WebSocket that begins when hyper lets go of the connection.
+pub(crate) struct Upgrade {
+    on_upgrade: OnUpgrade,
+    exposure: Exposure,
+}
+
+/// Where a connection's service leaves its upgrade.
+pub(crate) type UpgradeSlot = Arc<Mutex<Option<Upgrade>>>;
+
+type Answer = Response<AnswerBody>;
+
+impl<S: RpcService> Port<S> {
+    /// Answers one request.
+    pub(crate) async fn answer(&self, mut request: Request<Incoming>, slot: &UpgradeSlot) -> Answer {
+        if let Some(side) = &self.websocket
+            && handshake::is_upgrade(request.headers())
+        {
+            return side.upgrade(&mut request, slot);
+        }
+        match &self.http {
+            Some(side) => side.answer(request).await,
+            None => status_only(StatusCode::NOT_FOUND),
+        }
+    }
+}
+
+impl<S: RpcService> WebSocketSide<S> {
+    fn upgrade(&self, request: &mut Request<Incoming>, slot: &UpgradeSlot) -> Answer {
+        if !is_root(request) {
+            return status_only(StatusCode::NOT_FOUND);
+        }
+        let exposure = match self.doors.exposure(request.headers()) {
+            Ok(exposure) => exposure.clone(),
+            Err(reason) => return refused(StatusCode::UNAUTHORIZED, reason),
+        };
+        match handshake::accept(request, &self.origins) {
+            Ok(key) => {
+                let upgrade = Upgrade { on_upgrade: hyper::upgrade::on(request), exposure };
+                *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(upgrade);
+                let mut answer = status_only(StatusCode::SWITCHING_PROTOCOLS);
+                let headers = answer.headers_mut();
+                headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
+                headers.insert(header::CONNECTION, HeaderValue::from_static("Upgrade"));
+                headers.insert(header::SEC_WEBSOCKET_ACCEPT, key);
+                answer
+            }
+            Err(status) => {
+                let mut answer = refused(status, status.canonical_reason().unwrap_or_default());
+                answer.headers_mut().insert(header::SEC_WEBSOCKET_VERSION, HeaderValue::from_static("13"));
+                answer
+            }
+        }
+    }
+}
+
+impl<S: RpcService> HttpSide<S> {
+    /// The reference's order: path, time-out, gzip, virtual host, CORS, JSON-RPC.
+    async fn answer(&self, request: Request<Incoming>) -> Answer {
+        if !is_root(&request) {
+            return match (&self.health, request.uri().path(), request.method()) {
+                (Some(health), "/health", &Method::GET) => report(&health()),
+                _ => refused(StatusCode::NOT_FOUND, "404 page not found"),
+            };
+        }
+        let takes_gzip = takes_gzip(request.headers());
+        let answer = self.guarded(request);
+        let Ok(answer) = tokio::time::timeout(self.limits.request_timeout, answer).await else {
+            let mut answer = Response::new(AnswerBody::text(r#"{"error":"http server timeout"}"#));
+            *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PLAIN));
+            return answer;
+        };
+        if !takes_gzip {
+            return answer;
+        }
+        let (mut head, body) = answer.into_parts();
+        head.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        Response::from_parts(head, body.into_gzip())
+    }
+
+    async fn guarded(&self, request: Request<Incoming>) -> Answer {
+        if !self.hosts.allow(host_of(&request)) {
+            return refused(StatusCode::FORBIDDEN, "invalid host specified");
+        }
+        let Some(cors) = &self.cors else { return self.checked(request).await };
+        if Cors::is_preflight(request.method(), request.headers()) {
+            let mut answer = Response::new(AnswerBody::empty());
+            *answer.headers_mut() = cors.preflight(request.headers());
+            return answer;
+        }
+        let mut added = HeaderMap::new();
+        cors.decorate(request.method(), request.headers(), &mut added);
+        let mut answer = self.checked(request).await;
+        answer.headers_mut().extend(added);
+        answer
+    }
+
+    async fn checked(&self, request: Request<Incoming>) -> Answer {
+        let (method, headers) = (request.method(), request.headers());
+        let declared = request.body().size_hint().exact();
+        match *method {
+            Method::GET if declared == Some(0) => return status_only(StatusCode::OK),
+            Method::PUT | Method::DELETE => return refused(StatusCode::METHOD_NOT_ALLOWED, "method not allowed"),
+            _ => {}
+        }
+        if let Some(length) = declared.filter(|length| *length > self.limits.body_bytes as u64) {
+            let text = format!("content length too large ({length}>{})", self.limits.body_bytes);
+            return refused(StatusCode::PAYLOAD_TOO_LARGE, &text);
+        }
+        if *method != Method::OPTIONS && !is_json(headers) {
+            let text = "invalid content type, only application/json is supported";
+            return refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
+        }
+        let exposure = match self.doors.exposure(headers) {
+            Ok(exposure) => exposure.clone(),
+            Err(reason) => return refused(StatusCode::UNAUTHORIZED, reason),
+        };
+        match read_body(request.into_body(), self.limits.body_bytes).await {
+            Some(text) => self.dispatched(text, exposure).await,
+            // The client has broken off; nobody reads this.
+            None => status_only(StatusCode::BAD_REQUEST),
+        }
+    }
+
+    async fn dispatched(&self, text: Bytes, exposure: Exposure) -> Answer {
+        // A little later than the 503, so that it is always the 503 that the client sees.
+        let context = CallContext::with_timeout(self.limits.request_timeout + Duration::from_secs(1));
+        // Client gone or time over: this future is dropped, and with it the guard.
+        let guard = context.cancel_on_drop();
+        let reply = self.dispatcher.answer_body(&text, &Caller { exposure, context }).await;
+        guard.disarm();
+        let mut answer = Response::new(reply.map_or_else(AnswerBody::empty, AnswerBody::reply));
+        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        answer
+    }
+}
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+fn status_only(status: StatusCode) -> Answer {
+    let mut answer = Response::new(AnswerBody::empty());
+    *answer.status_mut() = status;
+    answer
+}
+
+/// A refusal in the reference's form.
+fn refused(status: StatusCode, text: &str) -> Answer {
+    let mut answer = Response::new(AnswerBody::text(format!("{text}\n")));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PLAIN));
+    answer.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    answer
+}
+
+fn report(report: &HealthReport) -> Answer {
+    let mut answer = Response::new(AnswerBody::text(format!("{}\n", report.details)));
+    if !report.is_healthy {
+        *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+    }
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer
+}
+
+/// Only the target that is exactly `/` is JSON-RPC; `/?` is another.
+fn is_root<B>(request: &Request<B>) -> bool {
+    request.uri().path() == "/" && request.uri().query().is_none()
+}
+
+/// HTTP/1.1 clients name the host in a header, and some in the target.
+fn host_of<B>(request: &Request<B>) -> &str {
+    let authority = request.uri().authority().map(http::uri::Authority::as_str);
+    let header = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
+    match (authority, header, request.version()) {
+        (Some(host), _, _) | (None, Some(host), _) => host,
+        (None, None, Version::HTTP_09 | Version::HTTP_10) => "",
+        // A host that is no text is none that a list could hold.
+        (None, None, _) => {
+            if request.headers().contains_key(header::HOST) {
+                "?"
+            } else {
+                ""
+            }
+        }
+    }
+}
+
+fn takes_gzip(headers: &HeaderMap) -> bool {
+    headers.get(header::ACCEPT_ENCODING).is_some_and(|value| memchr::memmem::find(value.as_bytes(), b"gzip").is_some())
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let Some(value) = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()) else { return false };
+    let kind = value.split(';').next().unwrap_or_default().trim();
+    ["application/json", "application/json-rpc", "application/jsonrequest"]
+        .iter()
+        .any(|known| kind.eq_ignore_ascii_case(known))
+}
+
+/// The body, cut at `most` bytes. `None` if it did not arrive.
+async fn read_body(mut body: Incoming, most: usize) -> Option<Bytes> {
+    let Some(first) = next_piece(&mut body).await? else { return Some(Bytes::new()) };
+    if first.len() >= most || body.is_end_stream() {
+        return Some(first.slice(..first.len().min(most)));
+    }
+    let mut whole = BytesMut::from(&first[..]);
+    while let Some(piece) = next_piece(&mut body).await? {
+        let room = most - whole.len();
+        whole.extend_from_slice(&piece[..piece.len().min(room)]);
+        if piece.len() >= room {
+            break;
+        }
+    }
+    Some(whole.freeze())
+}
+
+/// `Some(None)` at the end, `None` if the connection broke.
+async fn next_piece(body: &mut Incoming) -> Option<Option<Bytes>> {
+    loop {
+        match body.frame().await {
+            None => return Some(None),
+            Some(Err(_)) => return None,
+            Some(Ok(frame)) => {
+                if let Ok(piece) = frame.into_data() {
+                    return Some(Some(piece));
+                }
+            }
+        }
+    }
+}

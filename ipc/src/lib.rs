@@ -1,0 +1,42 @@
+//! The front-ends: Unix socket, HTTP and WebSocket, with one JSON-RPC envelope for all of them.
+//!
+//! Owns the sockets, the envelope ([`Dispatcher`]), the bounds ([`HttpLimits`], [`WebSocketLimits`],
+//! [`SocketLimits`], [`EnvelopeLimits`]), who may see which namespace, and bearer tokens.
+//!
+//! What must always hold: a request is answered the same on every transport, byte for byte where the
+//! transports do not differ by their own nature; `params` and results are never parsed or serialised here; a
+//! client that leaves cancels its work; a client that does not read, sends half a message or sends rubbish
+//! costs bounded memory; nothing that a client sends can panic. The crate knows no namespace and no chain:
+//! whoever answers stands behind [`RpcService`].
+//!
+//! ```no_run
+//! # async fn example(router: impl tenon_ipc::RpcService) -> Result<(), tenon_ipc::StartError> {
+//! use tenon_ipc::{HttpSettings, Servers, Settings};
+//!
+//! let settings = Settings { http: Some(HttpSettings::default()), ..Settings::default() };
+//! let servers = Servers::start(settings, router, None).await?;
+//! println!("{:?}", servers.endpoints());
+//! servers.stop(std::time::Duration::from_secs(5)).await;
+//! # Ok(())
+//! # }
+//! ```
+
+#![forbid(unsafe_code)]
+
+mod duplex;
+mod envelope;
+mod http;
+mod servers;
+mod service;
+mod socket;
+mod token;
+mod websocket;
+
+pub use envelope::{Dispatcher, EnvelopeLimits};
+pub use http::{HealthCheck, HealthReport, HttpLimits};
+pub use servers::{
+    Endpoints, HttpSettings, POWERFUL_NAMESPACES, Servers, Settings, SocketSettings, StartError, WebSocketSettings,
+};
+pub use service::{Caller, Exposure, Notifications, RpcService};
+pub use socket::SocketLimits;
+pub use websocket::WebSocketLimits;

@@ -1,0 +1,77 @@
+//! What the front-ends need from whoever answers.
+
+use tenon_api::Failure;
+
+pub use tenon_host::{Caller, Exposure};
+
+/// Answers calls and opens subscriptions. `tenon_host::Router` is the real one; tests bring their own.
+///
+/// Dropping a future that one of these methods returned cancels the work behind it.
+pub trait RpcService: Clone + Send + Sync + 'static {
+    /// A finished JSON text.
+    type Json: AsRef<[u8]> + Send + 'static;
+    /// What a subscription sends.
+    type Notifications: Notifications<Json = Self::Json>;
+
+    /// Runs `method`. `params` is the JSON text of the request's member, `None` if it was absent.
+    ///
+    /// Unknown and not exposed methods alike fail with `-32601 the method X does not exist/is not available`,
+    /// and `params` that is neither a list nor `null` with `-32602 non-array args`, in that order.
+    fn call(
+        &self,
+        method: &str,
+        params: Option<&str>,
+        caller: &Caller,
+    ) -> impl Future<Output = Result<Self::Json, Failure>> + Send;
+
+    /// Opens the subscription `kind` of `namespace`. `params` is the JSON list of what follows the kind, `None`
+    /// if nothing does. An unknown kind or namespace fails with `-32601`; the envelope words that failure.
+    fn subscribe(
+        &self,
+        namespace: &str,
+        kind: &str,
+        params: Option<&str>,
+        caller: &Caller,
+    ) -> impl Future<Output = Result<Self::Notifications, Failure>> + Send;
+}
+
+/// The notifications of one subscription. Dropping it ends the subscription.
+pub trait Notifications: Send + 'static {
+    /// A finished JSON text.
+    type Json: AsRef<[u8]> + Send + 'static;
+
+    /// The next payload; a failure is told to the subscriber; `None` ends the subscription.
+    fn next(&mut self) -> impl Future<Output = Option<Result<Self::Json, Failure>>> + Send;
+}
+
+impl RpcService for tenon_host::Router {
+    type Json = tenon_host::JsonBytes;
+    type Notifications = tenon_host::PluginStream;
+
+    fn call(
+        &self,
+        method: &str,
+        params: Option<&str>,
+        caller: &Caller,
+    ) -> impl Future<Output = Result<Self::Json, Failure>> + Send {
+        self.call(method, params, caller)
+    }
+
+    fn subscribe(
+        &self,
+        namespace: &str,
+        kind: &str,
+        params: Option<&str>,
+        caller: &Caller,
+    ) -> impl Future<Output = Result<Self::Notifications, Failure>> + Send {
+        self.subscribe(namespace, kind, params, caller)
+    }
+}
+
+impl Notifications for tenon_host::PluginStream {
+    type Json = tenon_host::JsonBytes;
+
+    fn next(&mut self) -> impl Future<Output = Option<Result<Self::Json, Failure>>> + Send {
+        self.next()
+    }
+}

@@ -1,0 +1,274 @@
+//! The local socket (`spec/rpc-eth.md` 2.4): a stream of JSON values both ways, every namespace.
+
+use std::{
+    io,
+    os::unix::fs::FileTypeExt as _,
+    path::{Path, PathBuf},
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use bytes::{Bytes, BytesMut};
+use interprocess::local_socket::{
+    GenericFilePath, ListenerOptions, ToFsName as _,
+    tokio::{Listener, Stream},
+    traits::tokio::Listener as _,
+};
+use interprocess::os::unix::local_socket::ListenerOptionsExt as _;
+use tokio::{
+    io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
+    net::UnixStream,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    StartError,
+    duplex::{Connection, DuplexLimits, Encode, Framing, Incoming, encode_plain},
+    envelope::{Dispatcher, EnvelopeLimits, Progress, Reply, Scanner, failures},
+    service::{Exposure, RpcService},
+};
+
+/// Bounds of the local socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketLimits {
+    /// Bounds of each message.
+    pub envelope: EnvelopeLimits,
+    /// Connections at the same time; further ones are closed at once. Default 500.
+    pub connections: usize,
+    /// Bytes of one incoming message. A larger one is answered with `-32005 message too large` and the
+    /// connection closed. Default 64 MiB.
+    pub message_bytes: usize,
+    /// Calls of one connection that run at the same time; further messages wait unread. Default 256.
+    pub calls_in_flight: usize,
+    /// Bytes that may wait for a connection that does not read. Beyond them no further call is started, and
+    /// a notification closes the connection. Default 64 MiB.
+    pub queued_bytes: usize,
+    /// How long one write may wait for the client to read. Default 30 s.
+    pub write_timeout: Duration,
+}
+
+impl Default for SocketLimits {
+    fn default() -> Self {
+        Self {
+            envelope: EnvelopeLimits::default(),
+            connections: 500,
+            message_bytes: 64 << 20,
+            calls_in_flight: 256,
+            queued_bytes: 64 << 20,
+            write_timeout: Duration::from_secs(30),
+        }
+    }
+}
+
+impl SocketLimits {
+    fn duplex(&self) -> DuplexLimits {
+        DuplexLimits {
+            calls_in_flight: self.calls_in_flight,
+            queued_bytes: self.queued_bytes,
+            write_timeout: self.write_timeout,
+            silence: None,
+            ping_interval: None,
+            subscriptions: self.envelope.subscriptions,
+        }
+    }
+}
+
+/// Opens the socket at `path` with mode 0600. A file that is left from a process that died is replaced;
+/// one behind which somebody listens is not.
+pub(crate) fn listen(path: &Path) -> Result<Listener, StartError> {
+    let failed = |source| StartError::Socket { path: path.to_owned(), source };
+    remove_stale(path)?;
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        std::fs::create_dir_all(parent).map_err(failed)?;
+    }
+    let name = path.to_fs_name::<GenericFilePath>().map_err(failed)?;
+    ListenerOptions::new().name(name).mode(0o600).create_tokio().map_err(failed)
+}
+
+fn remove_stale(path: &Path) -> Result<(), StartError> {
+    let failed = |source| StartError::Socket { path: path.to_owned(), source };
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(failed(error)),
+        Ok(metadata) if !metadata.file_type().is_socket() => {
+            return Err(StartError::NotASocket { path: path.to_owned() });
+        }
+        Ok(_) => {}
+    }
+    match std::os::unix::net::UnixStream::connect(path) {
+        Ok(_) => Err(StartError::SocketInUse { path: path.to_owned() }),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path).map_err(failed),
+        Err(error) => Err(failed(error)),
+    }
+}
+
+/// Where the socket is; the path as it was given.
+pub(crate) struct SocketServer<S> {
+    pub(crate) listener: Listener,
+    pub(crate) dispatcher: Dispatcher<S>,
+    pub(crate) limits: SocketLimits,
+    pub(crate) path: PathBuf,
+}
+
+impl<S: RpcService> SocketServer<S> {
+    /// Serves until `stopping`, then waits for the connections to end.
+    pub(crate) async fn run(self, stopping: CancellationToken) {
+        let mut connections = tokio::task::JoinSet::new();
+        loop {
+            let accepted = tokio::select! {
+                accepted = self.listener.accept() => accepted,
+                Some(_) = connections.join_next() => continue,
+                () = stopping.cancelled() => break,
+            };
+            match accepted {
+                Ok(_) if connections.len() >= self.limits.connections => {
+                    tracing::warn!(path = %self.path.display(), connections = connections.len(), "socket connection refused: limit reached");
+                }
+                Ok(Stream::UdSocket(stream)) => {
+                    let connection = self.connection(stopping.clone());
+                    connections.spawn(serve(connection, UnixStream::from(stream)));
+                }
+                Err(error) => {
+                    // Out of descriptors, mostly: give the running connections time to end.
+                    tracing::warn!(%error, "accepting a socket connection failed");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+            }
+        }
+        drop(self.listener);
+        while connections.join_next().await.is_some() {}
+    }
+
+    fn connection(&self, stopping: CancellationToken) -> Connection<S, Values<S>> {
+        Connection {
+            dispatcher: self.dispatcher.clone(),
+            exposure: Exposure::all(),
+            limits: self.limits.duplex(),
+            framing: Values::new(self.dispatcher.clone(), self.limits.message_bytes),
+            buffer: BytesMut::with_capacity(8 << 10),
+            stopping,
+        }
+    }
+}
+
+async fn serve<S: RpcService>(connection: Connection<S, Values<S>>, stream: UnixStream) {
+    let result = connection.run(Half(&stream), Half(&stream), closed_both_ways(&stream)).await;
+    if let Err(error) = result {
+        tracing::debug!(%error, "socket connection ended");
+    }
+}
+
+/// Returns when the other side reads no longer either. The end of its own bytes alone does not say so: a
+/// program that closes its sending side may still wait for answers, one that has died does not.
+async fn closed_both_ways(stream: &UnixStream) {
+    loop {
+        match stream.ready(Interest::WRITABLE).await {
+            Ok(ready) if !ready.is_write_closed() => tokio::time::sleep(Duration::from_millis(100)).await,
+            _ => return,
+        }
+    }
+}
+
+/// One direction of a socket that is borrowed for both, so that its state can be asked for as well.
+struct Half<'a>(&'a UnixStream);
+
+impl AsyncRead for Half<'_> {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            match self.0.try_read_buf(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.0.poll_read_ready(context))?,
+                result => return Poll::Ready(result.map(drop)),
+            }
+        }
+    }
+}
+
+impl AsyncWrite for Half<'_> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[io::IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match self.0.try_write_vectored(slices) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.0.poll_write_ready(context))?,
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// JSON values one after another, however they are cut into reads.
+struct Values<S> {
+    dispatcher: Dispatcher<S>,
+    scanner: Scanner,
+    most: usize,
+}
+
+impl<S: RpcService> Values<S> {
+    fn new(dispatcher: Dispatcher<S>, most: usize) -> Self {
+        let scanner = dispatcher.scanner();
+        Self { dispatcher, scanner, most }
+    }
+}
+
+impl<S: RpcService> Framing for Values<S> {
+    fn next(&mut self, buffer: &mut BytesMut) -> Incoming {
+        match self.scanner.advance(buffer) {
+            Progress::Complete(message) => {
+                let text = buffer.split_to(message.end.min(buffer.len())).freeze();
+                self.scanner = self.dispatcher.scanner();
+                Incoming::Message(text, message)
+            }
+            Progress::Invalid(error) => {
+                let reply = Reply::stray_failure(&failures::syntax(error.0));
+                Incoming::Finish { reply: Some(reply), goodbye: None }
+            }
+            Progress::More if buffer.len() > self.most => {
+                let reply = Reply::stray_failure(&failures::message_too_large(self.most));
+                Incoming::Finish { reply: Some(reply), goodbye: None }
+            }
+            Progress::More => {
+                // White space between values must not pile up.
+                if self.scanner.has_not_begun() {
+                    buffer.clear();
+                    self.scanner = self.dispatcher.scanner();
+                }
+                Incoming::More
+            }
+        }
+    }
+
+    fn encode() -> Encode {
+        encode_plain
+    }
+
+    fn keep_alive() -> Option<Bytes> {
+        None
+    }
+
+    fn goodbye() -> Option<Bytes> {
+        None
+    }
+
+    fn may_half_close() -> bool {
+        true
+    }
+}

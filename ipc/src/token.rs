@@ -1,0 +1,173 @@
+//! Bearer tokens, as Ethereum's engine API has them: JWT, HS256, a 32 byte secret in a file, `iat` at most a
+//! minute away.
+
+//!
+//! Written out instead of taken from a JWT library: one algorithm with one claim is forty lines, and the library
+//! brings RSA and elliptic curves along.
+
+use std::{
+    fmt,
+    path::Path,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
+use hmac::{Hmac, Mac as _};
+use http::{HeaderMap, header};
+use serde::{Deserialize, de::DeserializeOwned};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+use crate::StartError;
+
+/// How far a token's `iat` may be from this node's clock, in seconds.
+const LEEWAY: u64 = 60;
+
+/// Checks tokens against one secret.
+#[derive(Clone)]
+pub(crate) struct TokenCheck {
+    /// The keyed hash before its first byte; cloned for each token.
+    hash: Hmac<Sha256>,
+}
+
+impl fmt::Debug for TokenCheck {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("TokenCheck(..)")
+    }
+}
+
+/// What a request's `Authorization` header says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Authorization {
+    /// No token.
+    Absent,
+    /// A good one.
+    Valid,
+    /// A token that is refused, and why.
+    Refused(&'static str),
+}
+
+#[derive(Deserialize)]
+struct Header {
+    alg: String,
+}
+
+#[derive(Deserialize)]
+struct Claims {
+    iat: u64,
+    exp: Option<u64>,
+}
+
+impl TokenCheck {
+    /// Reads the secret: 64 hex digits, with or without `0x`, white space around them ignored.
+    pub(crate) fn from_file(path: &Path) -> Result<Self, StartError> {
+        let failed = |reason: String| StartError::TokenSecret { path: path.to_owned(), reason };
+        let text = std::fs::read_to_string(path).map(Zeroizing::new).map_err(|error| failed(error.to_string()))?;
+        let digits = text.trim();
+        let digits = digits.strip_prefix("0x").unwrap_or(digits);
+        let mut secret = Zeroizing::new([0; 32]);
+        hex::decode_to_slice(digits, &mut secret[..])
+            .map_err(|_| failed("it must hold 64 hex digits; `openssl rand -hex 32` makes such a file".to_owned()))?;
+        Self::new(&secret).ok_or_else(|| failed("the secret has the wrong length".to_owned()))
+    }
+
+    /// `None` never happens with 32 bytes; the hash takes keys of any length.
+    pub(crate) fn new(secret: &[u8; 32]) -> Option<Self> {
+        Some(Self { hash: Hmac::new_from_slice(secret).ok()? })
+    }
+
+    pub(crate) fn check(&self, headers: &HeaderMap) -> Authorization {
+        let Some(value) = headers.get(header::AUTHORIZATION) else { return Authorization::Absent };
+        let token = value.to_str().ok().and_then(|value| {
+            let (scheme, token) = value.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        let Some(token) = token else { return Authorization::Refused("missing token") };
+        let Some(claims) = self.claims(token) else { return Authorization::Refused("invalid token") };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        if claims.iat.abs_diff(now) > LEEWAY {
+            return Authorization::Refused("stale token: iat must be within 60 seconds of the node's clock");
+        }
+        if claims.exp.is_some_and(|expiry| expiry < now) {
+            return Authorization::Refused("token is expired");
+        }
+        Authorization::Valid
+    }
+
+    /// The claims of a token that this secret signed with HS256 and nothing else.
+    fn claims(&self, token: &str) -> Option<Claims> {
+        let (signed, signature) = token.rsplit_once('.')?;
+        let (header, claims) = signed.split_once('.')?;
+        let signature = URL_SAFE_NO_PAD.decode(signature).ok()?;
+        let mut hash = self.hash.clone();
+        hash.update(signed.as_bytes());
+        // Compares in constant time.
+        hash.verify_slice(&signature).ok()?;
+        let header: Header = decode(header)?;
+        if header.alg == "HS256" { decode(claims) } else { None }
+    }
+}
+
+fn decode<T: DeserializeOwned>(part: &str) -> Option<T> {
+    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn now() -> u64 {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()
+    }
+
+    fn token(algorithm: &str, secret: &[u8], claims: &serde_json::Value) -> String {
+        let part = |value: &serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
+        let signed = format!("{}.{}", part(&json!({ "typ": "JWT", "alg": algorithm })), part(claims));
+        let mut hash = Hmac::<Sha256>::new_from_slice(secret).unwrap();
+        hash.update(signed.as_bytes());
+        format!("{signed}.{}", URL_SAFE_NO_PAD.encode(hash.finalize().into_bytes()))
+    }
+
+    #[test]
+    fn accepts_only_fresh_tokens_of_its_own_secret_and_algorithm() {
+        let secret = [7; 32];
+        let check = TokenCheck::new(&secret).unwrap();
+        let fresh = json!({ "iat": now() });
+        for (header, is_valid) in [
+            (format!("Bearer {}", token("HS256", &secret, &fresh)), true),
+            (format!("bearer {}", token("HS256", &secret, &json!({ "iat": now() + 50 }))), true),
+            (format!("Bearer {}", token("HS256", &secret, &json!({ "iat": now() - 70 }))), false),
+            (format!("Bearer {}", token("HS256", &secret, &json!({ "iat": now() + 70 }))), false),
+            (format!("Bearer {}", token("HS256", &secret, &json!({ "iat": now(), "exp": now() - 100 }))), false),
+            (format!("Bearer {}", token("HS256", &secret, &json!({}))), false),
+            (format!("Bearer {}", token("HS512", &secret, &fresh)), false),
+            (format!("Bearer {}", token("HS256", &[8; 32], &fresh)), false),
+            (format!("Basic {}", token("HS256", &secret, &fresh)), false),
+            ("Bearer eyJhbGciOiJub25lIn0.eyJpYXQiOjF9.".to_owned(), false),
+            ("Bearer".to_owned(), false),
+            ("Bearer a.b.c".to_owned(), false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(header::AUTHORIZATION, header.parse().unwrap());
+            assert_eq!(check.check(&headers) == Authorization::Valid, is_valid, "{header}");
+        }
+        assert_eq!(check.check(&HeaderMap::new()), Authorization::Absent);
+    }
+
+    #[test]
+    fn reads_the_secret_with_and_without_prefix_and_names_a_bad_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("jwt.hex");
+        for (text, is_good) in
+            [("ab".repeat(32), true), (format!("0x{}\n", "AB".repeat(32)), true), ("ab".repeat(31), false)]
+        {
+            std::fs::write(&path, &text).unwrap();
+            let result = TokenCheck::from_file(&path);
+            assert_eq!(result.is_ok(), is_good, "{text}");
+            if let Err(error) = result {
+                assert!(error.to_string().contains("jwt.hex"), "{error}");
+            }
+        }
+    }
+}

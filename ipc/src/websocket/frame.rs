@@ -1,0 +1,296 @@
+//! WebSocket frames, the server's side (RFC 6455, 5). No extensions.
+
+use bytes::{Buf as _, Bytes, BytesMut};
+
+/// Why a connection is closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct CloseCode(pub(crate) u16);
+
+impl CloseCode {
+    pub(crate) const NORMAL: Self = Self(1000);
+    pub(crate) const GOING_AWAY: Self = Self(1001);
+    pub(crate) const PROTOCOL: Self = Self(1002);
+    pub(crate) const TOO_BIG: Self = Self(1009);
+
+    /// The close frame that says so.
+    pub(crate) fn frame(self) -> Bytes {
+        let mut frame = Vec::with_capacity(4);
+        frame.extend_from_slice(&[0x80 | CLOSE, 2]);
+        frame.extend_from_slice(&self.0.to_be_bytes());
+        frame.into()
+    }
+}
+
+const CONTINUATION: u8 = 0;
+const TEXT: u8 = 1;
+const BINARY: u8 = 2;
+const CLOSE: u8 = 8;
+const PING: u8 = 9;
+const PONG: u8 = 10;
+
+/// What the bytes that have arrived contain.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Decoded {
+    /// Not yet a whole message.
+    More,
+    /// A message, its fragments joined.
+    Message(Bytes),
+    /// A ping; this pong answers it.
+    Pong(Bytes),
+    /// A close frame; this one answers it.
+    Closed(Bytes),
+    /// The other side breaks the protocol or its bounds.
+    Violation(CloseCode),
+}
+
+/// Joins frames into messages. Memory grows with what has arrived, never with what a header announces.
+#[derive(Debug)]
+pub(crate) struct Decoder {
+    most: usize,
+    /// Fragments so far; `None` outside a fragmented message.
+    fragments: Option<BytesMut>,
+}
+
+struct Header {
+    is_final: bool,
+    opcode: u8,
+    length: usize,
+    mask: [u8; 4],
+    size: usize,
+}
+
+impl Decoder {
+    /// A decoder that refuses messages beyond `most` bytes.
+    pub(crate) const fn new(most: usize) -> Self {
+        Self { most, fragments: None }
+    }
+
+    /// Takes the next message or control frame from `buffer`.
+    pub(crate) fn next(&mut self, buffer: &mut BytesMut) -> Decoded {
+        loop {
+            let header = match read_header(buffer) {
+                Ok(Some(header)) => header,
+                Ok(None) => return Decoded::More,
+                Err(code) => return Decoded::Violation(code),
+            };
+            if let Err(code) = self.check(&header) {
+                return Decoded::Violation(code);
+            }
+            if buffer.len() - header.size < header.length {
+                return Decoded::More;
+            }
+            buffer.advance(header.size);
+            let mut payload = buffer.split_to(header.length);
+            unmask(&mut payload, header.mask);
+            match header.opcode {
+                CLOSE => return closed(&payload),
+                PING => return Decoded::Pong(control(PONG, &payload)),
+                PONG => {}
+                _ => {
+                    if let Some(message) = self.join(header.is_final, payload) {
+                        return Decoded::Message(message);
+                    }
+                }
+            }
+        }
+    }
+
+    fn check(&self, header: &Header) -> Result<(), CloseCode> {
+        match header.opcode {
+            CLOSE | PING | PONG if header.is_final && header.length <= 125 => return Ok(()),
+            CONTINUATION if self.fragments.is_some() => {}
+            TEXT | BINARY if self.fragments.is_none() => {}
+            _ => return Err(CloseCode::PROTOCOL),
+        }
+        let before = self.fragments.as_ref().map_or(0, BytesMut::len);
+        if header.length > self.most.saturating_sub(before) { Err(CloseCode::TOO_BIG) } else { Ok(()) }
+    }
+
+    fn join(&mut self, is_final: bool, payload: BytesMut) -> Option<Bytes> {
+        match (self.fragments.take(), is_final) {
+            (None, true) => Some(payload.freeze()),
+            (None, false) => {
+                self.fragments = Some(payload);
+                None
+            }
+            (Some(mut fragments), _) => {
+                fragments.extend_from_slice(&payload);
+                if is_final {
+                    return Some(fragments.freeze());
+                }
+                self.fragments = Some(fragments);
+                None
+            }
+        }
+    }
+}
+
+fn read_header(buffer: &BytesMut) -> Result<Option<Header>, CloseCode> {
+    let [first, second, rest @ ..] = &buffer[..] else { return Ok(None) };
+    // No extension is negotiated, and a client must mask (RFC 6455, 5.1 and 5.2).
+    if first & 0x70 != 0 || second & 0x80 == 0 {
+        return Err(CloseCode::PROTOCOL);
+    }
+    let (length, length_size) = match second & 0x7f {
+        126 => match rest.first_chunk::<2>() {
+            Some(bytes) => (u64::from(u16::from_be_bytes(*bytes)), 2),
+            None => return Ok(None),
+        },
+        127 => match rest.first_chunk::<8>() {
+            Some(bytes) => (u64::from_be_bytes(*bytes), 8),
+            None => return Ok(None),
+        },
+        short => (u64::from(short), 0),
+    };
+    let Some(mask) = rest[length_size..].first_chunk::<4>() else { return Ok(None) };
+    let length = usize::try_from(length).map_err(|_| CloseCode::TOO_BIG)?;
+    let size = 2 + length_size + 4;
+    Ok(Some(Header { is_final: first & 0x80 != 0, opcode: first & 0x0f, length, mask: *mask, size }))
+}
+
+fn unmask(payload: &mut [u8], mask: [u8; 4]) {
+    let mask = u32::from_ne_bytes(mask);
+    let (words, rest) = payload.as_chunks_mut::<4>();
+    for word in words {
+        *word = (u32::from_ne_bytes(*word) ^ mask).to_ne_bytes();
+    }
+    for (byte, mask) in rest.iter_mut().zip(mask.to_ne_bytes()) {
+        *byte ^= mask;
+    }
+}
+
+fn closed(payload: &[u8]) -> Decoded {
+    let code = match payload {
+        [] => CloseCode::NORMAL,
+        [high, low, reason @ ..] => {
+            let code = u16::from_be_bytes([*high, *low]);
+            let is_sendable = matches!(code, 1000..=1003 | 1007..=1014 | 3000..=4999);
+            if is_sendable && std::str::from_utf8(reason).is_ok() { CloseCode(code) } else { CloseCode::PROTOCOL }
+        }
+        [_] => CloseCode::PROTOCOL,
+    };
+    Decoded::Closed(code.frame())
+}
+
+/// A whole control frame; its payload has at most 125 bytes.
+fn control(opcode: u8, payload: &[u8]) -> Bytes {
+    let mut frame = Vec::with_capacity(2 + payload.len());
+    frame.push(0x80 | opcode);
+    frame.push(u8::try_from(payload.len()).unwrap_or(125));
+    frame.extend_from_slice(payload);
+    frame.into()
+}
+
+/// An empty ping.
+pub(crate) fn ping() -> Bytes {
+    Bytes::from_static(&[0x80 | PING, 0])
+}
+
+/// The header of a text message of `length` bytes.
+pub(crate) fn write_text_header(out: &mut Vec<u8>, length: usize) {
+    out.push(0x80 | TEXT);
+    match (u8::try_from(length), u16::try_from(length)) {
+        (Ok(short), _) if short < 126 => out.push(short),
+        (_, Ok(medium)) => {
+            out.push(126);
+            out.extend_from_slice(&medium.to_be_bytes());
+        }
+        _ => {
+            out.push(127);
+            out.extend_from_slice(&(length as u64).to_be_bytes());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+        let mut frame = Vec::new();
+        write_text_header(&mut frame, payload.len());
+        frame[0] = first;
+        frame[1] |= 0x80;
+        let mask = [1, 2, 3, 4];
+        frame.extend_from_slice(&mask);
+        let mut masked = payload.to_vec();
+        unmask(&mut masked, mask);
+        frame.extend_from_slice(&masked);
+        frame
+    }
+
+    fn decode_all(most: usize, bytes: &[u8]) -> Vec<Decoded> {
+        let mut buffer = BytesMut::from(bytes);
+        let mut decoder = Decoder::new(most);
+        let mut all = Vec::new();
+        loop {
+            match decoder.next(&mut buffer) {
+                Decoded::More => return all,
+                other => {
+                    let is_last = matches!(other, Decoded::Violation(_) | Decoded::Closed(_));
+                    all.push(other);
+                    if is_last {
+                        return all;
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn joins_fragments_and_answers_pings_between_them() {
+        let bytes = [frame(0x01, b"{\"a\""), frame(0x89, b"hi"), frame(0x00, b":"), frame(0x80, b"1}")].concat();
+
+        let decoded = decode_all(100, &bytes);
+
+        let expected =
+            [Decoded::Pong(Bytes::from_static(b"\x8a\x02hi")), Decoded::Message(Bytes::from_static(b"{\"a\":1}"))];
+        assert_eq!(decoded, expected);
+    }
+
+    #[test]
+    fn reads_all_three_length_forms() {
+        for length in [0, 125, 126, 65_535, 65_536, 200_000] {
+            let payload = vec![b'x'; length];
+
+            let decoded = decode_all(1 << 20, &frame(0x82, &payload));
+
+            assert_eq!(decoded, [Decoded::Message(payload.into())], "{length}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_the_protocol_forbids() {
+        for (bytes, code) in [
+            (frame(0xc1, b"x"), CloseCode::PROTOCOL),
+            (vec![0x81, 1, b'x'], CloseCode::PROTOCOL),
+            (frame(0x80, b"x"), CloseCode::PROTOCOL),
+            ([frame(0x01, b"x"), frame(0x81, b"x")].concat(), CloseCode::PROTOCOL),
+            (frame(0x09, b"x"), CloseCode::PROTOCOL),
+            (frame(0x89, &[0; 126]), CloseCode::PROTOCOL),
+            (frame(0x83, b"x"), CloseCode::PROTOCOL),
+            (frame(0x81, &[0; 101]), CloseCode::TOO_BIG),
+            ([frame(0x01, &[0; 60]), frame(0x80, &[0; 60])].concat(), CloseCode::TOO_BIG),
+            (vec![0x81, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0, 0, 0, 0], CloseCode::TOO_BIG),
+        ] {
+            assert_eq!(decode_all(100, &bytes), [Decoded::Violation(code)], "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn answers_a_close_with_its_own_code_if_that_may_be_sent() {
+        for (payload, code) in [(&b""[..], 1000), (&[0x03, 0xe9], 1001), (&[0x03, 0xed], 1002), (&[0x03], 1002)] {
+            assert_eq!(decode_all(100, &frame(0x88, payload)), [Decoded::Closed(CloseCode(code).frame())]);
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn never_panics_and_never_keeps_more_than_its_bound(bytes: Vec<u8>) {
+            let mut decoder = Decoder::new(64);
+            let mut buffer = BytesMut::from(&bytes[..]);
+            while !matches!(decoder.next(&mut buffer), Decoded::More | Decoded::Violation(_) | Decoded::Closed(_)) {}
+            proptest::prop_assert!(decoder.fragments.map_or(0, |fragments| fragments.len()) <= 64);
+        }
+    }
+}
