@@ -1,0 +1,116 @@
+//! Whole chains in: the public conformance chain, tampered blocks, reorganisations, resuming.
+
+mod support;
+
+use std::convert::Infallible;
+
+use alloy_primitives::b256;
+use support::{TestNode, conformance_blocks, conformance_genesis};
+use tenon_api::{Block, BlockNumber, ChainReader, Header, InsertOutcome};
+use tenon_execution::{ImportObserver, ImportSummary, ImportedBlock};
+
+/// Stops after some blocks.
+struct Watcher {
+    seen: Vec<ImportedBlock>,
+    stop_after: usize,
+}
+
+impl Watcher {
+    fn new(stop_after: usize) -> Self {
+        Self { seen: Vec::new(), stop_after }
+    }
+}
+
+impl ImportObserver for Watcher {
+    fn passed(&mut self, block: &ImportedBlock) {
+        self.seen.push(*block);
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.seen.len() >= self.stop_after
+    }
+}
+
+fn import(node: &TestNode, watcher: &mut Watcher) -> ImportSummary {
+    node.importer.import(conformance_blocks().into_iter().map(Ok::<_, Infallible>), watcher).unwrap()
+}
+
+#[test]
+fn the_conformance_chain_ends_at_its_recorded_head() {
+    let node = TestNode::new(&conformance_genesis());
+
+    let summary = import(&node, &mut Watcher::new(usize::MAX));
+
+    assert_eq!((summary.imported, summary.transactions), (54, 249));
+    let head = b256!("d226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7");
+    assert_eq!(node.chain.head().header.hash(), head);
+}
+
+#[test]
+fn an_import_that_was_stopped_resumes_where_it_ended() {
+    let node = TestNode::new(&conformance_genesis());
+
+    let stopped = import(&node, &mut Watcher::new(20));
+    let mut watcher = Watcher::new(usize::MAX);
+    let resumed = import(&node, &mut watcher);
+
+    assert!(stopped.was_cancelled);
+    assert_eq!((stopped.imported, resumed.known, resumed.imported), (20, 20, 34));
+    assert_eq!(watcher.seen.last().map(|block| block.number), Some(BlockNumber(54)));
+}
+
+/// The block with a changed header, sealed again.
+fn with_header(block: &Block, change: impl FnOnce(&mut Header)) -> Block {
+    let mut header = block.header.header().clone();
+    change(&mut header);
+    let (transactions, ommers) = (block.transactions.clone(), block.ommers.clone());
+    tenon_chain::assemble_block(tenon_chain::seal(header), transactions, ommers, block.withdrawals.clone())
+}
+
+#[test]
+fn a_tampered_block_is_refused_by_what_differs() {
+    let blocks = conformance_blocks();
+    let cases: [(u64, fn(&mut Header), &str); 6] = [
+        (2, |header| header.state_root.0[0] ^= 1, "block 2: state root is 0x"),
+        (5, |header| header.receipts_root.0[0] ^= 1, "block 5: receipts root is 0x"),
+        (5, |header| header.gas_used += 1, "block 5: gas used is"),
+        (5, |header| header.logs_bloom.0[0] ^= 1, "block 5: logs bloom is 0x"),
+        (45, |header| header.requests_hash = Some(Default::default()), "block 45: requests hash is 0x"),
+        (40, |header| header.state_root.0[31] ^= 1, "block 40: state root is 0x"),
+    ];
+    for (number, tamper, expected) in cases {
+        let node = TestNode::with_conformance_chain(number - 1);
+        let block = with_header(&blocks[number as usize - 1], tamper);
+
+        let error = node.importer.insert(block).unwrap_err().to_string();
+
+        assert!(error.starts_with(expected), "{error}");
+        assert!(error.contains("the header says"), "{error}");
+        assert_eq!(node.chain.head().number(), BlockNumber(number - 1));
+    }
+}
+
+#[test]
+fn a_block_without_known_parent_names_it() {
+    let node = TestNode::new(&conformance_genesis());
+    let block = conformance_blocks().remove(3);
+    let parent = block.header.parent_hash;
+
+    let error = node.importer.insert(block).unwrap_err().to_string();
+
+    assert!(error.ends_with(&format!("its parent {parent} is not known")), "{error}");
+}
+
+#[test]
+fn set_head_goes_back_and_the_chain_can_be_walked_again() {
+    let node = TestNode::with_conformance_chain(54);
+    let blocks = conformance_blocks();
+
+    node.importer.set_head(BlockNumber(50)).unwrap();
+    let back = node.chain.head().number();
+    let outcome = node.importer.insert(blocks[50].clone()).unwrap();
+
+    assert_eq!(back, BlockNumber(50));
+    assert_eq!(outcome, InsertOutcome::Head { reorganised: vec![] });
+    assert_eq!(node.importer.insert(blocks[50].clone()).unwrap(), InsertOutcome::Known);
+}

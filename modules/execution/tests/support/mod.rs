@@ -1,0 +1,273 @@
+//! A chain in memory, and the public conformance chain to put into it.
+#![allow(dead_code, missing_docs, reason = "every test binary uses another part")]
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    io::Read,
+    path::Path,
+    sync::Arc,
+};
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use parking_lot::RwLock;
+use tenon_api::{
+    Account, Block, BlockCommit, BlockNumber, ChainReader, ChainWriter, EMPTY_CODE_HASH, Head, LocatedLog, LogFilter,
+    Receipt, RecoveredBlock, SealedHeader, StateReader, StoreError, TrieReader,
+};
+use tenon_bus::Bus;
+use tenon_chain::{ChainSpec, Genesis};
+use tenon_consensus::EthereumEngine;
+use tenon_execution::Importer;
+
+type State = BTreeMap<Address, (Account, BTreeMap<B256, U256>)>;
+
+/// Everything in maps; each block keeps a whole copy of the state, which 54 blocks allow.
+#[derive(Default)]
+struct Tables {
+    headers: HashMap<B256, (Arc<SealedHeader>, U256)>,
+    blocks: HashMap<B256, Arc<RecoveredBlock>>,
+    receipts: HashMap<B256, Arc<Vec<Receipt>>>,
+    canonical: Vec<B256>,
+    states: Vec<Arc<State>>,
+    codes: HashMap<B256, Bytes>,
+    nodes: HashMap<(Option<B256>, Vec<u8>, B256), Bytes>,
+    finality: (Option<BlockNumber>, Option<BlockNumber>),
+}
+
+#[derive(Clone, Default)]
+pub struct MemoryChain {
+    tables: Arc<RwLock<Tables>>,
+}
+
+impl MemoryChain {
+    pub fn new(genesis: &BlockCommit) -> Self {
+        let chain = Self::default();
+        chain.apply(genesis);
+        chain
+    }
+
+    fn apply(&self, commit: &BlockCommit) {
+        let tables = &mut *self.tables.write();
+        let hash = commit.block.hash();
+        let mut state = tables.states.last().map_or_else(State::new, |state| (**state).clone());
+        for change in &commit.accounts {
+            let Some(account) = change.account else {
+                state.remove(&change.address);
+                continue;
+            };
+            let entry = state.entry(change.address).or_default();
+            entry.0 = account;
+            if change.storage_wiped {
+                entry.1.clear();
+            }
+            for slot in &change.slots {
+                if slot.value.is_zero() {
+                    entry.1.remove(&slot.slot);
+                } else {
+                    entry.1.insert(slot.slot, slot.value);
+                }
+            }
+        }
+        tables.states.push(Arc::new(state));
+        tables.codes.extend(commit.codes.iter().cloned());
+        for node in &commit.trie_nodes {
+            let key = (node.position.owner, node.position.path.clone(), node.hash);
+            tables.nodes.insert(key, node.rlp.clone());
+        }
+        let header = Arc::new(commit.block.header.clone());
+        tables.headers.insert(hash, (header, commit.total_difficulty));
+        tables.blocks.insert(hash, Arc::clone(&commit.block));
+        tables.receipts.insert(hash, Arc::clone(&commit.receipts));
+        tables.canonical.push(hash);
+    }
+
+    pub fn state_root(&self) -> B256 {
+        self.head().header.state_root
+    }
+}
+
+struct MemoryState {
+    tables: Arc<RwLock<Tables>>,
+    state: Arc<State>,
+}
+
+impl StateReader for MemoryState {
+    fn account(&self, address: Address) -> Result<Option<Account>, StoreError> {
+        Ok(self.state.get(&address).map(|(account, _)| *account))
+    }
+
+    fn storage(&self, address: Address, slot: B256) -> Result<U256, StoreError> {
+        Ok(self.state.get(&address).and_then(|(_, slots)| slots.get(&slot).copied()).unwrap_or_default())
+    }
+
+    fn code(&self, code_hash: B256) -> Result<Option<Bytes>, StoreError> {
+        if code_hash == EMPTY_CODE_HASH {
+            return Ok(Some(Bytes::new()));
+        }
+        Ok(self.tables.read().codes.get(&code_hash).cloned())
+    }
+
+    fn block_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
+        Ok(self.tables.read().canonical.get(number.0 as usize).copied())
+    }
+}
+
+struct MemoryTrie(Arc<RwLock<Tables>>);
+
+impl TrieReader for MemoryTrie {
+    fn node(&self, owner: Option<B256>, path: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.0.read().nodes.get(&(owner, path.to_vec(), hash)).cloned())
+    }
+}
+
+impl ChainReader for MemoryChain {
+    fn head(&self) -> Arc<Head> {
+        let tables = self.tables.read();
+        let (header, total_difficulty) = &tables.headers[tables.canonical.last().unwrap()];
+        let (finalized, safe) = tables.finality;
+        Arc::new(Head { header: Arc::clone(header), total_difficulty: *total_difficulty, finalized, safe })
+    }
+
+    fn canonical_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
+        Ok(self.tables.read().canonical.get(number.0 as usize).copied())
+    }
+
+    fn header(&self, hash: B256) -> Result<Option<Arc<SealedHeader>>, StoreError> {
+        Ok(self.tables.read().headers.get(&hash).map(|(header, _)| Arc::clone(header)))
+    }
+
+    fn block(&self, hash: B256) -> Result<Option<Arc<RecoveredBlock>>, StoreError> {
+        Ok(self.tables.read().blocks.get(&hash).cloned())
+    }
+
+    fn receipts(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {
+        Ok(self.tables.read().receipts.get(&hash).cloned())
+    }
+
+    fn total_difficulty(&self, hash: B256) -> Result<Option<U256>, StoreError> {
+        Ok(self.tables.read().headers.get(&hash).map(|(_, difficulty)| *difficulty))
+    }
+
+    fn transaction_location(&self, transaction_hash: B256) -> Result<Option<(B256, u64)>, StoreError> {
+        let tables = self.tables.read();
+        for hash in &tables.canonical {
+            let position = tables.blocks[hash].transactions.iter().position(|each| each.hash == transaction_hash);
+            if let Some(position) = position {
+                return Ok(Some((*hash, position as u64)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
+        let state = self.tables.read().states.get(number.0 as usize).cloned();
+        let state = state.ok_or(StoreError::UnknownBlock { what: number.to_string() })?;
+        Ok(Arc::new(MemoryState { tables: Arc::clone(&self.tables), state }))
+    }
+
+    fn trie(&self) -> Arc<dyn TrieReader> {
+        Arc::new(MemoryTrie(Arc::clone(&self.tables)))
+    }
+
+    fn logs(
+        &self,
+        _from: BlockNumber,
+        _to: BlockNumber,
+        _filter: &LogFilter,
+        _limit: usize,
+        _is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Vec<LocatedLog>, StoreError> {
+        Ok(Vec::new())
+    }
+}
+
+impl ChainWriter for MemoryChain {
+    fn commit(&self, commit: &BlockCommit) -> Result<(), StoreError> {
+        let head = self.head();
+        if commit.block.header.parent_hash != head.header.hash() {
+            return Err(StoreError::NotNext { number: commit.block.number(), head: head.number() });
+        }
+        self.apply(commit);
+        Ok(())
+    }
+
+    fn insert_side_block(&self, block: &RecoveredBlock, total_difficulty: U256) -> Result<(), StoreError> {
+        let tables = &mut *self.tables.write();
+        tables.headers.insert(block.hash(), (Arc::new(block.header.clone()), total_difficulty));
+        tables.blocks.insert(block.hash(), Arc::new(block.clone()));
+        Ok(())
+    }
+
+    fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
+        let tables = &mut *self.tables.write();
+        tables.canonical.truncate(number.0 as usize + 1);
+        tables.states.truncate(number.0 as usize + 1);
+        Ok(())
+    }
+
+    fn set_finality(&self, finalized: Option<BlockNumber>, safe: Option<BlockNumber>) -> Result<(), StoreError> {
+        self.tables.write().finality = (finalized, safe);
+        Ok(())
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+pub fn test_data(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(name);
+    let file = std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(&file[..]).read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+pub fn conformance_genesis() -> Genesis {
+    Genesis::from_json(&test_data("chain/conformance-genesis.json.gz")).unwrap()
+}
+
+pub fn conformance_blocks() -> Vec<Block> {
+    let bytes = test_data("chain/conformance-chain.rlp.gz");
+    let mut rest = &bytes[..];
+    let mut blocks = Vec::new();
+    while !rest.is_empty() {
+        blocks.push(tenon_chain::decode_block(&mut rest).unwrap());
+    }
+    blocks
+}
+
+/// A node without network: chain, engine and importer.
+pub struct TestNode {
+    pub spec: Arc<ChainSpec>,
+    pub chain: MemoryChain,
+    pub engine: Arc<EthereumEngine>,
+    pub bus: Bus,
+    pub importer: Arc<Importer>,
+}
+
+impl TestNode {
+    pub fn new(genesis: &Genesis) -> Self {
+        let spec = Arc::clone(&genesis.spec);
+        let chain = MemoryChain::new(&genesis.commit().unwrap());
+        let engine = Arc::new(EthereumEngine::new(Arc::clone(&spec)));
+        let bus = Bus::new();
+        let importer = Arc::new(Importer::new(
+            Arc::clone(&spec),
+            Arc::new(chain.clone()),
+            Arc::new(chain.clone()),
+            Arc::clone(&engine) as _,
+            bus.clone(),
+        ));
+        Self { spec, chain, engine, bus, importer }
+    }
+
+    /// With the conformance chain up to a height in it.
+    pub fn with_conformance_chain(height: u64) -> Self {
+        let node = Self::new(&conformance_genesis());
+        for block in conformance_blocks().into_iter().take(height as usize) {
+            node.importer.insert(block).unwrap();
+        }
+        node
+    }
+}
