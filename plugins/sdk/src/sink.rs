@@ -2,6 +2,7 @@
 
 use std::{
     future::{Future, poll_fn},
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::{Context as TaskContext, Poll, Waker},
@@ -11,7 +12,7 @@ use futures_util::Stream;
 use serde::Serialize;
 use tenon_api::Failure;
 
-use crate::{context::ScopeGuard, output};
+use crate::{boundary::crashed, context::ScopeGuard, output};
 
 /// Where a subscription's function puts its items. At most one waits: `send` returns when the one before has
 /// been taken, so a slow client slows its own subscription and nothing else.
@@ -128,7 +129,9 @@ impl<S> Stream for SubscriptionStream<S> {
             let Some(function) = &mut this.function else {
                 return Poll::Ready(this.failure.take().map(Err));
             };
-            match function.as_mut().poll(task) {
+            // Caught here already, so that what it had sent before it panicked still arrives.
+            let polled = catch_unwind(AssertUnwindSafe(|| function.as_mut().poll(task)));
+            match polled.unwrap_or_else(|_| Poll::Ready(Err(crashed()))) {
                 Poll::Ready(result) => {
                     this.function = None;
                     this.conclude(result);

@@ -1,0 +1,221 @@
+//! Calls: what a plugin can do to its caller and to the node, and what it cannot.
+
+mod support;
+
+use std::{sync::Arc, task::Poll, time::Duration};
+
+use futures_util::{FutureExt, future::poll_immediate};
+use support::{TestHost, c_plugin, text};
+use tenon_api::{Failure, FailureCode};
+use tenon_bus::CallContext;
+use tenon_host::{Caller, Exposure, Router};
+
+async fn call(router: &Router, method: &str, params: &str) -> Result<String, Failure> {
+    router.call(method, Some(params), &Caller::local()).await.map(text)
+}
+
+fn unknown(method: &str) -> Failure {
+    let message = format!("the method {method} does not exist/is not available");
+    Failure { code: FailureCode::METHOD_NOT_FOUND, message, data: None }
+}
+
+#[tokio::test]
+async fn unknown_and_unexposed_methods_look_alike() {
+    let test = TestHost::with_misbehaving();
+    let router = test.host.router();
+    let outsider = Caller { exposure: Exposure::of(["eth"]), context: CallContext::new() };
+    let insider = Caller { exposure: Exposure::of(["bad"]), context: CallContext::new() };
+
+    let unexposed = router.call("bad_echo", Some("[\"x\"]"), &outsider).await.unwrap_err();
+    let exposed = router.call("bad_namespaces", None, &insider).await.map(text);
+
+    assert_eq!(call(&router, "bad_missing", "[]").await, Err(unknown("bad_missing")));
+    assert_eq!(call(&router, "other_echo", "[]").await, Err(unknown("other_echo")));
+    assert_eq!(unexposed, unknown("bad_echo"));
+    assert_eq!(exposed.as_deref(), Ok(r#"["bad","rpc"]"#));
+    assert_eq!(call(&router, "bad_namespaces", "").await.as_deref(), Ok("null"));
+}
+
+#[tokio::test]
+async fn parameters_are_refused_in_the_reference_words() {
+    let test = TestHost::with_misbehaving();
+    let router = test.host.router();
+
+    for (params, words) in [
+        ("[]", "missing value for required argument 0"),
+        ("[\"a\",\"b\"]", "too many arguments, want at most 1"),
+        ("[7]", "invalid argument 0: json: cannot unmarshal number into Go value of type string"),
+        ("{}", "non-array args"),
+    ] {
+        assert_eq!(call(&router, "bad_echo", params).await, Err(Failure::invalid_params(words)), "{params}");
+    }
+}
+
+#[tokio::test]
+async fn panics_cost_their_caller_one_error() {
+    let test = TestHost::with_misbehaving();
+    let router = test.host.router();
+    let crashed = Err(Failure::server("method handler crashed"));
+
+    for _ in 0..3 {
+        assert_eq!(call(&router, "bad_panic", "[]").await, crashed);
+        assert_eq!(call(&router, "bad_panicLater", "[]").await, crashed);
+    }
+    let caller = Caller::local();
+    let never = router.call("bad_panicInDrop", None, &caller);
+    assert!(poll_immediate(never).await.is_none(), "it is dropped while it waits");
+
+    assert_eq!(call(&router, "bad_echo", "[\"still here\"]").await.as_deref(), Ok("\"still here\""));
+}
+
+#[tokio::test]
+async fn dropping_a_call_cancels_it_inside_the_plugin() {
+    let test = TestHost::with_misbehaving();
+    let router = test.host.router();
+    let caller = Caller::local();
+    let mut never = Box::pin(router.call("bad_never", None, &caller));
+    assert!(never.as_mut().now_or_never().is_none());
+    assert_eq!(call(&router, "bad_dropped", "[]").await.as_deref(), Ok("0"));
+
+    drop(never);
+
+    assert_eq!(call(&router, "bad_dropped", "[]").await.as_deref(), Ok("1"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_ends_at_its_deadline() {
+    let test = TestHost::with_misbehaving();
+    let router = test.host.router();
+    let hurried = Caller { exposure: Exposure::all(), context: CallContext::with_timeout(Duration::from_secs(5)) };
+
+    let knows = router.call("bad_timeLeft", None, &hurried).await.map(text);
+    let answer = router.call("bad_never", None, &hurried).await;
+
+    assert_eq!(knows.as_deref(), Ok("true"));
+    assert_eq!(answer.unwrap_err(), Failure::limit("request timed out"));
+    assert_eq!(call(&router, "bad_dropped", "[]").await.as_deref(), Ok("1"));
+    assert_eq!(call(&router, "bad_timeLeft", "[]").await.as_deref(), Ok("false"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_plugin_sleeps_on_the_hosts_timer() {
+    let test = TestHost::with_misbehaving();
+    let router = test.host.router();
+    let caller = Caller::local();
+
+    let (long, short) = tokio::join!(
+        router.call("bad_sleep", Some("[60000]"), &caller),
+        router.call("bad_sleep", Some("[10]"), &caller),
+    );
+
+    assert_eq!((text(long.unwrap()), text(short.unwrap())), ("60000".to_owned(), "10".to_owned()));
+}
+
+#[tokio::test]
+async fn a_call_that_waits_is_woken_on_another_thread() {
+    let test = Arc::new(TestHost::with_misbehaving());
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let calls: Vec<_> = (0..64)
+        .map(|number| {
+            let router = test.host.router();
+            runtime.spawn(async move { call(&router, "bad_sleep", &format!("[{}]", number % 7)).await })
+        })
+        .collect();
+
+    for (number, handle) in calls.into_iter().enumerate() {
+        assert_eq!(handle.await.unwrap(), Ok((number % 7).to_string()));
+    }
+
+    runtime.shutdown_background();
+}
+
+#[tokio::test]
+async fn the_bus_answers_what_was_granted_and_nothing_else() {
+    let test = TestHost::with_misbehaving();
+    test.answer_version();
+    let router = test.host.router();
+
+    let granted = call(&router, "bad_version", "[]").await;
+    let greedy = call(&router, "bad_greedy", "[]").await;
+
+    assert_eq!(granted.as_deref(), Ok("\"Tenon/test\""));
+    let words = "plugin tenon-test-misbehaving was not granted Administer, which SetHead needs";
+    assert_eq!(greedy, Err(Failure::server(words)));
+}
+
+#[tokio::test]
+async fn a_context_that_outlives_its_call_does_no_harm() {
+    let test = TestHost::with_misbehaving();
+    test.answer_version();
+    let router = test.host.router();
+
+    assert_eq!(call(&router, "bad_keep", "[]").await.as_deref(), Ok("true"));
+
+    // Its own account is what is left of it: no deadline and no caller.
+    assert_eq!(call(&router, "bad_useKept", "[]").await.as_deref(), Ok("\"Tenon/test\""));
+}
+
+#[tokio::test]
+async fn slow_calls_wait_for_their_turn_and_the_queue_is_bounded() {
+    let test = TestHost::with_options(|options| {
+        options.slow_calls = std::num::NonZeroUsize::MIN;
+        options.slow_queue = 1;
+    });
+    test.host.load(&support::rust_plugin("tenon-test-misbehaving"), "").unwrap();
+    let router = test.host.router();
+    let caller = Caller::local();
+    let mut running = Box::pin(router.call("bad_neverSlow", None, &caller));
+    assert!(running.as_mut().now_or_never().is_none());
+    let mut waiting = Box::pin(router.call("bad_slow", None, &caller));
+    assert!(waiting.as_mut().now_or_never().is_none());
+
+    let refused = call(&router, "bad_slow", "[]").await.unwrap_err();
+    let fast = call(&router, "bad_dropped", "[]").await;
+    drop(running);
+    let turn = waiting.await.map(text);
+
+    assert_eq!(refused.code, FailureCode::LIMIT_EXCEEDED);
+    assert_eq!(fast.as_deref(), Ok("0"), "fast calls do not wait");
+    assert_eq!(turn.as_deref(), Ok("true"));
+    assert_eq!(call(&router, "bad_slow", "[]").await.as_deref(), Ok("true"));
+}
+
+#[tokio::test]
+async fn answers_that_break_the_rules_become_errors() {
+    let test = TestHost::new();
+    test.answer_version();
+    let library = c_plugin(test.folder.path(), "tests/plugins/broken.c", &[]);
+    test.host.load(&library, "").unwrap();
+    let misbehaving = TestHost::with_misbehaving();
+    let router = test.host.router();
+
+    for (method, words) in [
+        ("broken_code", "the plugin boundary answered a poll with the unknown code 77"),
+        ("broken_nothing", "the plugin gave no result"),
+        ("broken_end", "the plugin boundary ended a call without an answer"),
+        ("broken_length", "the plugin gave no result"),
+        ("broken_bus", "plugin broken plugin has no schema hash and so cannot use the bus"),
+    ] {
+        assert_eq!(call(&router, method, "[]").await, Err(Failure::server(words)), "{method}");
+    }
+    let opened = router.subscribe("broken", "nothing", None, &Caller::local()).await;
+    assert_eq!(opened.unwrap_err().message, "the plugin boundary gave work that cannot be polled");
+    let unwritable = call(&misbehaving.host.router(), "bad_unwritable", "[]").await.unwrap_err();
+    assert!(unwritable.message.starts_with("json: "), "{unwritable}");
+}
+
+#[tokio::test]
+async fn a_call_that_wakes_itself_for_ever_can_be_dropped() {
+    let test = TestHost::new();
+    let library = c_plugin(test.folder.path(), "tests/plugins/broken.c", &[]);
+    test.host.load(&library, "").unwrap();
+    let (router, caller) = (test.host.router(), Caller::local());
+    let mut spinning = Box::pin(router.call("broken_spin", None, &caller));
+
+    for _ in 0..100 {
+        let polled = std::future::poll_fn(|task| Poll::Ready(spinning.as_mut().poll(task).is_pending())).await;
+        assert!(polled);
+    }
+
+    drop(spinning);
+}

@@ -1,0 +1,76 @@
+//! Where the tests' shared libraries come from.
+
+#![allow(dead_code, reason = "every test program uses a part of it")]
+
+use std::{
+    env,
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+};
+
+use tempfile::TempDir;
+use tenon_bus::{Bus, CallContext};
+use tenon_host::{HostOptions, PluginHost};
+
+/// The shared library of a Rust plugin: a dev-dependency, whose `.so` cargo leaves beside the test program.
+pub(crate) fn rust_plugin(crate_name: &str) -> PathBuf {
+    let program = env::current_exe().expect("the test program has a path");
+    let folder = program.parent().expect("the test program stands in a folder");
+    let library = folder.join(format!("lib{}.so", crate_name.replace('-', "_")));
+    assert!(library.exists(), "{} is a dev-dependency of tenon-host and so was built", library.display());
+    library
+}
+
+/// Compiles a plugin in C into `folder`. `source` is relative to the root of the project.
+pub(crate) fn c_plugin(folder: &Path, source: &str, flags: &[&str]) -> PathBuf {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let library = folder.join("libplugin_in_c.so");
+    let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
+    let mut words = compiler.split_whitespace();
+    let mut compile = Command::new(words.next().expect("CC names a compiler"));
+    compile.args(words).args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-I"]);
+    compile.arg(root.join("plugins/sdk/include")).args(flags).arg("-o").arg(&library).arg(root.join(source));
+    let output = compile.output().expect("the C compiler starts");
+    assert!(output.status.success(), "{compile:?}: {}", String::from_utf8_lossy(&output.stderr));
+    library
+}
+
+/// A host over a bus, with a folder that goes away with it.
+pub(crate) struct TestHost {
+    pub(crate) host: Arc<PluginHost>,
+    pub(crate) bus: Bus,
+    pub(crate) folder: TempDir,
+}
+
+impl TestHost {
+    pub(crate) fn new() -> Self {
+        Self::with_options(|_| {})
+    }
+
+    pub(crate) fn with_options(change: impl FnOnce(&mut HostOptions)) -> Self {
+        let folder = tempfile::tempdir().expect("a folder for the test");
+        let mut options = HostOptions::new(folder.path().join("cache"));
+        change(&mut options);
+        let bus = Bus::new();
+        Self { host: PluginHost::new(bus.clone(), options), bus, folder }
+    }
+
+    /// A host with the misbehaving plugin.
+    pub(crate) fn with_misbehaving() -> Self {
+        let test = Self::new();
+        test.host.load(&rust_plugin("tenon-test-misbehaving"), "").expect("it loads");
+        test
+    }
+
+    /// Answers the node's version on the bus.
+    pub(crate) fn answer_version(&self) {
+        let answer = |_: tenon_api::messages::GetClientVersion, _: &CallContext| Ok("Tenon/test".to_owned());
+        self.bus.handle_read(answer).expect("nobody else answers it");
+    }
+}
+
+/// The text of a result.
+pub(crate) fn text(bytes: impl AsRef<[u8]>) -> String {
+    String::from_utf8(bytes.as_ref().to_vec()).expect("JSON is UTF-8")
+}

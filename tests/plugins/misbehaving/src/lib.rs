@@ -1,0 +1,195 @@
+//! A plugin that does what plugins must not do, for the tests of the host: it panics, never answers, floods,
+//! asks for what it was not granted. What its safe code cannot do, `tests/plugins/broken.c` does.
+//!
+//! It owns a counter of what has been dropped, so that a test can see that cancelling reached it.
+
+#![deny(unsafe_code)]
+
+use std::{
+    future::pending,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tenon_sdk::prelude::*;
+
+#[derive(Default)]
+struct Misbehaving {
+    /// Calls and subscriptions that were dropped before their end.
+    dropped: Arc<AtomicU64>,
+    /// A context that is kept longer than its call.
+    kept: Mutex<Option<Context<Misbehaving>>>,
+    settings: String,
+}
+
+impl Plugin for Misbehaving {
+    fn start(host: Host, settings: &str, _handover: &[u8]) -> Result<Self, Failure> {
+        if settings.contains("refuse") {
+            return Err(Failure::server("told to refuse"));
+        }
+        assert!(!settings.contains("panic"), "told to panic");
+        host.log(LogLevel::Info, "misbehaving from now on");
+        Ok(Self { settings: settings.to_owned(), ..Self::default() })
+    }
+
+    fn stop(&self) {
+        assert!(!self.settings.contains("crash at stop"), "told to panic at stop");
+    }
+}
+
+fn table() -> Table<Misbehaving> {
+    Table::new("bad", "0.1")
+        .capabilities(&[Capability::ReadNode])
+        .method("bad_echo", &["text"], "Gives its argument back.", echo)
+        .method("bad_panic", &[], "Panics before its first answer.", panic_at_once)
+        .method("bad_panicLater", &[], "Panics after it has waited.", panic_later)
+        .method("bad_panicInDrop", &[], "Panics when it is cancelled.", panic_in_drop)
+        .method("bad_never", &[], "Never answers.", never)
+        .slow_method("bad_neverSlow", &[], "Never answers, and is slow.", never)
+        .slow_method("bad_slow", &[], "Answers, and is slow.", slow)
+        .method("bad_sleep", &["millis"], "Answers after a while.", sleep)
+        .method("bad_version", &[], "Asks the node for its version.", version)
+        .method("bad_greedy", &[], "Asks for what it was not granted.", greedy)
+        .method("bad_keep", &[], "Keeps its context beyond the call.", keep)
+        .method("bad_useKept", &[], "Uses the context that was kept.", use_kept)
+        .method("bad_namespaces", &[], "Says what its caller sees.", namespaces)
+        .method("bad_timeLeft", &[], "Says whether there is a deadline.", time_left)
+        .method("bad_dropped", &[], "Says how much was dropped before its end.", dropped)
+        .method("bad_unwritable", &[], "Answers with what has no JSON form.", unwritable)
+        .subscription("count", count)
+        .subscription("flood", flood)
+        .subscription("progress", progress)
+        .subscription("refuse", refuse)
+        .subscription("panic", panic_in_stream)
+        .subscription("silent", silent)
+}
+
+tenon_sdk::export!(Misbehaving, table);
+
+type Result_<T> = Result<T, Failure>;
+
+async fn echo(_context: Context<Misbehaving>, text: String) -> Result_<String> {
+    Ok(text)
+}
+
+async fn panic_at_once(_context: Context<Misbehaving>) -> Result_<()> {
+    panic!("on purpose, at once")
+}
+
+async fn panic_later(context: Context<Misbehaving>) -> Result_<()> {
+    context.sleep(Duration::from_millis(1)).await;
+    panic!("on purpose, later")
+}
+
+async fn panic_in_drop(_context: Context<Misbehaving>) -> Result_<()> {
+    struct Bomb;
+    impl Drop for Bomb {
+        fn drop(&mut self) {
+            panic!("on purpose, while being dropped")
+        }
+    }
+    let _bomb = Bomb;
+    pending().await
+}
+
+/// Counts when it is dropped.
+struct CountDrop(Arc<AtomicU64>);
+
+impl Drop for CountDrop {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+async fn never(context: Context<Misbehaving>) -> Result_<()> {
+    let _count = CountDrop(context.dropped.clone());
+    pending().await
+}
+
+async fn slow(_context: Context<Misbehaving>) -> Result_<bool> {
+    Ok(true)
+}
+
+async fn sleep(context: Context<Misbehaving>, millis: Number) -> Result_<u64> {
+    context.sleep(Duration::from_millis(millis.0)).await;
+    Ok(millis.0)
+}
+
+async fn version(context: Context<Misbehaving>) -> Result_<String> {
+    context.call(GetClientVersion).await
+}
+
+async fn greedy(context: Context<Misbehaving>) -> Result_<()> {
+    context.call(SetHead { number: BlockNumber(0) }).await
+}
+
+async fn keep(context: Context<Misbehaving>) -> Result_<bool> {
+    *context.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(context.clone());
+    Ok(true)
+}
+
+async fn use_kept(context: Context<Misbehaving>) -> Result_<String> {
+    let kept = context.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+    kept.ok_or_else(|| Failure::server("nothing was kept"))?.call(GetClientVersion).await
+}
+
+async fn namespaces(context: Context<Misbehaving>) -> Result_<Option<Vec<String>>> {
+    Ok(context.namespaces().map(|names| names.map(str::to_owned).collect()))
+}
+
+async fn time_left(context: Context<Misbehaving>) -> Result_<bool> {
+    Ok(context.time_left().is_some())
+}
+
+async fn dropped(context: Context<Misbehaving>) -> Result_<u64> {
+    Ok(context.dropped.load(Ordering::Relaxed))
+}
+
+async fn unwritable(_context: Context<Misbehaving>) -> Result_<RawJson> {
+    Ok(RawJson("{\"unfinished\":".to_owned()))
+}
+
+async fn count(_context: Context<Misbehaving>, sink: Sink, to: Number) -> Result_<()> {
+    sink.accept().await;
+    for number in 0..to.0 {
+        sink.send(&number).await?;
+    }
+    Ok(())
+}
+
+async fn flood(context: Context<Misbehaving>, sink: Sink) -> Result_<()> {
+    let _count = CountDrop(context.dropped.clone());
+    loop {
+        sink.send("water").await?;
+    }
+}
+
+async fn progress(context: Context<Misbehaving>, sink: Sink) -> Result_<()> {
+    let mut events = context.events::<SyncChanged>();
+    sink.accept().await;
+    while let Some(delivery) = events.next().await? {
+        match delivery {
+            Delivery::Event(event) => sink.send(&event.status.map(|status| status.current.0)).await?,
+            Delivery::Missed(missed) => sink.send(&format!("missed {missed}")).await?,
+        }
+    }
+    Ok(())
+}
+
+async fn refuse(_context: Context<Misbehaving>, _sink: Sink) -> Result_<()> {
+    Err(Failure::invalid_params("not today"))
+}
+
+async fn panic_in_stream(_context: Context<Misbehaving>, sink: Sink) -> Result_<()> {
+    sink.accept().await;
+    panic!("on purpose, in a stream")
+}
+
+async fn silent(context: Context<Misbehaving>, sink: Sink) -> Result_<()> {
+    let _count = CountDrop(context.dropped.clone());
+    sink.accept().await;
+    pending().await
+}
