@@ -34,6 +34,7 @@ mod context;
 pub mod output;
 pub mod param;
 mod plugin;
+pub mod shapes;
 mod sink;
 mod table;
 pub mod testing;

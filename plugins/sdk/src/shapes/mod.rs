@@ -11,7 +11,6 @@
 mod arguments;
 mod block;
 mod log;
-mod member;
 mod overrides;
 mod receipt;
 mod transaction;
@@ -20,7 +19,6 @@ mod writer;
 pub use arguments::CallArguments;
 pub use block::{BlockJson, write_header, write_uncle};
 pub use log::{logs_json, write_located_log};
-pub use member::{MemberError, Members};
 pub use overrides::{BlockOverridesArgument, StateOverridesArgument};
 pub use receipt::{ReceiptPlace, block_receipts_json, write_receipt};
 pub use transaction::{TransactionPlace, write_access_list, write_transaction};

@@ -1,6 +1,10 @@
 //! Writes JSON text straight into a byte buffer.
 
 use alloy_primitives::{U256, hex};
+use serde::{
+    Serialize, Serializer,
+    ser::{Error as _, SerializeStruct},
+};
 
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
@@ -26,6 +30,11 @@ impl JsonWriter {
     /// An empty buffer that holds `bytes` before it grows.
     pub fn with_capacity(bytes: usize) -> Self {
         Self { buffer: Vec::with_capacity(bytes) }
+    }
+
+    /// JSON text that somebody else has finished. It is not checked.
+    pub fn from_json(json: String) -> Self {
+        Self { buffer: json.into_bytes() }
     }
 
     /// The text so far.
@@ -141,15 +150,12 @@ impl JsonWriter {
         self.raw("null");
     }
 
-    /// A string with escapes.
+    /// A string with the reference's escapes.
     pub fn string(&mut self, text: &str) {
         self.separate();
-        let before = self.buffer.len();
-        if serde_json::to_writer(&mut self.buffer, text).is_err() {
-            // Writing to memory cannot fail; should it ever, the text stays well formed.
-            self.buffer.truncate(before);
-            self.buffer.extend_from_slice(b"\"\"");
-        }
+        // A string always has a JSON form; should that ever fail, the text stays well formed.
+        let quoted = crate::output::to_json(text).unwrap_or_else(|_| b"\"\"".to_vec());
+        self.buffer.extend_from_slice(&quoted);
     }
 
     /// A float in its shortest form; what JSON cannot say becomes `0`.
@@ -177,9 +183,36 @@ impl JsonWriter {
     }
 }
 
+/// serde_json's name for text that it shall copy as it stands.
+const VERBATIM: &str = "$serde_json::private::RawValue";
+
+/// Lets a method return what it has written: the text is copied once and not parsed again, which for a block
+/// of a megabyte is a millisecond saved. Other formats than JSON see a struct with one string.
+impl Serialize for JsonWriter {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let text = std::str::from_utf8(&self.buffer).map_err(S::Error::custom)?;
+        let mut verbatim = serializer.serialize_struct(VERBATIM, 1)?;
+        verbatim.serialize_field(VERBATIM, text)?;
+        verbatim.end()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_method_can_return_what_it_has_written() {
+        let mut json = JsonWriter::default();
+        json.begin_list();
+        json.quantity(1);
+        json.string("<");
+        json.end_list();
+
+        let text = crate::output::to_json(&json).expect("JSON");
+
+        assert_eq!(text, br#"["0x1","\u003c"]"#);
+    }
 
     fn written(write: impl FnOnce(&mut JsonWriter)) -> String {
         let mut json = JsonWriter::default();

@@ -1,0 +1,60 @@
+//! What the chain and the node are: `spec/rpc-eth.md` 8, 13.
+
+use tenon_sdk::{prelude::*, shapes::JsonWriter};
+
+use crate::{Answer, EthContext};
+
+/// The oldest peer protocol that the reference speaks (`spec/rpc-eth.md` 8).
+const NATIVE_PROTOCOL_VERSION: u64 = 100;
+/// eth/68.
+const ETHEREUM_PROTOCOL_VERSION: u64 = 68;
+
+pub(crate) async fn block_number(context: EthContext) -> Result<Quantity, Failure> {
+    Ok(Quantity(context.call(GetHead).await?.number().0))
+}
+
+pub(crate) async fn chain_id(context: EthContext) -> Result<Quantity, Failure> {
+    Ok(Quantity(crate::chain_info(&context).await?.chain_id))
+}
+
+pub(crate) async fn protocol_version(context: EthContext) -> Result<Quantity, Failure> {
+    Ok(Quantity(match crate::profile(&context).await? {
+        Profile::Ethereum => ETHEREUM_PROTOCOL_VERSION,
+        Profile::Native => NATIVE_PROTOCOL_VERSION,
+    }))
+}
+
+pub(crate) async fn syncing(context: EthContext) -> Answer {
+    let profile = crate::profile(&context).await?;
+    let status = context.call(GetSyncStatus).await?;
+    let mut json = JsonWriter::with_capacity(160);
+    match status {
+        Some(status) => write_sync_status(&mut json, profile, &status),
+        None => json.boolean(false),
+    }
+    Ok(json)
+}
+
+/// The reference counts pulled states too; Tenon executes every block, so there are none.
+pub(crate) fn write_sync_status(json: &mut JsonWriter, profile: Profile, status: &SyncStatus) {
+    json.begin_object();
+    json.key("startingBlock").quantity(status.starting.0);
+    json.key("currentBlock").quantity(status.current.0);
+    json.key("highestBlock").quantity(status.highest.0);
+    if profile == Profile::Native {
+        json.key("pulledStates").quantity(0);
+        json.key("knownStates").quantity(0);
+    }
+    json.end_object();
+}
+
+pub(crate) async fn accounts(context: EthContext) -> Answer {
+    let accounts = context.call(ListAccounts).await?;
+    let mut json = JsonWriter::with_capacity(accounts.len() * 45 + 2);
+    json.begin_list();
+    for account in accounts {
+        json.data(account);
+    }
+    json.end_list();
+    Ok(json)
+}

@@ -1,0 +1,264 @@
+//! What a caller wants of the logs: `spec/rpc-eth.md` 14.1.
+
+use tenon_sdk::{param::ParamDescription, prelude::*};
+
+/// Most addresses, and most values of one topic position, in one set of criteria.
+const MAX_VALUES: usize = 1000;
+
+/// Which logs, and where.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Criteria {
+    pub(crate) scope: Scope,
+    pub(crate) filter: LogFilter,
+}
+
+/// Where to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Scope {
+    /// One block of any branch.
+    Block(B256),
+    /// Blocks of the canonical chain; tags are resolved when the question is asked.
+    Range { from: BlockId, to: BlockId },
+}
+
+impl Criteria {
+    /// Whether new logs of a block at this height are wanted: bounds that are numbers count, tags do not.
+    pub(crate) fn covers(&self, number: BlockNumber) -> bool {
+        let Scope::Range { from, to } = self.scope else { return true };
+        let is_after_start = !matches!(from, BlockId::Number(from) if number < from);
+        let is_before_end = !matches!(to, BlockId::Number(to) if number > to);
+        is_after_start && is_before_end
+    }
+
+    /// Whether a new log is wanted.
+    pub(crate) fn matches(&self, log: &LocatedLog) -> bool {
+        self.covers(log.block_number) && self.filter.matches(&log.log)
+    }
+
+    /// Refuses ranges that nobody can wait for. The reference refuses every range that does not end at numbers,
+    /// `latest` or `pending`; the seed allows `safe` as a start, so all tags are taken there.
+    pub(crate) fn check_watchable(&self, profile: Profile) -> Result<(), Failure> {
+        let Scope::Range { from, to } = self.scope else { return Ok(()) };
+        const LATEST: BlockId = BlockId::LATEST;
+        const PENDING: BlockId = BlockId::Tag(BlockTag::Pending);
+        if profile == Profile::Ethereum && (from == PENDING || to == PENDING) {
+            return Err(Failure::invalid_params("pending logs are not supported"));
+        }
+        let is_allowed = match (from, to) {
+            (_, PENDING) => true,
+            (PENDING, _) => false,
+            (_, LATEST) => true,
+            (BlockId::Number(from), BlockId::Number(to)) => from <= to,
+            (BlockId::Tag(BlockTag::Earliest), BlockId::Number(_)) => true,
+            _ => false,
+        };
+        match is_allowed {
+            true => Ok(()),
+            false => Err(Failure::server("invalid from and to block combination: from > to")),
+        }
+    }
+}
+
+impl Param for Criteria {
+    fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
+        let object = Object::decode(raw, "filters.input")?;
+        let from = object.optional::<BlockNumberParam>("fromBlock")?;
+        let to = object.optional::<BlockNumberParam>("toBlock")?;
+        let scope = match object.optional::<B256>("blockHash")? {
+            Some(_) if from.is_some() || to.is_some() => {
+                return Err(ArgumentError::text(
+                    "cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other",
+                ));
+            }
+            Some(hash) => Scope::Block(hash),
+            None => {
+                let end = |end: Option<BlockNumberParam>| end.map_or(BlockId::LATEST, |end| end.0);
+                Scope::Range { from: end(from), to: end(to) }
+            }
+        };
+        let filter = LogFilter {
+            addresses: object.raw("address").map(decode_addresses).transpose()?.unwrap_or_default(),
+            topics: object.raw("topics").map(decode_topics).transpose()?.unwrap_or_default(),
+        };
+        Ok(Self { scope, filter })
+    }
+
+    fn description() -> ParamDescription {
+        ParamDescription::required(r#"{"type":"object"}"#)
+    }
+}
+
+fn decode_addresses(raw: RawArgument<'_>) -> Result<Vec<Address>, ArgumentError> {
+    if let Some(text) = raw.string() {
+        let address =
+            decode_hex(&text, true, "address").map_err(|reason| invalid(format!("invalid address: {reason}")));
+        return Ok(vec![Address::new(address?)]);
+    }
+    let values = raw.array().ok_or_else(|| invalid("invalid addresses in query"))?;
+    let mut addresses = Vec::new();
+    for (index, value) in values.enumerate() {
+        bound(index, "addresses")?;
+        let text = value.string().ok_or_else(|| invalid(format!("non-string address at index {index}")))?;
+        let address = decode_hex(&text, true, "address")
+            .map_err(|reason| invalid(format!("invalid address at index {index}: {reason}")))?;
+        addresses.push(Address::new(address));
+    }
+    Ok(addresses)
+}
+
+fn decode_topics(raw: RawArgument<'_>) -> Result<Vec<Vec<B256>>, ArgumentError> {
+    let positions = raw.array().ok_or(ArgumentError::mismatch(raw.kind(), "[]interface {}"))?;
+    let mut topics = Vec::new();
+    for (index, position) in positions.enumerate() {
+        bound(index, "topic positions")?;
+        topics.push(decode_position(position)?);
+    }
+    Ok(topics)
+}
+
+/// The values that one position may have; none means any.
+fn decode_position(raw: RawArgument<'_>) -> Result<Vec<B256>, ArgumentError> {
+    if raw.is_null() {
+        return Ok(Vec::new());
+    }
+    if let Some(text) = raw.string() {
+        return Ok(vec![decode_topic(&text)?]);
+    }
+    let values = raw.array().ok_or_else(|| invalid("invalid topic(s)"))?;
+    let mut topics = Vec::new();
+    for (index, value) in values.enumerate() {
+        bound(index, "topics")?;
+        // A null among the values makes the whole position a wildcard and ends its reading.
+        if value.is_null() {
+            return Ok(Vec::new());
+        }
+        topics.push(decode_topic(&value.string().ok_or_else(|| invalid("invalid topic(s)"))?)?);
+    }
+    Ok(topics)
+}
+
+fn decode_topic(text: &str) -> Result<B256, ArgumentError> {
+    decode_hex(text, false, "topic").map(B256::new).map_err(invalid)
+}
+
+/// Exactly `N` bytes; the reason why not otherwise.
+fn decode_hex<const N: usize>(text: &str, allows_native_prefix: bool, what: &str) -> Result<[u8; N], String> {
+    if text.is_empty() {
+        return Err("empty hex string".to_owned());
+    }
+    let has_native_prefix = text.get(..3).is_some_and(|prefix| prefix.eq_ignore_ascii_case("xdc"));
+    let digits = match text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")) {
+        Some(digits) => digits,
+        None if allows_native_prefix && has_native_prefix => &text[3..],
+        None => return Err("hex string without 0x prefix".to_owned()),
+    };
+    if digits.len() % 2 == 1 {
+        return Err("hex string of odd length".to_owned());
+    }
+    if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return Err("invalid hex string".to_owned());
+    }
+    let mut bytes = [0; N];
+    if digits.len() != 2 * N {
+        return Err(format!("hex has invalid length {} after decoding; expected {N} for {what}", digits.len() / 2));
+    }
+    for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().chunks_exact(2)) {
+        let nibble = |digit: u8| char::from(digit).to_digit(16).unwrap_or_default() as u8;
+        *byte = nibble(pair[0]) << 4 | nibble(pair[1]);
+    }
+    Ok(bytes)
+}
+
+fn bound(index: usize, what: &str) -> Result<(), ArgumentError> {
+    match index < MAX_VALUES {
+        true => Ok(()),
+        false => Err(invalid(format!("more than {MAX_VALUES} {what}"))),
+    }
+}
+
+fn invalid(text: impl Into<String>) -> ArgumentError {
+    ArgumentError::text(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOPIC: &str = "0x00000000000000000000000000000000000000000000000000000000656d6974";
+
+    fn decode(json: &str) -> Result<Criteria, String> {
+        Criteria::decode(RawArgument::new(json)).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn nothing_given_means_every_log_of_the_latest_block() {
+        for json in ["{}", "null", r#"{"address":[],"topics":[]}"#, r#"{"address":null,"toBlock":null}"#] {
+            let criteria = decode(json).expect("well formed");
+            assert_eq!(criteria.scope, Scope::Range { from: BlockId::LATEST, to: BlockId::LATEST });
+            assert_eq!(criteria.filter, LogFilter::default());
+        }
+    }
+
+    #[test]
+    fn topics_nest_and_wildcards_keep_their_position() {
+        let json = format!(r#"{{"topics":[null,"{TOPIC}",["{TOPIC}","{TOPIC}"],["{TOPIC}",null,5],[]]}}"#);
+
+        let topics = decode(&json).expect("well formed").filter.topics;
+
+        assert_eq!(topics.iter().map(Vec::len).collect::<Vec<_>>(), [0, 1, 2, 0, 0]);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_in_the_words_of_the_reference() {
+        let cases = [
+            (
+                format!(r#"{{"blockhash":"{TOPIC}","fromBlock":"0x3"}}"#),
+                "cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other",
+            ),
+            (
+                r#"{"address":"0x12"}"#.into(),
+                "invalid address: hex has invalid length 1 after decoding; expected 20 for address",
+            ),
+            (r#"{"address":[""]}"#.into(), "invalid address at index 0: empty hex string"),
+            (r#"{"address":[1]}"#.into(), "non-string address at index 0"),
+            (r#"{"address":5}"#.into(), "invalid addresses in query"),
+            (r#"{"topics":["0x12"]}"#.into(), "hex has invalid length 1 after decoding; expected 32 for topic"),
+            (r#"{"topics":["12"]}"#.into(), "hex string without 0x prefix"),
+            (r#"{"topics":[[1]]}"#.into(), "invalid topic(s)"),
+        ];
+
+        for (json, expected) in cases {
+            assert_eq!(decode(&json), Err(expected.to_owned()), "{json}");
+        }
+    }
+
+    #[test]
+    fn only_ranges_with_a_future_can_be_watched() {
+        let cases = [
+            ("{}", true),
+            (r#"{"fromBlock":"0x1","toBlock":"0x2"}"#, true),
+            (r#"{"fromBlock":"0x3","toBlock":"0x2"}"#, false),
+            (r#"{"fromBlock":"0x3"}"#, true),
+            (r#"{"fromBlock":"safe"}"#, true),
+            (r#"{"fromBlock":"earliest","toBlock":"0x2"}"#, true),
+            (r#"{"toBlock":"0x2"}"#, false),
+            (r#"{"toBlock":"finalized"}"#, false),
+            (r#"{"fromBlock":"pending"}"#, false),
+        ];
+
+        for (json, expected) in cases {
+            let criteria = decode(json).expect("well formed");
+            assert_eq!(criteria.check_watchable(Profile::Ethereum).is_ok(), expected, "{json}");
+            assert_eq!(criteria.check_watchable(Profile::Native).is_ok(), expected, "{json}");
+        }
+    }
+
+    #[test]
+    fn numbers_bound_what_is_watched() {
+        let criteria = decode(r#"{"fromBlock":"0x5","toBlock":"0x6"}"#).expect("well formed");
+
+        let covered: Vec<u64> = (0..10).filter(|number| criteria.covers(BlockNumber(*number))).collect();
+
+        assert_eq!(covered, [5, 6]);
+    }
+}

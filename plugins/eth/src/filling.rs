@@ -1,0 +1,83 @@
+//! Filling in what a caller leaves out of a transaction: `spec/rpc-eth.md` 12.2.
+
+use tenon_sdk::{prelude::*, shapes::CallArguments};
+
+use crate::{EthContext, chain_info};
+
+/// A whole transaction: only the nonce may still be open, because it is chosen under the sending lock.
+pub(crate) async fn fill(context: &EthContext, arguments: CallArguments) -> Result<CallRequest, Failure> {
+    let input_differs = matches!((&arguments.data, &arguments.input), (Some(data), Some(input)) if data != input);
+    let chain_id = arguments.chain_id;
+    let mut request = arguments.into_request()?;
+    fill_prices(context, &mut request).await?;
+    request.value.get_or_insert_default();
+    if input_differs {
+        return Err(Failure::server(
+            "both \"data\" and \"input\" are set and not equal. Please use \"input\" to pass transaction call data",
+        ));
+    }
+    if request.to.is_none() && request.input.is_empty() {
+        return Err(Failure::server("contract creation without any data provided"));
+    }
+    if request.gas.is_none() {
+        request.gas = Some(estimate(context, &request).await?);
+    }
+    let own_id = chain_info(context).await?.chain_id;
+    if let Some(given) = chain_id.filter(|given| *given != U256::from(own_id)) {
+        return Err(Failure::server(format!("chainId does not match node's (have={given}, want={own_id})")));
+    }
+    request.chain_id = Some(own_id);
+    Ok(request)
+}
+
+async fn estimate(context: &EthContext, request: &CallRequest) -> Result<u64, Failure> {
+    let request = CallRequest { nonce: None, chain_id: None, ..request.clone() };
+    let block_overrides = BlockOverrides::default();
+    context.call(EstimateGas { request, block: BlockId::LATEST, state_overrides: Vec::new(), block_overrides }).await
+}
+
+async fn fill_prices(context: &EthContext, request: &mut CallRequest) -> Result<(), Failure> {
+    if let (Some(max_fee), Some(tip)) = (request.max_fee_per_gas, request.max_priority_fee_per_gas) {
+        if max_fee.is_zero() {
+            return Err(Failure::server("maxFeePerGas must be non-zero"));
+        }
+        return check_caps(max_fee, tip);
+    }
+    // After London the head has a base fee.
+    let base_fee = context.call(GetHead).await?.header.base_fee_per_gas;
+    match (request.gas_price, base_fee) {
+        (Some(price), Some(_)) if price.is_zero() => {
+            Err(Failure::server("gasPrice must be non-zero after EIP-1559 fork"))
+        }
+        (Some(_), _) => Ok(()),
+        (None, Some(base_fee)) => fill_caps(context, request, U256::from(base_fee)).await,
+        (None, None) if request.max_fee_per_gas.is_some() || request.max_priority_fee_per_gas.is_some() => {
+            let message = "maxFeePerGas and maxPriorityFeePerGas are not valid before EIP-1559 is active";
+            Err(Failure::server(message))
+        }
+        (None, None) => {
+            request.gas_price = Some(context.call(SuggestTip).await?);
+            Ok(())
+        }
+    }
+}
+
+/// A missing tip is the suggested one, a missing cap leaves room for the base fee to double.
+async fn fill_caps(context: &EthContext, request: &mut CallRequest, base_fee: U256) -> Result<(), Failure> {
+    let tip = match request.max_priority_fee_per_gas {
+        Some(tip) => tip,
+        None => context.call(SuggestTip).await?,
+    };
+    let max_fee = request.max_fee_per_gas.unwrap_or_else(|| tip.saturating_add(base_fee.saturating_mul(U256::from(2))));
+    check_caps(max_fee, tip)?;
+    request.max_priority_fee_per_gas = Some(tip);
+    request.max_fee_per_gas = Some(max_fee);
+    Ok(())
+}
+
+fn check_caps(max_fee: U256, tip: U256) -> Result<(), Failure> {
+    if max_fee < tip {
+        return Err(Failure::server(format!("maxFeePerGas ({max_fee:#x}) < maxPriorityFeePerGas ({tip:#x})")));
+    }
+    Ok(())
+}

@@ -1,0 +1,95 @@
+//! Polling filters: `spec/rpc-eth.md` 14.3.
+
+use tenon_sdk::{
+    prelude::*,
+    shapes::{JsonWriter, logs_json},
+};
+
+use crate::{
+    Answer, EthContext,
+    changes::{chain_changes, log_changes},
+    criteria::Criteria,
+    logs,
+    registry::{Filter, Position, Watched},
+};
+
+/// How often a poll starts over because another poll of the same filter was faster.
+const MAX_RACES: usize = 8;
+
+pub(crate) async fn new_filter(context: EthContext, criteria: Criteria) -> Result<String, Failure> {
+    criteria.check_watchable(crate::profile(&context).await?)?;
+    install_at_head(&context, Watched::Logs(criteria)).await
+}
+
+pub(crate) async fn new_block_filter(context: EthContext) -> Result<String, Failure> {
+    install_at_head(&context, Watched::Blocks).await
+}
+
+async fn install_at_head(context: &EthContext, watched: Watched) -> Result<String, Failure> {
+    let head = context.call(GetHead).await?;
+    context.filters.install(context.host().now(), watched, Position::Block(head.header.hash()))
+}
+
+pub(crate) async fn new_pending_transaction_filter(context: EthContext) -> Result<String, Failure> {
+    let pending = context.call(GetPendingSince { cursor: None }).await?;
+    context.filters.install(context.host().now(), Watched::PendingTransactions, Position::Cursor(pending.cursor))
+}
+
+pub(crate) async fn uninstall_filter(context: EthContext, id: String) -> Result<bool, Failure> {
+    Ok(context.filters.uninstall(&id))
+}
+
+/// What happened since the last poll. The position moves only when the answer is complete, so a client that
+/// goes away in the middle loses nothing; of two polls at once each change is given to one.
+pub(crate) async fn get_filter_changes(context: EthContext, id: String) -> Answer {
+    for _ in 0..MAX_RACES {
+        let filter = context.filters.get(context.host().now(), &id, true)?;
+        let (json, position) = changes_of(&context, &filter).await?;
+        if context.filters.advance(&id, filter.position, position) {
+            return Ok(json);
+        }
+    }
+    Err(Failure::limit("the filter is polled by too many clients at once"))
+}
+
+async fn changes_of(context: &EthContext, filter: &Filter) -> Result<(JsonWriter, Position), Failure> {
+    match filter.position {
+        Position::Cursor(cursor) => {
+            let pending = context.call(GetPendingSince { cursor: Some(cursor) }).await?;
+            Ok((hashes_json(&pending.hashes), Position::Cursor(pending.cursor)))
+        }
+        Position::Block(since) => {
+            let (changes, seen) = chain_changes(context, since).await?;
+            let json = match &filter.watched {
+                Watched::Logs(criteria) => {
+                    let profile = crate::profile(context).await?;
+                    logs_json(profile, &log_changes(context, &changes, criteria).await?)
+                }
+                Watched::Blocks | Watched::PendingTransactions => {
+                    let hashes: Vec<B256> = changes.added.iter().map(|(_, hash)| *hash).collect();
+                    hashes_json(&hashes)
+                }
+            };
+            Ok((json, Position::Block(seen)))
+        }
+    }
+}
+
+/// All logs of the filter's range, evaluated afresh; does not count as a poll.
+pub(crate) async fn get_filter_logs(context: EthContext, id: String) -> Answer {
+    let filter = context.filters.get(context.host().now(), &id, false)?;
+    let Watched::Logs(criteria) = filter.watched else { return Err(Failure::server("filter not found")) };
+    let profile = crate::profile(&context).await?;
+    let logs = logs::find(&context, profile, &criteria).await?;
+    Ok(logs_json(profile, &logs))
+}
+
+fn hashes_json(hashes: &[B256]) -> JsonWriter {
+    let mut json = JsonWriter::with_capacity(hashes.len() * 70 + 2);
+    json.begin_list();
+    for hash in hashes {
+        json.data(hash);
+    }
+    json.end_list();
+    json
+}

@@ -1,0 +1,122 @@
+//! The `eth` namespace: chain and state queries, calls, fees, transactions, logs, filters and subscriptions.
+//!
+//! It owns how callers name things (parameters, defaults, ranges), the polling filters, and the filling in of
+//! what a caller leaves out of a transaction. The JSON forms of chain data are [`tenon_sdk::shapes`]'.
+//!
+//! What must always hold: an answer about one block comes from one message, so that its parts belong
+//! together; nothing runs between calls (a filter is a position, `registry`); where the two profiles differ,
+//! [`Profile`] of the chain decides. It knows no storage, no transport and no key.
+//!
+//! Sources: `spec/rpc-eth.md` 4 to 18, on the Ethereum profile `spec/conformance.md` 2 and 3.2.
+
+#![deny(unsafe_code)]
+
+mod blocks;
+mod calls;
+mod chain;
+mod changes;
+mod criteria;
+mod fees;
+mod filling;
+mod filters;
+mod logs;
+mod mining;
+mod registry;
+mod rlp;
+mod sending;
+mod settings;
+mod signed;
+mod state;
+mod storage_key;
+mod subscriptions;
+mod table;
+mod transactions;
+mod uncles;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::{Arc, OnceLock};
+
+use futures_util::lock::Mutex as AsyncMutex;
+use tenon_sdk::{prelude::*, shapes::JsonWriter};
+
+use crate::{registry::Registry, settings::Settings};
+
+/// The running plugin.
+pub struct Eth {
+    settings: Settings,
+    /// Asked for once: it never changes while the node runs.
+    chain_info: OnceLock<Arc<ChainInfo>>,
+    filters: Registry,
+    /// Held from choosing a nonce until the transaction is in the pool, so that two sends of one account never
+    /// choose the same. One lock for all accounts: sending through the node's own keys is rare.
+    sending: AsyncMutex<()>,
+}
+
+impl Plugin for Eth {
+    fn start(_host: Host, settings: &str, handover: &[u8]) -> Result<Self, Failure> {
+        Ok(Self {
+            settings: Settings::parse(settings)?,
+            chain_info: OnceLock::new(),
+            filters: Registry::new(handover),
+            sending: AsyncMutex::new(()),
+        })
+    }
+
+    fn export_state(&self) -> Vec<u8> {
+        self.filters.export()
+    }
+}
+
+/// One call of this plugin.
+type EthContext = Context<Eth>;
+/// A result that is written as JSON directly.
+type Answer = Result<JsonWriter, Failure>;
+
+/// Facts about the chain; asks the node the first time only.
+async fn chain_info(context: &EthContext) -> Result<Arc<ChainInfo>, Failure> {
+    if let Some(info) = context.chain_info.get() {
+        return Ok(info.clone());
+    }
+    let info = context.call(GetChainInfo).await?;
+    Ok(context.chain_info.get_or_init(|| info).clone())
+}
+
+/// The family of rules whose shapes and defaults apply.
+async fn profile(context: &EthContext) -> Result<Profile, Failure> {
+    match context.chain_info.get() {
+        Some(info) => Ok(info.profile),
+        None => Ok(chain_info(context).await?.profile),
+    }
+}
+
+/// The block of a state query. It may be left out on the Ethereum profile; the reference demands it there as
+/// argument number `position`.
+async fn block_or_default(
+    context: &EthContext,
+    block: Option<BlockParam>,
+    position: usize,
+) -> Result<BlockId, Failure> {
+    match (block, profile(context).await?) {
+        (Some(block), _) => block.id(),
+        (None, Profile::Ethereum) => Ok(BlockId::LATEST),
+        (None, Profile::Native) => {
+            Err(Failure::invalid_params(format!("missing value for required argument {position}")))
+        }
+    }
+}
+
+/// The block of a call, which may be left out on every profile.
+fn block_or_latest(block: Option<BlockParam>) -> Result<BlockId, Failure> {
+    block.map_or(Ok(BlockId::LATEST), BlockParam::id)
+}
+
+/// Nothing was found.
+fn null() -> JsonWriter {
+    let mut json = JsonWriter::with_capacity(4);
+    json.null();
+    json
+}
+
+tenon_sdk::export!(Eth, table::table);

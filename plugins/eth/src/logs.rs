@@ -1,0 +1,101 @@
+//! `eth_getLogs` and the ranges of log filters: `spec/rpc-eth.md` 14.
+
+use tenon_sdk::{prelude::*, shapes::logs_json};
+
+use crate::{
+    Answer, EthContext,
+    criteria::{Criteria, Scope},
+};
+
+/// More positions than a log can have topics.
+const MAX_TOPICS: usize = 4;
+
+pub(crate) async fn get_logs(context: EthContext, criteria: Criteria) -> Answer {
+    let profile = crate::profile(&context).await?;
+    if criteria.filter.topics.len() > MAX_TOPICS {
+        return Err(Failure { code: range_error_code(profile), ..Failure::server("exceed max topics") });
+    }
+    let logs = find(&context, profile, &criteria).await?;
+    Ok(logs_json(profile, &logs))
+}
+
+/// The logs of the chain that the criteria ask for, evaluated now.
+pub(crate) async fn find(
+    context: &EthContext,
+    profile: Profile,
+    criteria: &Criteria,
+) -> Result<Vec<LocatedLog>, Failure> {
+    let range = match criteria.scope {
+        Scope::Block(hash) => block_range(context, hash).await?,
+        Scope::Range { from, to } => match numbers(context, profile, from, to).await? {
+            Some(range) => range,
+            None => return Ok(Vec::new()),
+        },
+    };
+    context.call(GetLogs { range, filter: criteria.filter.clone() }).await
+}
+
+async fn block_range(context: &EthContext, hash: B256) -> Result<LogRange, Failure> {
+    match context.call(GetHeader { block: BlockId::hash(hash) }).await? {
+        Some(_) => Ok(LogRange::Block(hash)),
+        None => Err(Failure::server("unknown block")),
+    }
+}
+
+/// Where the profiles differ: go-ethereum calls a bad range an invalid argument.
+const fn range_error_code(profile: Profile) -> FailureCode {
+    match profile {
+        Profile::Ethereum => FailureCode::INVALID_PARAMS,
+        Profile::Native => FailureCode::SERVER,
+    }
+}
+
+/// Turns both ends into numbers; none when the range is empty without being wrong.
+async fn numbers(
+    context: &EthContext,
+    profile: Profile,
+    from: BlockId,
+    to: BlockId,
+) -> Result<Option<LogRange>, Failure> {
+    // One head for both ends, so that they cannot drift apart.
+    let head = context.call(GetHead).await?;
+    let code = range_error_code(profile);
+    if [from, to].contains(&BlockId::Tag(BlockTag::Pending)) {
+        return Err(match profile {
+            Profile::Ethereum => Failure { code, ..Failure::server("pending logs are not supported") },
+            Profile::Native if from != to && from == BlockId::Tag(BlockTag::Pending) => {
+                Failure::server("invalid block range")
+            }
+            Profile::Native => Failure::server("pending state not available"),
+        });
+    }
+    let (first, last) = (resolve(&head, profile, from)?, resolve(&head, profile, to)?);
+    let is_reversed = first > last;
+    // As go-ethereum, the Ethereum profile finds a reversed range wrong only where both ends were given as
+    // numbers, and looks at that before it looks at the head.
+    let both_numbers = matches!((from, to), (BlockId::Number(_), BlockId::Number(_)));
+    if profile == Profile::Ethereum && is_reversed && both_numbers {
+        return Err(Failure { code, ..Failure::server("invalid block range params") });
+    }
+    if first.max(last) > head.number() {
+        return Err(match profile {
+            Profile::Ethereum => Failure { code, ..Failure::server("block range extends beyond current head block") },
+            Profile::Native => Failure::server("header for number not found"),
+        });
+    }
+    Ok((!is_reversed).then_some(LogRange::Numbers { from: first, to: last }))
+}
+
+fn resolve(head: &Head, profile: Profile, end: BlockId) -> Result<BlockNumber, Failure> {
+    let missing = |name: &str| Failure::server(format!("{name} header not found"));
+    match end {
+        BlockId::Number(number) => Ok(number),
+        BlockId::Tag(BlockTag::Earliest) => Ok(BlockNumber::GENESIS),
+        BlockId::Tag(BlockTag::Finalized) => head.finalized.ok_or_else(|| match profile {
+            Profile::Ethereum => missing("finalized"),
+            Profile::Native => missing("committed"),
+        }),
+        BlockId::Tag(BlockTag::Safe) => head.safe.ok_or_else(|| missing("safe")),
+        BlockId::Tag(BlockTag::Latest | BlockTag::Pending) | BlockId::Hash { .. } => Ok(head.number()),
+    }
+}

@@ -1,0 +1,154 @@
+//! Sending and signing: `spec/rpc-eth.md` 12.
+
+use tenon_sdk::{
+    prelude::*,
+    shapes::{CallArguments, JsonWriter, write_transaction},
+};
+
+use crate::{
+    Answer, EthContext, filling,
+    signed::{SignedParts, signed_json},
+};
+
+/// Room for a transaction without its input.
+const TRANSACTION_BYTES: usize = 900;
+
+pub(crate) async fn send_raw_transaction(context: EthContext, raw: Bytes) -> Result<B256, Failure> {
+    // What cannot be read here is for the pool to refuse, in its words.
+    if let Some(parts) = SignedParts::read(&raw) {
+        context.settings.check_fee(parts.gas_limit, parts.max_fee_per_gas)?;
+    }
+    context.call(SubmitTransaction { raw }).await
+}
+
+pub(crate) async fn send_transaction(context: EthContext, arguments: CallArguments) -> Result<B256, Failure> {
+    require_account(&context, arguments.from).await?;
+    let request = filling::fill(&context, arguments).await?;
+    let _sending = context.sending.lock().await;
+    let request = with_nonce(&context, request).await?;
+    sign_and_submit(&context, request).await
+}
+
+pub(crate) async fn sign(context: EthContext, address: Address, message: Bytes) -> Result<Bytes, Failure> {
+    require_account(&context, Some(address)).await?;
+    context.call(SignMessage { address, message }).await
+}
+
+/// Signs without sending: what decides about money must have been said by the caller.
+pub(crate) async fn sign_transaction(context: EthContext, arguments: CallArguments) -> Answer {
+    if arguments.gas.is_none() {
+        return Err(Failure::server("not specify Gas"));
+    }
+    let has_caps = arguments.max_fee_per_gas.is_some() && arguments.max_priority_fee_per_gas.is_some();
+    if arguments.gas_price.is_none() && !has_caps {
+        return Err(Failure::server("missing gasPrice or maxFeePerGas/maxPriorityFeePerGas"));
+    }
+    if arguments.nonce.is_none() {
+        return Err(Failure::server("not specify Nonce"));
+    }
+    require_account(&context, arguments.from).await?;
+    let request = filling::fill(&context, arguments).await?;
+    check_fee(&context, &request)?;
+    let signed = context.call(SignTransaction { request: request.clone() }).await?;
+    signed_json(&request, &signed)
+}
+
+/// Replaces a pooled transaction of one of the node's accounts by one with another price or limit.
+pub(crate) async fn resend(
+    context: EthContext,
+    arguments: CallArguments,
+    price: Option<U256>,
+    gas_limit: Option<Quantity>,
+) -> Result<B256, Failure> {
+    if arguments.nonce.is_none() {
+        return Err(Failure::server("missing transaction nonce in transaction spec"));
+    }
+    require_account(&context, arguments.from).await?;
+    let mut request = filling::fill(&context, arguments).await?;
+    let _sending = context.sending.lock().await;
+    if find_pooled(&context, &request).await?.is_none() {
+        let nonce = request.nonce.unwrap_or_default();
+        return Err(Failure::server(format!("transaction with nonce {nonce} not found")));
+    }
+    // A new price of zero, and a limit of zero, mean: as before.
+    if let Some(price) = price.filter(|price| !price.is_zero()) {
+        replace_price(&mut request, price);
+    }
+    if let Some(gas_limit) = gas_limit.filter(|gas_limit| gas_limit.0 > 0) {
+        request.gas = Some(gas_limit.0);
+    }
+    sign_and_submit(&context, request).await
+}
+
+/// A price for a transaction with caps raises both: the reference changes neither and so can never replace it.
+fn replace_price(request: &mut CallRequest, price: U256) {
+    if request.max_fee_per_gas.is_none() {
+        request.gas_price = Some(price);
+        return;
+    }
+    request.max_fee_per_gas = Some(price);
+    request.max_priority_fee_per_gas = Some(price);
+}
+
+/// The executable transaction of the pool that says the same as `request`.
+async fn find_pooled(context: &EthContext, request: &CallRequest) -> Result<Option<RecoveredTransaction>, Failure> {
+    let content = context.call(GetPoolContent { sender: request.from }).await?;
+    Ok(content.pending.into_iter().find(|pooled| is_same(&pooled.transaction, request)))
+}
+
+fn is_same(transaction: &Transaction, request: &CallRequest) -> bool {
+    let max_fee = request.max_fee_per_gas.or(request.gas_price);
+    let tip = request.max_priority_fee_per_gas.or(request.gas_price);
+    Some(transaction.nonce) == request.nonce
+        && transaction.to == request.to
+        && Some(transaction.gas_limit) == request.gas
+        && Some(transaction.value) == request.value
+        && transaction.input == request.input
+        && Some(transaction.max_fee_per_gas()) == max_fee
+        && Some(transaction.max_priority_fee_per_gas()) == tip
+        && transaction.access_list() == request.access_list.as_deref().unwrap_or_default()
+}
+
+pub(crate) async fn pending_transactions(context: EthContext) -> Answer {
+    let profile = crate::profile(&context).await?;
+    let accounts = context.call(ListAccounts).await?;
+    let content = match accounts.is_empty() {
+        true => PoolContent::default(),
+        false => context.call(GetPoolContent { sender: None }).await?,
+    };
+    let own: Vec<_> = content.pending.iter().filter(|pooled| accounts.contains(&pooled.sender)).collect();
+    let mut json = JsonWriter::with_capacity(own.len() * TRANSACTION_BYTES + 2);
+    json.begin_list();
+    for pooled in own {
+        write_transaction(&mut json, profile, &pooled.transaction, pooled.sender, None);
+    }
+    json.end_list();
+    Ok(json)
+}
+
+/// Refuses an account whose key is not here before anything else is looked at.
+async fn require_account(context: &EthContext, address: Option<Address>) -> Result<(), Failure> {
+    let accounts = context.call(ListAccounts).await?;
+    match address.is_some_and(|address| accounts.contains(&address)) {
+        true => Ok(()),
+        false => Err(Failure::server("unknown account")),
+    }
+}
+
+async fn with_nonce(context: &EthContext, mut request: CallRequest) -> Result<CallRequest, Failure> {
+    if let (None, Some(address)) = (request.nonce, request.from) {
+        request.nonce = Some(context.call(GetPoolNonce { address }).await?);
+    }
+    Ok(request)
+}
+
+async fn sign_and_submit(context: &EthContext, request: CallRequest) -> Result<B256, Failure> {
+    check_fee(context, &request)?;
+    let signed = context.call(SignTransaction { request }).await?;
+    context.call(SubmitTransaction { raw: signed.raw }).await
+}
+
+fn check_fee(context: &EthContext, request: &CallRequest) -> Result<(), Failure> {
+    let price = request.max_fee_per_gas.or(request.gas_price).unwrap_or_default();
+    context.settings.check_fee(request.gas.unwrap_or_default(), price)
+}

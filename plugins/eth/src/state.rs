@@ -1,0 +1,117 @@
+//! Accounts, code, storage and proofs: `spec/rpc-eth.md` 8, 18.
+
+use tenon_sdk::{prelude::*, shapes::JsonWriter};
+
+use crate::{
+    Answer, EthContext, block_or_default, block_or_latest,
+    storage_key::{MAX_PROOF_KEYS, StorageKey},
+};
+
+pub(crate) async fn get_balance(context: EthContext, address: Address, block: Option<BlockParam>) -> Answer {
+    let block = block_or_default(&context, block, 1).await?;
+    let account = context.call(GetAccount { address, block }).await?;
+    let mut json = JsonWriter::with_capacity(72);
+    json.quantity_256(account.balance);
+    Ok(json)
+}
+
+/// `pending` asks the pool, everything else the state.
+pub(crate) async fn get_transaction_count(
+    context: EthContext,
+    address: Address,
+    block: Option<BlockParam>,
+) -> Result<Quantity, Failure> {
+    let block = block_or_default(&context, block, 1).await?;
+    let nonce = match block {
+        BlockId::Tag(BlockTag::Pending) => context.call(GetPoolNonce { address }).await?,
+        block => context.call(GetAccount { address, block }).await?.nonce,
+    };
+    Ok(Quantity(nonce))
+}
+
+pub(crate) async fn get_code(context: EthContext, address: Address, block: Option<BlockParam>) -> Answer {
+    let block = block_or_default(&context, block, 1).await?;
+    let code = context.call(GetCode { address, block }).await?;
+    let mut json = JsonWriter::with_capacity(code.len() * 2 + 4);
+    json.data(&code);
+    Ok(json)
+}
+
+pub(crate) async fn get_storage_at(
+    context: EthContext,
+    address: Address,
+    key: String,
+    block: Option<BlockParam>,
+) -> Result<B256, Failure> {
+    let block = block_or_default(&context, block, 2).await?;
+    let slot = match crate::profile(&context).await? {
+        Profile::Ethereum => StorageKey::parse(&key)?.slot,
+        Profile::Native => StorageKey::parse_leniently(&key),
+    };
+    let value = context.call(GetStorage { address, slot, block }).await?;
+    Ok(B256::from(value))
+}
+
+pub(crate) async fn get_proof(
+    context: EthContext,
+    address: Address,
+    keys: Json<Vec<String>>,
+    block: Option<BlockParam>,
+) -> Answer {
+    let keys = keys.0;
+    if keys.len() > MAX_PROOF_KEYS {
+        let message = format!("too many storage keys requested (max {MAX_PROOF_KEYS}, got {})", keys.len());
+        return Err(Failure::invalid_params(message));
+    }
+    let keys = keys.iter().map(|key| StorageKey::parse(key)).collect::<Result<Vec<_>, _>>()?;
+    let profile = crate::profile(&context).await?;
+    // The seed makes the block optional on both profiles.
+    let block = block_or_latest(block)?;
+    let slots = keys.iter().map(|key| key.slot).collect();
+    let proof = context.call(GetProof { address, slots, block }).await?;
+    Ok(proof_json(profile, &proof, &keys))
+}
+
+/// On the Ethereum profile an account that does not exist has zero hashes, as go-ethereum shows it; the old
+/// reference that still served this method gave the hashes of nothing.
+fn proof_json(profile: Profile, proof: &AccountProof, keys: &[StorageKey]) -> JsonWriter {
+    let nodes: usize =
+        proof.proof.iter().chain(proof.storage.iter().flat_map(|slot| &slot.proof)).map(|node| node.len()).sum();
+    let mut json = JsonWriter::with_capacity(nodes * 2 + proof.storage.len() * 200 + 600);
+    let account = &proof.account;
+    let is_missing = profile == Profile::Ethereum && *account == Account::default();
+    json.begin_object();
+    json.key("address").data(proof.address);
+    json.key("accountProof");
+    write_nodes(&mut json, &proof.proof);
+    json.key("balance").quantity_256(account.balance);
+    json.key("codeHash").data(if is_missing { B256::ZERO } else { account.code_hash });
+    json.key("nonce").quantity(account.nonce);
+    json.key("storageHash").data(if is_missing { B256::ZERO } else { account.storage_root });
+    json.key("storageProof");
+    json.begin_list();
+    for (slot, key) in proof.storage.iter().zip(keys) {
+        json.begin_object();
+        json.key("key");
+        if key.is_full_length {
+            json.data(slot.slot);
+        } else {
+            json.quantity_256(slot.slot.into());
+        }
+        json.key("value").quantity_256(slot.value);
+        json.key("proof");
+        write_nodes(&mut json, &slot.proof);
+        json.end_object();
+    }
+    json.end_list();
+    json.end_object();
+    json
+}
+
+fn write_nodes(json: &mut JsonWriter, nodes: &[Bytes]) {
+    json.begin_list();
+    for node in nodes {
+        json.data(node);
+    }
+    json.end_list();
+}

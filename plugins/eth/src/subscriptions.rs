@@ -1,0 +1,187 @@
+//! Subscriptions: `spec/rpc-eth.md` 15.
+//!
+//! An event stream counts what a slow client missed; the chain kinds then ask the node for the changes since
+//! the last block that they announced, so that a slow client gets late what it did not get in time.
+
+use std::collections::HashSet;
+
+use tenon_sdk::{
+    prelude::*,
+    shapes::{JsonWriter, write_header, write_located_log},
+};
+
+use crate::{
+    EthContext,
+    chain::write_sync_status,
+    changes::{chain_changes, log_changes},
+    criteria::Criteria,
+    transactions::transaction_json,
+};
+
+/// The blocks that catching up has announced: their events may still be under way.
+#[derive(Default)]
+struct CaughtUp {
+    /// Hash, and whether the block left the chain.
+    blocks: HashSet<(B256, bool)>,
+}
+
+impl CaughtUp {
+    fn remember(&mut self, changes: &ChainChanges) {
+        self.blocks.extend(changes.removed.iter().map(|(_, hash)| (*hash, true)));
+        self.blocks.extend(changes.added.iter().map(|(_, hash)| (*hash, false)));
+    }
+
+    /// Whether the block has been announced already. The first one that has not ends the overlap.
+    fn has_announced(&mut self, hash: B256, removed: bool) -> bool {
+        if self.blocks.is_empty() {
+            return false;
+        }
+        let announced = self.blocks.contains(&(hash, removed));
+        if !announced {
+            self.blocks.clear();
+        }
+        announced
+    }
+}
+
+pub(crate) async fn new_heads(context: EthContext, sink: Sink) -> Result<(), Failure> {
+    let profile = crate::profile(&context).await?;
+    let mut events = context.events::<NewHead>();
+    let mut last = context.call(GetHead).await?.header.hash();
+    let mut caught_up = CaughtUp::default();
+    sink.accept().await;
+    while let Some(delivery) = events.next().await? {
+        match delivery {
+            Delivery::Event(head) => {
+                if !caught_up.has_announced(head.header.hash(), false) {
+                    last = head.header.hash();
+                    sink.send(&write_header(profile, &head.header)).await?;
+                }
+            }
+            Delivery::Missed(_) => {
+                let (changes, seen) = chain_changes(&context, last).await?;
+                for (_, hash) in &changes.added {
+                    if let Some(stored) = context.call(GetHeader { block: BlockId::hash(*hash) }).await? {
+                        sink.send(&write_header(profile, &stored.header)).await?;
+                    }
+                }
+                caught_up.remember(&changes);
+                last = seen;
+            }
+        }
+    }
+    Ok(())
+}
+
+pub(crate) async fn logs(context: EthContext, sink: Sink, criteria: Criteria) -> Result<(), Failure> {
+    let profile = crate::profile(&context).await?;
+    criteria.check_watchable(profile)?;
+    let mut events = context.events::<LogsChanged>();
+    let mut last = context.call(GetHead).await?.header.hash();
+    let mut caught_up = CaughtUp::default();
+    sink.accept().await;
+    while let Some(delivery) = events.next().await? {
+        match delivery {
+            Delivery::Event(event) => {
+                let logs: Vec<&LocatedLog> =
+                    event.logs.iter().filter(|log| !caught_up.has_announced(log.block_hash, log.removed)).collect();
+                if let Some(log) = logs.last() {
+                    last = block_after(&context, log).await?;
+                }
+                for log in logs.into_iter().filter(|log| criteria.matches(log)) {
+                    send_log(&sink, profile, log).await?;
+                }
+            }
+            Delivery::Missed(_) => {
+                let (changes, seen) = chain_changes(&context, last).await?;
+                for log in &log_changes(&context, &changes, &criteria).await? {
+                    send_log(&sink, profile, log).await?;
+                }
+                caught_up.remember(&changes);
+                last = seen;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The newest block of the chain once this log has been announced: its own, or the one before if it left.
+async fn block_after(context: &EthContext, log: &LocatedLog) -> Result<B256, Failure> {
+    if !log.removed {
+        return Ok(log.block_hash);
+    }
+    let stored = context.call(GetHeader { block: BlockId::hash(log.block_hash) }).await?;
+    Ok(stored.map_or(log.block_hash, |stored| stored.header.parent_hash))
+}
+
+async fn send_log(sink: &Sink, profile: Profile, log: &LocatedLog) -> Result<(), Failure> {
+    let mut json = JsonWriter::with_capacity(900 + log.log.data.len() * 2);
+    write_located_log(&mut json, profile, log);
+    sink.send(&json).await
+}
+
+/// Hashes, or whole transactions when `full`. What a slow client missed it can still see in the pool, so
+/// nothing is repeated.
+pub(crate) async fn new_pending_transactions(
+    context: EthContext,
+    sink: Sink,
+    full: Option<bool>,
+) -> Result<(), Failure> {
+    let profile = crate::profile(&context).await?;
+    let mut events = context.events::<TransactionPending>();
+    sink.accept().await;
+    while let Some(delivery) = events.next().await? {
+        let Delivery::Event(pending) = delivery else { continue };
+        if full.unwrap_or_default() {
+            sink.send(&transaction_json(profile, &pending.transaction, None)).await?;
+        } else {
+            sink.send(&pending.transaction.transaction.hash).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Announces the beginning and the end of catching up, not the steps between.
+pub(crate) async fn syncing(context: EthContext, sink: Sink) -> Result<(), Failure> {
+    let profile = crate::profile(&context).await?;
+    let mut events = context.events::<SyncChanged>();
+    let mut is_syncing = context.call(GetSyncStatus).await?.is_some();
+    sink.accept().await;
+    while let Some(delivery) = events.next().await? {
+        let status = match delivery {
+            Delivery::Event(event) => event.status,
+            Delivery::Missed(_) => context.call(GetSyncStatus).await?,
+        };
+        if status.is_some() == is_syncing {
+            continue;
+        }
+        is_syncing = status.is_some();
+        match status {
+            Some(status) => sink.send(&sync_started(profile, &status)).await?,
+            None => sink.send(&false).await?,
+        }
+    }
+    Ok(())
+}
+
+/// The reference spells the members as its own struct does and gives plain numbers.
+fn sync_started(profile: Profile, status: &SyncStatus) -> JsonWriter {
+    let mut json = JsonWriter::with_capacity(200);
+    json.begin_object();
+    json.key("syncing").boolean(true);
+    json.key("status");
+    match profile {
+        Profile::Ethereum => write_sync_status(&mut json, profile, status),
+        Profile::Native => {
+            json.begin_object();
+            json.key("StartingBlock").raw(&status.starting.0.to_string());
+            json.key("CurrentBlock").raw(&status.current.0.to_string());
+            json.key("HighestBlock").raw(&status.highest.0.to_string());
+            json.key("PulledStates").raw("0");
+            json.key("KnownStates").raw("0");
+            json.end_object();
+        }
+    }
+    json.end_object();
+    json
+}

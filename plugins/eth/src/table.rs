@@ -1,0 +1,211 @@
+//! The list of what the namespace serves, in the order of `spec/rpc-eth.md` 7.
+
+use tenon_sdk::prelude::*;
+
+use crate::{
+    Eth, blocks, calls, chain, fees, filters, logs, mining, sending, state, subscriptions, transactions, uncles,
+};
+
+pub(crate) fn table() -> Table<Eth> {
+    let table = Table::new("eth", "1.0").capabilities(&[
+        Capability::ReadChain,
+        Capability::CallEvm,
+        Capability::SubmitTransactions,
+        Capability::Sign,
+        Capability::ReadNode,
+    ]);
+    let table = with_state(with_chain(table));
+    let table = with_transactions(with_blocks(table));
+    let table = with_calls_and_fees(table);
+    let table = with_logs(with_sending(table));
+    table
+        .subscription("newHeads", subscriptions::new_heads)
+        .subscription("logs", subscriptions::logs)
+        .subscription("newPendingTransactions", subscriptions::new_pending_transactions)
+        .subscription("syncing", subscriptions::syncing)
+}
+
+fn with_chain(table: Table<Eth>) -> Table<Eth> {
+    table
+        .method("eth_blockNumber", &[], "The height of the head.", chain::block_number)
+        .method("eth_chainId", &[], "The chain id of EIP-155.", chain::chain_id)
+        .method("eth_protocolVersion", &[], "The peer protocol's version.", chain::protocol_version)
+        .method("eth_syncing", &[], "Progress of catching up, or false.", chain::syncing)
+        .method("eth_accounts", &[], "Addresses that this node can sign with.", chain::accounts)
+        .method("eth_coinbase", &[], "The address that receives rewards.", mining::etherbase)
+        .method("eth_etherbase", &[], "The address that receives rewards.", mining::etherbase)
+        .method("eth_mining", &[], "Whether the node mines by proof of work.", mining::mining)
+        .method("eth_hashrate", &[], "Hashes a second.", mining::hashrate)
+        .method("eth_getWork", &[], "Work for a miner.", mining::get_work)
+        .method("eth_submitWork", &["nonce", "headerHash", "mixDigest"], "Hands in work.", mining::submit_work)
+}
+
+fn with_state(table: Table<Eth>) -> Table<Eth> {
+    table
+        .method("eth_getBalance", &["address", "block"], "Balance of an account, wei.", state::get_balance)
+        .method(
+            "eth_getTransactionCount",
+            &["address", "block"],
+            "Nonce of an account; `pending` counts the pool.",
+            state::get_transaction_count,
+        )
+        .method("eth_getCode", &["address", "block"], "Code of an account.", state::get_code)
+        .method("eth_getStorageAt", &["address", "key", "block"], "A storage slot.", state::get_storage_at)
+        .method(
+            "eth_getProof",
+            &["address", "storageKeys", "block"],
+            "An account and some of its slots with proofs.",
+            state::get_proof,
+        )
+}
+
+fn with_blocks(table: Table<Eth>) -> Table<Eth> {
+    table
+        .method("eth_getBlockByNumber", &["block", "full"], "A block.", blocks::get_block_by_number)
+        .method("eth_getBlockByHash", &["hash", "full"], "A block.", blocks::get_block_by_hash)
+        .method("eth_getBlockReceipts", &["block"], "Receipts of a block.", blocks::get_block_receipts)
+        .method(
+            "eth_getBlockTransactionCountByNumber",
+            &["block"],
+            "How many transactions a block has.",
+            blocks::transaction_count_by_number,
+        )
+        .method(
+            "eth_getBlockTransactionCountByHash",
+            &["hash"],
+            "How many transactions a block has.",
+            blocks::transaction_count_by_hash,
+        )
+        .method("eth_getUncleCountByBlockNumber", &["block"], "How many uncles a block has.", uncles::count_by_number)
+        .method("eth_getUncleCountByBlockHash", &["hash"], "How many uncles a block has.", uncles::count_by_hash)
+        .method(
+            "eth_getUncleByBlockNumberAndIndex",
+            &["block", "index"],
+            "An uncle of a block.",
+            uncles::by_number_and_index,
+        )
+        .method(
+            "eth_getUncleByBlockHashAndIndex",
+            &["hash", "index"],
+            "An uncle of a block.",
+            uncles::by_hash_and_index,
+        )
+}
+
+fn with_transactions(table: Table<Eth>) -> Table<Eth> {
+    table
+        .method(
+            "eth_getTransactionByHash",
+            &["hash"],
+            "A transaction of the chain or the pool.",
+            transactions::get_by_hash,
+        )
+        .method(
+            "eth_getTransactionByBlockHashAndIndex",
+            &["hash", "index"],
+            "A transaction of a block.",
+            transactions::get_by_block_hash_and_index,
+        )
+        .method(
+            "eth_getTransactionByBlockNumberAndIndex",
+            &["block", "index"],
+            "A transaction of a block.",
+            transactions::get_by_block_number_and_index,
+        )
+        .method(
+            "eth_getRawTransactionByHash",
+            &["hash"],
+            "Canonical bytes of a transaction of the chain or the pool.",
+            transactions::get_raw_by_hash,
+        )
+        .method(
+            "eth_getRawTransactionByBlockHashAndIndex",
+            &["hash", "index"],
+            "Canonical bytes of a transaction of a block.",
+            transactions::get_raw_by_block_hash_and_index,
+        )
+        .method(
+            "eth_getRawTransactionByBlockNumberAndIndex",
+            &["block", "index"],
+            "Canonical bytes of a transaction of a block.",
+            transactions::get_raw_by_block_number_and_index,
+        )
+        .method("eth_getTransactionReceipt", &["hash"], "Receipt of a transaction.", transactions::get_receipt)
+}
+
+fn with_calls_and_fees(table: Table<Eth>) -> Table<Eth> {
+    table
+        .slow_method(
+            "eth_call",
+            &["transaction", "block", "stateOverrides", "blockOverrides"],
+            "What a call returns.",
+            calls::call,
+        )
+        .slow_method(
+            "eth_estimateGas",
+            &["transaction", "block", "stateOverrides", "blockOverrides"],
+            "The least gas with which a call succeeds.",
+            calls::estimate_gas,
+        )
+        .slow_method(
+            "eth_createAccessList",
+            &["transaction", "block", "stateOverrides"],
+            "The accesses that a call makes.",
+            calls::create_access_list,
+        )
+        .method("eth_gasPrice", &[], "A price that should do, wei per gas.", fees::gas_price)
+        .method("eth_maxPriorityFeePerGas", &[], "A tip that should do, wei per gas.", fees::max_priority_fee_per_gas)
+        .method("eth_blobBaseFee", &[], "Price of one blob gas in the next block, wei.", fees::blob_base_fee)
+        .slow_method(
+            "eth_feeHistory",
+            &["blockCount", "newestBlock", "rewardPercentiles"],
+            "Fees of a range of blocks.",
+            fees::fee_history,
+        )
+}
+
+fn with_sending(table: Table<Eth>) -> Table<Eth> {
+    table
+        .method(
+            "eth_sendRawTransaction",
+            &["transaction"],
+            "Hands a signed transaction to the pool.",
+            sending::send_raw_transaction,
+        )
+        .slow_method(
+            "eth_sendTransaction",
+            &["transaction"],
+            "Fills in, signs and sends a transaction.",
+            sending::send_transaction,
+        )
+        .method("eth_sign", &["address", "message"], "Signs a message (EIP-191).", sending::sign)
+        .slow_method("eth_signTransaction", &["transaction"], "Signs a transaction.", sending::sign_transaction)
+        .slow_method(
+            "eth_resend",
+            &["transaction", "gasPrice", "gasLimit"],
+            "Replaces a pooled transaction by one with another price or limit.",
+            sending::resend,
+        )
+        .method(
+            "eth_pendingTransactions",
+            &[],
+            "Pooled transactions of the node's own accounts.",
+            sending::pending_transactions,
+        )
+}
+
+fn with_logs(table: Table<Eth>) -> Table<Eth> {
+    table
+        .slow_method("eth_getLogs", &["criteria"], "Logs of the chain.", logs::get_logs)
+        .method("eth_newFilter", &["criteria"], "Installs a filter for logs.", filters::new_filter)
+        .method("eth_newBlockFilter", &[], "Installs a filter for blocks.", filters::new_block_filter)
+        .method(
+            "eth_newPendingTransactionFilter",
+            &[],
+            "Installs a filter for pending transactions.",
+            filters::new_pending_transaction_filter,
+        )
+        .slow_method("eth_getFilterChanges", &["id"], "What happened since the last poll.", filters::get_filter_changes)
+        .slow_method("eth_getFilterLogs", &["id"], "All logs of a filter.", filters::get_filter_logs)
+        .method("eth_uninstallFilter", &["id"], "Removes a filter.", filters::uninstall_filter)
+}

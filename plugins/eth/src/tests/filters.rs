@@ -1,0 +1,241 @@
+//! Polling filters and subscriptions over a chain that grows and reorganises.
+
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tenon_sdk::{prelude::*, testing::FakeHost};
+
+use super::{call_on, hash_of, head, host, plugin, sealed, stored_header};
+use crate::table::table;
+
+fn log_of(number: u64, removed: bool) -> LocatedLog {
+    LocatedLog {
+        log: Log { address: Address::repeat_byte(1), topics: vec![B256::repeat_byte(2)], data: Bytes::new() },
+        block_number: BlockNumber(number),
+        block_hash: hash_of(number),
+        block_timestamp: number * 10,
+        transaction_hash: B256::repeat_byte(3),
+        transaction_index: 0,
+        log_index: 0,
+        removed,
+    }
+}
+
+fn place(number: u64) -> (BlockNumber, B256) {
+    (BlockNumber(number), hash_of(number))
+}
+
+/// A node with one log a block and the head at 10, whose next answers about changes are prepared by the test.
+/// It remembers which block each question started from.
+struct Chain {
+    node: FakeHost,
+    changes: Arc<Mutex<Vec<ChainChanges>>>,
+    asked: Arc<Mutex<Vec<B256>>>,
+}
+
+fn chain() -> Chain {
+    let changes = Arc::new(Mutex::new(Vec::<ChainChanges>::new()));
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let (prepared, noted) = (changes.clone(), asked.clone());
+    let number_of = |hash: B256| u64::from_be_bytes(hash[8..16].try_into().expect("eight bytes")) - 1;
+    let node = host(Profile::Ethereum)
+        .answer(|_: GetHead| Ok(head(10)))
+        .answer(move |request: GetChainChanges| {
+            noted.lock().expect("a lock").push(request.since);
+            let mut prepared = prepared.lock().expect("a lock");
+            Ok(if prepared.is_empty() { ChainChanges::default() } else { prepared.remove(0) })
+        })
+        .answer(move |request: GetHeader| match request.block {
+            BlockId::Hash { hash, .. } => Ok(Some(stored_header(number_of(hash), true))),
+            _ => Ok(None),
+        })
+        .answer(move |request: GetLogs| {
+            let numbers = match request.range {
+                LogRange::Block(hash) => number_of(hash)..=number_of(hash),
+                LogRange::Numbers { from, to } => from.0..=to.0,
+            };
+            Ok(numbers.map(|number| log_of(number, false)).collect())
+        });
+    Chain { node, changes, asked }
+}
+
+impl Chain {
+    fn prepare(&self, removed: &[u64], added: &[u64]) {
+        let changes = ChainChanges {
+            removed: removed.iter().map(|number| place(*number)).collect(),
+            added: added.iter().map(|number| place(*number)).collect(),
+        };
+        self.changes.lock().expect("a lock").push(changes);
+    }
+
+    fn asked(&self) -> Vec<B256> {
+        self.asked.lock().expect("a lock").clone()
+    }
+}
+
+fn numbers_and_removed(logs: &Value) -> Vec<(String, bool)> {
+    let logs = logs.as_array().expect("a list");
+    let pair =
+        |log: &Value| (log["blockNumber"].as_str().unwrap_or_default().to_owned(), log["removed"] == json!(true));
+    logs.iter().map(pair).collect()
+}
+
+#[test]
+fn a_block_filter_gives_each_block_once() {
+    let chain = chain();
+    let eth = plugin(&chain.node);
+    let id = call_on(&chain.node, &eth, "eth_newBlockFilter", "[]").expect("an id");
+    let poll = || call_on(&chain.node, &eth, "eth_getFilterChanges", &format!("[{id}]"));
+    chain.prepare(&[], &[11, 12]);
+
+    assert_eq!(poll(), Ok(json!([hash_of(11), hash_of(12)])));
+    assert_eq!(poll(), Ok(json!([])));
+
+    assert_eq!(chain.asked(), [hash_of(10), hash_of(12)]);
+    let logs = call_on(&chain.node, &eth, "eth_getFilterLogs", &format!("[{id}]"));
+    assert_eq!(logs, Err(Failure::server("filter not found")));
+}
+
+#[test]
+fn a_log_filter_tells_what_a_reorganisation_took_away() {
+    let chain = chain();
+    let eth = plugin(&chain.node);
+    let id = call_on(&chain.node, &eth, "eth_newFilter", r#"[{"fromBlock":"0x9"}]"#).expect("an id");
+    let poll = || call_on(&chain.node, &eth, "eth_getFilterChanges", &format!("[{id}]")).expect("changes");
+    chain.prepare(&[10, 9, 8], &[9, 10, 11]);
+    chain.prepare(&[], &[12, 13, 14, 15, 16]);
+    chain.prepare(&[16, 15], &[]);
+
+    let reorganised = numbers_and_removed(&poll());
+    let grown = numbers_and_removed(&poll());
+    let shrunk = numbers_and_removed(&poll());
+    poll();
+
+    let pair = |number: &str, removed| (number.to_owned(), removed);
+    let expected = [("0x9", true), ("0xa", true), ("0x9", false), ("0xa", false), ("0xb", false)];
+    assert_eq!(reorganised, expected.map(|(number, removed)| pair(number, removed)), "block 8 is out of range");
+    assert_eq!(grown.len(), 5);
+    assert_eq!(shrunk, [pair("0xf", true), pair("0x10", true)]);
+    assert_eq!(chain.asked(), [hash_of(10), hash_of(11), hash_of(16), hash_of(14)]);
+}
+
+#[test]
+fn filter_logs_are_evaluated_afresh() {
+    let chain = chain();
+    let eth = plugin(&chain.node);
+    let id = call_on(&chain.node, &eth, "eth_newFilter", r#"[{"fromBlock":"0x8"}]"#).expect("an id");
+
+    for _ in 0..2 {
+        let logs = call_on(&chain.node, &eth, "eth_getFilterLogs", &format!("[{id}]")).expect("logs");
+        assert_eq!(numbers_and_removed(&logs).len(), 3);
+    }
+    assert_eq!(call_on(&chain.node, &eth, "eth_uninstallFilter", &format!("[{id}]")), Ok(json!(true)));
+    assert_eq!(call_on(&chain.node, &eth, "eth_uninstallFilter", &format!("[{id}]")), Ok(json!(false)));
+}
+
+#[test]
+fn a_filter_of_pending_transactions_follows_the_pools_cursor() {
+    let node = host(Profile::Ethereum).answer(|request: GetPendingSince| {
+        Ok(match request.cursor {
+            None => PendingSince { cursor: 5, hashes: Vec::new() },
+            Some(5) => PendingSince { cursor: 6, hashes: vec![hash_of(1)] },
+            Some(cursor) => PendingSince { cursor, hashes: Vec::new() },
+        })
+    });
+    let eth = plugin(&node);
+    let id = call_on(&node, &eth, "eth_newPendingTransactionFilter", "[]").expect("an id");
+    let poll = || call_on(&node, &eth, "eth_getFilterChanges", &format!("[{id}]"));
+
+    assert_eq!(poll(), Ok(json!([hash_of(1)])));
+    assert_eq!(poll(), Ok(json!([])));
+}
+
+#[test]
+fn idle_filters_are_forgotten() {
+    let chain = chain();
+    let eth = plugin(&chain.node);
+    let id = call_on(&chain.node, &eth, "eth_newBlockFilter", "[]").expect("an id");
+
+    chain.node.advance(crate::registry::IDLE_LIMIT * 2);
+
+    let poll = call_on(&chain.node, &eth, "eth_getFilterChanges", &format!("[{id}]"));
+    assert_eq!(poll, Err(Failure::server("filter not found")));
+}
+
+fn new_head(number: u64) -> NewHead {
+    NewHead { header: sealed(number), total_difficulty: U256::ZERO, size: 0 }
+}
+
+/// The members called `name` of everything that a subscription sent after its acceptance.
+fn sent(node: &FakeHost, kind: &str, params: &str, name: &str) -> Vec<Value> {
+    let items = node.subscribe(&table(), &plugin(node), kind, params);
+    let mut texts = items.into_iter().map(|item| item.expect("an item"));
+    assert_eq!(texts.next().as_deref(), Some(""), "the acceptance comes first");
+    let member = |text: String| serde_json::from_str::<Value>(&text).map(|item| item[name].clone()).expect("JSON");
+    texts.map(member).collect()
+}
+
+#[test]
+fn new_heads_catch_up_with_what_was_missed_and_repeat_nothing() {
+    let chain = chain();
+    chain.prepare(&[], &[12, 13, 14]);
+    let node = chain.node.clone().announce(&new_head(11)).announce_missed::<NewHead>(2);
+    let node = node.announce(&new_head(13)).announce(&new_head(14)).announce(&new_head(15)).announce(&new_head(14));
+
+    let numbers = sent(&node, "newHeads", "[]", "number");
+
+    assert_eq!(numbers, ["0xb", "0xc", "0xd", "0xe", "0xf", "0xe"]);
+    assert_eq!(chain.asked(), [hash_of(11)]);
+}
+
+#[test]
+fn logs_are_filtered_one_a_notification_and_caught_up_with() {
+    let chain = chain();
+    chain.prepare(&[12], &[12, 13]);
+    let event = |logs: Vec<LocatedLog>| LogsChanged { logs: logs.into() };
+    let foreign = LocatedLog { log: Log::default(), ..log_of(11, false) };
+    let node = chain.node.clone().announce(&event(vec![log_of(11, false), foreign, log_of(11, false)]));
+    let node = node.announce_missed::<LogsChanged>(1).announce(&event(vec![log_of(13, false)]));
+    let node = node.announce(&event(vec![log_of(13, true)]));
+    let criteria = format!(r#"[{{"address":"{}"}}]"#, Address::repeat_byte(1));
+
+    let numbers = sent(&node, "logs", &criteria, "blockNumber");
+    let refused = node.subscribe(&table(), &plugin(&node), "logs", r#"[{"toBlock":"0x1"}]"#);
+
+    assert_eq!(numbers, ["0xb", "0xb", "0xc", "0xc", "0xd", "0xd"]);
+    assert_eq!(refused, [Err(Failure::server("invalid from and to block combination: from > to"))]);
+}
+
+#[test]
+fn pending_transactions_are_hashes_or_whole() {
+    let transaction = Arc::new(super::recorded::plain_transaction());
+    let event = TransactionPending { transaction: RecoveredTransaction { transaction, sender: Address::ZERO } };
+    let node = || host(Profile::Ethereum).announce(&event);
+
+    let hashes = sent(&node(), "newPendingTransactions", "[]", "hash");
+    let whole = sent(&node(), "newPendingTransactions", "[true]", "hash");
+
+    assert_eq!(hashes, [Value::Null], "a string has no members");
+    assert_eq!(whole, [json!(B256::ZERO)]);
+}
+
+#[test]
+fn syncing_announces_its_beginning_and_end() {
+    let status = SyncStatus { starting: BlockNumber(1), current: BlockNumber(2), highest: BlockNumber(9) };
+    let changed = |status| SyncChanged { status };
+    let node = host(Profile::Native)
+        .answer(|_: GetSyncStatus| Ok(None))
+        .announce(&changed(None))
+        .announce(&changed(Some(status)))
+        .announce(&changed(Some(status)))
+        .announce(&changed(None));
+
+    let items = node.subscribe(&table(), &plugin(&node), "syncing", "[]");
+
+    let texts: Vec<String> = items.into_iter().map(|item| item.expect("an item")).collect();
+    let started = concat!(
+        r#"{"syncing":true,"status":{"StartingBlock":1,"CurrentBlock":2,"HighestBlock":9,"#,
+        r#""PulledStates":0,"KnownStates":0}}"#
+    );
+    assert_eq!(texts, ["", started, "false"]);
+}

@@ -1,0 +1,150 @@
+//! Sending and signing through the node's accounts.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tenon_sdk::{prelude::*, testing::FakeHost};
+
+use super::{CHAIN_ID, call, host, recorded, sealed};
+
+const ACCOUNT: &str = "0x0c2c51a0990aee1d73c1228de158688341557508";
+/// The recorded dynamic-fee transaction of `eth_sendRawTransaction`; whatever is signed comes out as this.
+const SIGNED: &str = "0x02f892870c72dd9d5e883e018201f48401a2158b82ea60802ab73d602d80600a3d3981f3363d3d373d3d3d363d734d11c446473105a02b5c1ab9ebe9b03f33902a295af43d82803e903d91602b57fd5bf3c080a09e9f032e932e6536bc8de35b5939814d5fe2c1bcb76f06e399583c8c745ea95fa04fae7d7df659a70471ddfed6dba493a4f044a074a0bba6198bb6e2be0977b299";
+
+/// A node with one account whose head has a base fee of 100 wei, or none. The message of the failure with
+/// which it refuses to sign shows what it was to sign.
+fn node(base_fee: Option<u64>) -> FakeHost {
+    let header = Header { base_fee_per_gas: base_fee, ..sealed(10).header().clone() };
+    let header = Arc::new(SealedHeader::new_unchecked(header, B256::ZERO));
+    let head = Head { header, total_difficulty: U256::ZERO, finalized: None, safe: None };
+    host(Profile::Ethereum)
+        .answer(move |_: GetHead| Ok(Arc::new(head.clone())))
+        .answer(|_: ListAccounts| Ok(vec![ACCOUNT.parse().expect("address")]))
+        .answer(|_: SuggestTip| Ok(U256::from(7)))
+        .answer(|_: GetPoolNonce| Ok(3))
+        .answer(|_: EstimateGas| Ok(21_000))
+        .answer(|request: SignTransaction| {
+            let CallRequest { gas, gas_price, max_fee_per_gas, max_priority_fee_per_gas, nonce, chain_id, .. } =
+                request.request;
+            let text = |price: Option<U256>| price.map_or("-".to_owned(), |price| price.to_string());
+            let prices = [gas_price, max_fee_per_gas, max_priority_fee_per_gas].map(text).join(" ");
+            let [gas, nonce, chain_id] = [gas, nonce, chain_id].map(Option::unwrap_or_default);
+            assert_eq!(chain_id, CHAIN_ID);
+            Err(Failure::server(format!("gas {gas} nonce {nonce} prices {prices}")))
+        })
+}
+
+fn refusal(answer: Result<Value, Failure>) -> String {
+    answer.map_or_else(|failure| failure.message, |value| value.to_string())
+}
+
+#[test]
+fn missing_members_are_filled_in() {
+    let cases = [
+        (Some(100), r#""to":"FROM""#, "gas 21000 nonce 3 prices - 207 7"),
+        (None, r#""to":"FROM""#, "gas 21000 nonce 3 prices 7 - -"),
+        (Some(100), r#""to":"FROM","gas":"0x9999","nonce":"0x1","gasPrice":"0x5""#, "gas 39321 nonce 1 prices 5 - -"),
+        (Some(100), r#""to":"FROM","maxPriorityFeePerGas":"0x9""#, "gas 21000 nonce 3 prices - 209 9"),
+        (Some(100), r#""to":"FROM","maxFeePerGas":"0x8""#, "gas 21000 nonce 3 prices - 8 7"),
+        (Some(100), r#""to":"FROM","maxFeePerGas":"0x6""#, "maxFeePerGas (0x6) < maxPriorityFeePerGas (0x7)"),
+        (Some(100), r#""to":"FROM","gasPrice":"0x0""#, "gasPrice must be non-zero after EIP-1559 fork"),
+        (
+            Some(100),
+            r#""to":"FROM","maxFeePerGas":"0x0","maxPriorityFeePerGas":"0x0""#,
+            "maxFeePerGas must be non-zero",
+        ),
+        (
+            None,
+            r#""to":"FROM","maxFeePerGas":"0x8""#,
+            "maxFeePerGas and maxPriorityFeePerGas are not valid before EIP-1559 is active",
+        ),
+        (Some(100), r#""value":"0x1""#, "contract creation without any data provided"),
+        (
+            Some(100),
+            r#""data":"0x01","input":"0x02""#,
+            r#"both "data" and "input" are set and not equal. Please use "input" to pass transaction call data"#,
+        ),
+        (Some(100), r#""to":"FROM","chainId":"0x1""#, "chainId does not match node's (have=1, want=3503995874084926)"),
+        (
+            Some(100),
+            r#""to":"FROM","gas":"0x5208","gasPrice":"0x5af3107a4000""#,
+            "tx fee (2.10 ether) exceeds the configured cap (1.00 ether)",
+        ),
+    ];
+
+    for (base_fee, members, expected) in cases {
+        let params = format!(r#"[{{"from":"FROM",{members}}}]"#).replace("FROM", ACCOUNT);
+        assert_eq!(refusal(call(&node(base_fee), "eth_sendTransaction", &params)), expected, "{members}");
+    }
+}
+
+#[test]
+fn accounts_that_are_not_here_are_unknown() {
+    let foreign =
+        r#"[{"from":"0x0100000000000000000000000000000000000000","to":"0x0100000000000000000000000000000000000000"}]"#;
+
+    assert_eq!(refusal(call(&node(None), "eth_sendTransaction", foreign)), "unknown account");
+    assert_eq!(refusal(call(&node(None), "eth_sendTransaction", "[{}]")), "unknown account");
+    let sign = r#"["0x0100000000000000000000000000000000000000","0x00"]"#;
+    assert_eq!(refusal(call(&node(None), "eth_sign", sign)), "unknown account");
+}
+
+#[test]
+fn signing_demands_what_decides_about_money_and_shows_the_signed_transaction() {
+    let signed = node(Some(100)).answer(|_: SignTransaction| {
+        Ok(SignedTransactionReply { raw: SIGNED.parse().expect("hex"), hash: B256::repeat_byte(5) })
+    });
+    let params = |members: &str| format!(r#"[{{"from":"{ACCOUNT}","to":"{ACCOUNT}"{members}}}]"#);
+
+    let cases = [
+        ("", "not specify Gas"),
+        (r#","gas":"0x5208""#, "missing gasPrice or maxFeePerGas/maxPriorityFeePerGas"),
+        (r#","gas":"0x5208","gasPrice":"0x1""#, "not specify Nonce"),
+    ];
+    for (members, expected) in cases {
+        assert_eq!(refusal(call(&signed, "eth_signTransaction", &params(members))), expected);
+    }
+    let whole = r#","gas":"0x5208","nonce":"0x1","maxFeePerGas":"0x9","maxPriorityFeePerGas":"0x9""#;
+    let answer = call(&signed, "eth_signTransaction", &params(whole)).expect("a signature");
+
+    assert_eq!(answer["raw"], SIGNED);
+    assert_eq!(answer["tx"]["type"], "0x2");
+    assert_eq!(answer["tx"]["gasPrice"], Value::Null);
+    assert_eq!(answer["tx"]["r"], "0x9e9f032e932e6536bc8de35b5939814d5fe2c1bcb76f06e399583c8c745ea95f");
+    assert_eq!(answer["tx"]["hash"], json!(B256::repeat_byte(5)));
+}
+
+#[test]
+fn resending_changes_the_price_of_the_pooled_transaction() {
+    let transaction = Arc::new(Transaction {
+        nonce: 4,
+        gas_limit: 21_000,
+        to: Some(ACCOUNT.parse().expect("address")),
+        payload: TransactionPayload::Legacy { gas_price: U256::from(200) },
+        ..recorded::plain_transaction()
+    });
+    let pooled = RecoveredTransaction { transaction, sender: ACCOUNT.parse().expect("address") };
+    let node = node(Some(100))
+        .answer(move |_: GetPoolContent| Ok(PoolContent { pending: vec![pooled.clone()], queued: Vec::new() }));
+    let resend = |price: &str, rest: &str| {
+        let object = format!(r#"{{"from":"{ACCOUNT}","to":"{ACCOUNT}","gas":"0x5208","gasPrice":"{price}"{rest}}}"#);
+        refusal(call(&node, "eth_resend", &format!(r#"[{object},"0x12c","0x7530"]"#)))
+    };
+
+    assert_eq!(resend("0xc8", r#","nonce":"0x4""#), "gas 30000 nonce 4 prices 300 - -");
+    assert_eq!(resend("0xc9", r#","nonce":"0x4""#), "transaction with nonce 4 not found");
+    assert_eq!(resend("0xc8", ""), "missing transaction nonce in transaction spec");
+}
+
+#[test]
+fn raw_transactions_above_the_fee_cap_are_refused_before_the_pool_sees_them() {
+    let node = host(Profile::Ethereum).answer(|_: SubmitTransaction| Err(Failure::server("the pool saw it")));
+    let costly = "0xf86c80888ac7230489e800008261a894aa000000000000000000000000000000000000000a8255448718e5bb3abd109fa073fbe7ff7e74339e7cc61fb3cb3f7630cd3f1d5fef653d7297654b2d22894daea042a188d30f35f19408c73c803bc1e9e17ce129c457e31fd2a368b54507af2f4c";
+    let costly = costly.replacen("f86c", "f870", 1);
+
+    let send = |raw: &str| refusal(call(&node, "eth_sendRawTransaction", &format!("[\"{raw}\"]")));
+
+    assert_eq!(send(SIGNED), "the pool saw it");
+    assert_eq!(send("0x05"), "the pool saw it");
+    assert_eq!(send(&costly), "tx fee (250000.00 ether) exceeds the configured cap (1.00 ether)");
+}

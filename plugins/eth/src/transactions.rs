@@ -1,0 +1,98 @@
+//! Transactions and receipts by hash and by place: `spec/rpc-eth.md` 9.
+
+use tenon_sdk::{
+    prelude::*,
+    shapes::{JsonWriter, ReceiptPlace, TransactionPlace, write_receipt, write_transaction},
+};
+
+use crate::{Answer, EthContext, null};
+
+/// Room for a transaction without its input.
+const TRANSACTION_BYTES: usize = 900;
+/// Room for a receipt without its logs.
+const RECEIPT_BYTES: usize = 1300;
+
+/// A transaction of the chain or the pool.
+pub(crate) fn transaction_json(
+    profile: Profile,
+    transaction: &RecoveredTransaction,
+    place: Option<&TransactionPlace>,
+) -> JsonWriter {
+    let mut json = JsonWriter::with_capacity(TRANSACTION_BYTES + transaction.transaction.input.len() * 2);
+    write_transaction(&mut json, profile, &transaction.transaction, transaction.sender, place);
+    json
+}
+
+pub(crate) async fn get_by_hash(context: EthContext, hash: B256) -> Answer {
+    let profile = crate::profile(&context).await?;
+    if let Some(located) = context.call(GetTransaction { hash }).await? {
+        let place = TransactionPlace::in_block(&located.header, located.index);
+        return Ok(transaction_json(profile, &located.transaction, Some(&place)));
+    }
+    let pooled = context.call(GetPoolTransaction { hash }).await?;
+    Ok(pooled.map_or_else(null, |pooled| transaction_json(profile, &pooled, None)))
+}
+
+pub(crate) async fn get_by_block_hash_and_index(context: EthContext, hash: B256, index: Index) -> Answer {
+    get_in_block(&context, BlockId::hash(hash), index).await
+}
+
+pub(crate) async fn get_by_block_number_and_index(
+    context: EthContext,
+    block: BlockNumberParam,
+    index: Index,
+) -> Answer {
+    get_in_block(&context, block.0, index).await
+}
+
+async fn get_in_block(context: &EthContext, block: BlockId, index: Index) -> Answer {
+    let profile = crate::profile(context).await?;
+    let Some(stored) = context.call(GetBlock { block }).await? else { return Ok(null()) };
+    let position = usize::try_from(index.0).unwrap_or(usize::MAX);
+    let block = &stored.block;
+    let (Some(transaction), Some(sender)) = (block.transactions.get(position), block.senders.get(position)) else {
+        return Ok(null());
+    };
+    let recovered = RecoveredTransaction { transaction: transaction.clone(), sender: *sender };
+    let place = TransactionPlace::in_block(&block.header, index.0);
+    Ok(transaction_json(profile, &recovered, Some(&place)))
+}
+
+pub(crate) async fn get_raw_by_hash(context: EthContext, hash: B256) -> Answer {
+    raw(&context, GetRaw::Transaction(hash)).await
+}
+
+pub(crate) async fn get_raw_by_block_hash_and_index(context: EthContext, hash: B256, index: Index) -> Answer {
+    raw(&context, GetRaw::TransactionInBlock { block: BlockId::hash(hash), index: index.0 }).await
+}
+
+pub(crate) async fn get_raw_by_block_number_and_index(
+    context: EthContext,
+    block: BlockNumberParam,
+    index: Index,
+) -> Answer {
+    raw(&context, GetRaw::TransactionInBlock { block: block.0, index: index.0 }).await
+}
+
+/// What is not found has no bytes: `0x`, never `null` (`spec/rpc-eth.md` 4.1).
+async fn raw(context: &EthContext, request: GetRaw) -> Answer {
+    let found = context.call(request).await?.and_then(|list| list.into_iter().next()).unwrap_or_default();
+    let mut json = JsonWriter::with_capacity(found.len() * 2 + 4);
+    json.data(&found);
+    Ok(json)
+}
+
+pub(crate) async fn get_receipt(context: EthContext, hash: B256) -> Answer {
+    let profile = crate::profile(&context).await?;
+    let Some(located) = context.call(GetReceipt { hash }).await? else { return Ok(null()) };
+    let place = ReceiptPlace {
+        header: &located.transaction.header,
+        index: located.transaction.index,
+        first_log_index: located.first_log_index,
+        blob_gas_price: located.blob_gas_price,
+    };
+    let transaction = &located.transaction.transaction;
+    let mut json = JsonWriter::with_capacity(RECEIPT_BYTES + located.receipt.logs.len() * 900);
+    write_receipt(&mut json, profile, &located.receipt, &transaction.transaction, transaction.sender, &place);
+    Ok(json)
+}

@@ -1,0 +1,71 @@
+//! Uncles: `spec/rpc-eth.md` 9. Only blocks from before the merge have them, and only on the Ethereum profile.
+
+use tenon_sdk::{prelude::*, shapes::write_uncle};
+
+use crate::{
+    Answer, EthContext, null,
+    rlp::{Item, list_length},
+};
+
+/// What a block object and an uncle object need beyond the header.
+pub(crate) struct UncleSeal {
+    pub(crate) hash: B256,
+    /// Length of the RLP of a block with this header and an empty body.
+    pub(crate) size: u64,
+}
+
+/// Hashes of the block's uncles; asks the node for the block's RLP only if it has any.
+pub(crate) async fn uncle_seals(context: &EthContext, block: &RecoveredBlock) -> Result<Vec<UncleSeal>, Failure> {
+    if block.ommers.is_empty() {
+        return Ok(Vec::new());
+    }
+    let raw = context.call(GetRaw::Block(BlockId::hash(block.hash()))).await?;
+    let bytes = raw.as_ref().and_then(|list| list.first());
+    bytes
+        .and_then(|bytes| seals_of(bytes))
+        .filter(|seals| seals.len() == block.ommers.len())
+        .ok_or_else(|| Failure::server(format!("the uncles of block #{} cannot be read", block.number())))
+}
+
+fn seals_of(block: &[u8]) -> Option<Vec<UncleSeal>> {
+    let parts = Item::whole(block)?.items()?;
+    let uncles = parts.get(2)?.items()?;
+    let seal = |uncle: &Item<'_>| UncleSeal {
+        hash: keccak256(uncle.encoded),
+        // Header, no transactions, no uncles.
+        size: list_length(uncle.encoded.len() + 2) as u64,
+    };
+    Some(uncles.iter().map(seal).collect())
+}
+
+pub(crate) async fn count_by_hash(context: EthContext, hash: B256) -> Result<Option<Quantity>, Failure> {
+    count(&context, BlockId::hash(hash)).await
+}
+
+pub(crate) async fn count_by_number(context: EthContext, block: BlockNumberParam) -> Result<Option<Quantity>, Failure> {
+    count(&context, block.0).await
+}
+
+async fn count(context: &EthContext, block: BlockId) -> Result<Option<Quantity>, Failure> {
+    let stored = context.call(GetBlock { block }).await?;
+    Ok(stored.map(|stored| Quantity(stored.block.ommers.len() as u64)))
+}
+
+pub(crate) async fn by_hash_and_index(context: EthContext, hash: B256, index: Index) -> Answer {
+    by_index(&context, BlockId::hash(hash), index).await
+}
+
+pub(crate) async fn by_number_and_index(context: EthContext, block: BlockNumberParam, index: Index) -> Answer {
+    by_index(&context, block.0, index).await
+}
+
+async fn by_index(context: &EthContext, block: BlockId, index: Index) -> Answer {
+    let Some(stored) = context.call(GetBlock { block }).await? else { return Ok(null()) };
+    let profile = crate::profile(context).await?;
+    let seals = uncle_seals(context, &stored.block).await?;
+    let position = usize::try_from(index.0).unwrap_or(usize::MAX);
+    Ok(match (stored.block.ommers.get(position), seals.get(position)) {
+        (Some(header), Some(seal)) => write_uncle(profile, header, seal.hash, seal.size),
+        _ => null(),
+    })
+}

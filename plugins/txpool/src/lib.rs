@@ -1,0 +1,244 @@
+//! The `txpool` namespace: what waits in the transaction pool.
+//!
+//! It owns the grouping by sender and nonce and the summaries; the transactions' JSON is
+//! [`tenon_sdk::shapes`]'. What must always hold: an answer is one view of the pool, from one message. It
+//! keeps nothing between calls but the chain's profile and knows no chain data.
+//!
+//! Sources: `spec/rpc-eth.md` 16, on the Ethereum profile go-ethereum's address keys (`0x` and EIP-55).
+
+#![deny(unsafe_code)]
+
+use std::{
+    fmt::Write,
+    sync::{Arc, OnceLock},
+};
+
+use tenon_sdk::{
+    prelude::*,
+    shapes::{JsonWriter, write_transaction},
+};
+
+/// Room for a transaction without its input.
+const TRANSACTION_BYTES: usize = 1000;
+
+/// The running plugin.
+#[derive(Default)]
+pub struct TransactionPool {
+    /// Asked for once: it never changes while the node runs.
+    chain_info: OnceLock<Arc<ChainInfo>>,
+}
+
+impl Plugin for TransactionPool {
+    fn start(_host: Host, _settings: &str, _handover: &[u8]) -> Result<Self, Failure> {
+        Ok(Self::default())
+    }
+}
+
+type PoolContext = Context<TransactionPool>;
+
+async fn profile(context: &PoolContext) -> Result<Profile, Failure> {
+    if let Some(info) = context.chain_info.get() {
+        return Ok(info.profile);
+    }
+    let info = context.call(GetChainInfo).await?;
+    Ok(context.chain_info.get_or_init(|| info).profile)
+}
+
+async fn status(context: PoolContext) -> Result<JsonWriter, Failure> {
+    let status = context.call(GetPoolStatus).await?;
+    let mut json = JsonWriter::with_capacity(64);
+    json.begin_object();
+    json.key("pending").quantity(status.pending);
+    json.key("queued").quantity(status.queued);
+    json.end_object();
+    Ok(json)
+}
+
+async fn content(context: PoolContext) -> Result<JsonWriter, Failure> {
+    let profile = profile(&context).await?;
+    let content = context.call(GetPoolContent { sender: None }).await?;
+    Ok(by_list(&content, |json, list| {
+        by_sender(json, profile, list, |json, pooled| {
+            write_transaction(json, profile, &pooled.transaction, pooled.sender, None);
+        });
+    }))
+}
+
+async fn content_from(context: PoolContext, sender: Address) -> Result<JsonWriter, Failure> {
+    let profile = profile(&context).await?;
+    let content = context.call(GetPoolContent { sender: Some(sender) }).await?;
+    Ok(by_list(&content, |json, list| {
+        by_nonce(json, list, &|json: &mut JsonWriter, pooled: &RecoveredTransaction| {
+            write_transaction(json, profile, &pooled.transaction, pooled.sender, None);
+        });
+    }))
+}
+
+async fn inspect(context: PoolContext) -> Result<JsonWriter, Failure> {
+    let profile = profile(&context).await?;
+    let content = context.call(GetPoolContent { sender: None }).await?;
+    Ok(by_list(&content, |json, list| {
+        by_sender(json, profile, list, |json, pooled| json.string(&summary(&pooled.transaction)));
+    }))
+}
+
+/// `{"pending": …, "queued": …}`.
+fn by_list(content: &PoolContent, write: impl Fn(&mut JsonWriter, &[RecoveredTransaction])) -> JsonWriter {
+    let input: usize = content.pending.iter().chain(&content.queued).map(|pooled| pooled.transaction.input.len()).sum();
+    let count = content.pending.len() + content.queued.len();
+    let mut json = JsonWriter::with_capacity(count * TRANSACTION_BYTES + input * 2 + 32);
+    json.begin_object();
+    json.key("pending");
+    write(&mut json, &content.pending);
+    json.key("queued");
+    write(&mut json, &content.queued);
+    json.end_object();
+    json
+}
+
+/// Senders to nonces to values. The list is sorted by sender and nonce.
+fn by_sender(
+    json: &mut JsonWriter,
+    profile: Profile,
+    list: &[RecoveredTransaction],
+    write: impl Fn(&mut JsonWriter, &RecoveredTransaction),
+) {
+    json.begin_object();
+    for of_sender in list.chunk_by(|left, right| left.sender == right.sender) {
+        if let Some(first) = of_sender.first() {
+            json.key(&sender_key(profile, first.sender));
+            by_nonce(json, of_sender, &write);
+        }
+    }
+    json.end_object();
+}
+
+/// Nonces, in decimal, to values.
+fn by_nonce(
+    json: &mut JsonWriter,
+    list: &[RecoveredTransaction],
+    write: &impl Fn(&mut JsonWriter, &RecoveredTransaction),
+) {
+    json.begin_object();
+    for pooled in list {
+        json.key(&pooled.transaction.nonce.to_string());
+        write(json, pooled);
+    }
+    json.end_object();
+}
+
+/// EIP-55 digits after `0x`, on the native profile after `xdc`.
+fn sender_key(profile: Profile, sender: Address) -> String {
+    let text = sender.to_checksum(None);
+    match profile {
+        Profile::Ethereum => text,
+        Profile::Native => text.replacen("0x", "xdc", 1),
+    }
+}
+
+/// One line for people: receiver, value, gas and price.
+fn summary(transaction: &Transaction) -> String {
+    let mut text = match transaction.to {
+        Some(to) => to.to_checksum(None),
+        None => "contract creation".to_owned(),
+    };
+    let price = transaction.max_fee_per_gas();
+    // Writing to a string cannot fail.
+    let _ = write!(text, ": {} wei + {} gas × {price} wei", transaction.value, transaction.gas_limit);
+    text
+}
+
+fn table() -> Table<TransactionPool> {
+    Table::new("txpool", "1.0")
+        .capabilities(&[Capability::ReadChain])
+        .method("txpool_status", &[], "How many transactions wait.", status)
+        .slow_method("txpool_content", &[], "What waits, by sender and nonce.", content)
+        .method("txpool_contentFrom", &["address"], "What waits of one sender, by nonce.", content_from)
+        .slow_method("txpool_inspect", &[], "What waits, a line each.", inspect)
+}
+
+tenon_sdk::export!(TransactionPool, table);
+
+#[cfg(test)]
+mod tests {
+    use tenon_sdk::testing::FakeHost;
+
+    use super::*;
+
+    fn pooled(sender: u8, nonce: u64) -> RecoveredTransaction {
+        let transaction = Transaction {
+            hash: B256::repeat_byte(9),
+            chain_id: Some(50),
+            nonce,
+            gas_limit: 21_000,
+            to: (nonce != 7).then(|| Address::repeat_byte(0xab)),
+            value: U256::from(5),
+            input: Bytes::new(),
+            payload: TransactionPayload::Legacy { gas_price: U256::from(3) },
+            signature: TransactionSignature { v: 135, r: U256::from(1), s: U256::from(2) },
+        };
+        RecoveredTransaction { transaction: Arc::new(transaction), sender: Address::repeat_byte(sender) }
+    }
+
+    fn host(profile: Profile) -> FakeHost {
+        let info = ChainInfo { chain_id: 50, network_id: 50, genesis_hash: B256::ZERO, profile };
+        FakeHost::new()
+            .answer(move |_: GetChainInfo| Ok(Arc::new(info.clone())))
+            .answer(|_: GetPoolStatus| Ok(PoolStatus { pending: 3, queued: 0 }))
+            .answer(|request: GetPoolContent| {
+                let mut pending = vec![pooled(1, 0), pooled(1, 7), pooled(2, 4)];
+                pending.retain(|pooled| request.sender.is_none_or(|sender| pooled.sender == sender));
+                Ok(PoolContent { pending, queued: Vec::new() })
+            })
+    }
+
+    fn call(profile: Profile, method: &str, params: &str) -> serde_json::Value {
+        let plugin = Arc::new(TransactionPool::default());
+        let text = host(profile).call(&table(), &plugin, method, params).expect("an answer");
+        serde_json::from_str(&text).expect("JSON")
+    }
+
+    #[test]
+    fn status_counts_in_quantities() {
+        let answer = call(Profile::Ethereum, "txpool_status", "[]");
+
+        assert_eq!(answer, serde_json::json!({"pending": "0x3", "queued": "0x0"}));
+    }
+
+    #[test]
+    fn inspect_gives_a_line_by_sender_and_nonce() {
+        let answer = call(Profile::Ethereum, "txpool_inspect", "[]");
+
+        let line = "0xABaBaBaBABabABabAbAbABAbABabababaBaBABaB: 5 wei + 21000 gas × 3 wei";
+        let expected = serde_json::json!({
+            "pending": {
+                "0x0101010101010101010101010101010101010101": {
+                    "0": line, "7": "contract creation: 5 wei + 21000 gas × 3 wei"
+                },
+                "0x0202020202020202020202020202020202020202": {"4": line},
+            },
+            "queued": {},
+        });
+        assert_eq!(answer, expected);
+    }
+
+    #[test]
+    fn content_has_pooled_transactions_under_native_keys_on_the_native_profile() {
+        let answer = call(Profile::Native, "txpool_content", "[]");
+
+        let transaction = &answer["pending"]["xdc0202020202020202020202020202020202020202"]["4"];
+        assert_eq!(transaction["blockHash"], serde_json::Value::Null);
+        assert_eq!(transaction["nonce"], "0x4");
+        assert_eq!(transaction.get("blockTimestamp"), None);
+        assert_eq!(transaction.get("chainId"), None);
+    }
+
+    #[test]
+    fn content_from_one_sender_is_keyed_by_nonce() {
+        let answer = call(Profile::Ethereum, "txpool_contentFrom", r#"["0x0101010101010101010101010101010101010101"]"#);
+
+        assert_eq!(answer["pending"]["7"]["to"], serde_json::Value::Null);
+        assert_eq!(answer["pending"]["0"]["chainId"], "0x32");
+        assert_eq!(answer["queued"], serde_json::json!({}));
+    }
+}
