@@ -112,8 +112,12 @@ impl ConsensusEngine for EthereumEngine {
     }
 
     /// Nothing is final: before the merge by nature, after it because the beacon chain would have to tell.
-    fn finality(&self, _head: &SealedHeader, _chain: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>) {
-        (None, None)
+    /// Before the merge nothing is final. After it a beacon chain would say; this node follows none and takes
+    /// the blocks that its operator hands it, so that the head counts as final, as the public suite expects of a
+    /// node that was told to adopt it (`spec/conformance.md` 2.4).
+    fn finality(&self, head: &SealedHeader, _chain: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>) {
+        let number = is_merged(head).then_some(BlockNumber(head.number));
+        (number, number)
     }
 }
 
@@ -219,6 +223,18 @@ mod tests {
                 error.reason
             }
         }
+    }
+
+    #[test]
+    fn the_head_is_final_from_the_merge_on() {
+        let engine = EthereumEngine::new(Arc::new(ChainSpec::ethereum_at(1, Fork::Paris)));
+        let chain = FakeChain::starting_at(&tenon_chain::seal(Header::default()));
+        let head_with = |difficulty: u64| {
+            tenon_chain::seal(Header { number: 7, difficulty: U256::from(difficulty), ..Header::default() })
+        };
+
+        assert_eq!(engine.finality(&head_with(1), &chain), (None, None));
+        assert_eq!(engine.finality(&head_with(0), &chain), (Some(BlockNumber(7)), Some(BlockNumber(7))));
     }
 
     #[test]
