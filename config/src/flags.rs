@@ -74,7 +74,7 @@ impl SettingInfo {
     fn kind_word(&self) -> &'static str {
         match self.kind {
             "switch" => "BOOL",
-            "whole number" => "NUMBER",
+            "whole number" | "number" => "NUMBER",
             "path" => "PATH",
             "IP address" => "ADDRESS",
             "list" => "LIST",

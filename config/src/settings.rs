@@ -76,10 +76,10 @@ section! {
         /// Largest request body.
         body_limit: ByteSize = ByteSize(5 << 20), "http.bodylimit", "http.bodylimit";
         /// Most connections at a time.
-        connections: u32 = 1024, "http.connections", "http.connections";
-        /// Longest wait for a whole request.
-        read_timeout: Duration = Duration::from_secs(30), "http.readtimeout", "http.readtimeout", old "http-readtimeout";
+        connections: u32 = 1000, "http.connections", "http.connections";
         /// Longest time that a request may take, until the client gets status 503.
+        request_timeout: Duration = Duration::from_secs(29), "http.requesttimeout", "http.requesttimeout", old "http-readtimeout";
+        /// Longest time that one write may wait for the client to read.
         write_timeout: Duration = Duration::from_secs(30), "http.writetimeout", "http.writetimeout", old "http-writetimeout";
         /// How long a connection may stay silent between requests.
         idle_timeout: Duration = Duration::from_secs(120), "http.idletimeout", "http.idletimeout", old "http-idletimeout";
@@ -103,7 +103,7 @@ section! {
         /// Largest message.
         message_limit: ByteSize = ByteSize(15 << 20), "ws.messagelimit", "ws.messagelimit";
         /// Most connections at a time.
-        connections: u32 = 1024, "ws.connections", "ws.connections";
+        connections: u32 = 500, "ws.connections", "ws.connections";
     }
 }
 
@@ -116,7 +116,9 @@ section! {
         /// The socket. A bare name lies in the data folder.
         path: PathBuf = PathBuf::from("tenon.ipc"), "ipc.path", "ipcpath";
         /// Most connections at a time.
-        connections: u32 = 256, "ipc.connections", "ipc.connections";
+        connections: u32 = 500, "ipc.connections", "ipc.connections";
+        /// Largest message.
+        message_limit: ByteSize = ByteSize::mebibytes(64), "ipc.messagelimit", "ipc.messagelimit";
     }
 }
 
@@ -140,24 +142,28 @@ section! {
         gas_cap: u64 = 50_000_000, "rpc.gascap", "rpc.gascap", old "rpc-gascap";
         /// Longest time of one call of the EVM.
         evm_timeout: Duration = Duration::from_secs(5), "rpc.evmtimeout", "rpc.evmtimeout";
-        /// Longest time of one request of any kind.
-        request_timeout: Duration = Duration::from_secs(29), "rpc.requesttimeout", "rpc.requesttimeout";
+        /// Longest time of one request of any kind over WebSocket and the socket; HTTP has `http.requesttimeout` too.
+        request_timeout: Duration = Duration::from_secs(600), "rpc.requesttimeout", "rpc.requesttimeout";
         /// Most requests of a batch.
         batch_items: u32 = 1000, "rpc.batch-request-limit", "rpc.batch-request-limit";
         /// Most bytes of the answers of a batch.
         batch_bytes: ByteSize = ByteSize(25_000_000), "rpc.batch-response-max-size", "rpc.batch-response-max-size";
         /// Most bytes of one answer.
-        response_bytes: ByteSize = ByteSize::mebibytes(160), "rpc.response-max-size", "rpc.response-max-size";
+        response_bytes: ByteSize = ByteSize::mebibytes(64), "rpc.response-max-size", "rpc.response-max-size";
         /// Most blocks that one `eth_getLogs` may span; 0 sets no bound.
         log_blocks: u64 = 0, "rpc.rangelimit", "rpc.rangelimit";
         /// Most logs that one `eth_getLogs` may give.
         log_results: u64 = 20_000, "rpc.logslimit", "rpc.logslimit";
+        /// Most that a transaction which is handed to this node may pay for its gas, in ether; 0 sets no bound.
+        transaction_fee_cap: f64 = 1.0, "rpc.txfeecap", "rpc.txfeecap", old "rpc-txfeecap";
+        /// Accept transactions that are valid on every chain (signed before EIP-155).
+        allow_unprotected: bool = true, "rpc.allow-unprotected-txs", "rpc.allow-unprotected-txs";
         /// Most subscriptions of one connection.
-        subscriptions: u32 = 128, "rpc.subscriptions", "rpc.subscriptions";
+        subscriptions: u32 = 256, "rpc.subscriptions", "rpc.subscriptions";
         /// Threads for calls, traces and scans; 0 takes as many as the machine has cores.
         threads: u32 = 0, "rpc.threads", "rpc.threads";
         /// Calls, traces and scans that may wait for a thread; more are refused.
-        queue: u32 = 256, "rpc.queue", "rpc.queue";
+        queue: u32 = 1024, "rpc.queue", "rpc.queue";
     }
 }
 
@@ -165,22 +171,16 @@ section! {
     "Transaction pool";
     /// Transactions that wait for a block.
     PoolSettings {
-        /// Treat transactions of this node's users like any other: no journal, no exemptions.
-        no_locals: bool = false, "txpool.nolocals", "txpool.nolocals", old "txpool-nolocals";
         /// File that carries local transactions over a restart. A bare name lies in the data folder.
         journal: PathBuf = PathBuf::from("transactions.rlp"), "txpool.journal", "txpool.journal", old "txpool-journal";
         /// Lowest tip per gas that is accepted, wei.
         price_limit: u64 = 1, "txpool.pricelimit", "txpool.pricelimit", old "txpool-pricelimit";
         /// How much more a replacement must pay, per cent.
         price_bump: u64 = 10, "txpool.pricebump", "txpool.pricebump", old "txpool-pricebump";
-        /// Executable transactions that every account may have.
-        account_slots: u64 = 16, "txpool.accountslots", "txpool.accountslots", old "txpool-accountslots";
-        /// Executable transactions of all accounts.
-        global_slots: u64 = 5120, "txpool.globalslots", "txpool.globalslots", old "txpool-globalslots";
-        /// Waiting transactions of one account.
-        account_queue: u64 = 64, "txpool.accountqueue", "txpool.accountqueue", old "txpool-accountqueue";
-        /// Waiting transactions of all accounts.
-        global_queue: u64 = 1024, "txpool.globalqueue", "txpool.globalqueue", old "txpool-globalqueue";
+        /// Slots of 32 KiB that one account may take; transactions that are handed to this node don't count.
+        account_slots: u64 = 80, "txpool.accountslots", "txpool.accountslots", old "txpool-accountslots";
+        /// Slots of 32 KiB of the whole pool; they bound its memory.
+        global_slots: u64 = 10_240, "txpool.globalslots", "txpool.globalslots", old "txpool-globalslots";
         /// How long a waiting transaction is kept.
         lifetime: Duration = Duration::from_secs(3 * 3600), "txpool.lifetime", "txpool.lifetime", old "txpool-lifetime";
     }

@@ -148,6 +148,25 @@ integer_value! {
     u64: "a whole number, not negative"
 }
 
+impl SettingValue for f64 {
+    const KIND: &'static str = "number";
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let what = "a number, not negative";
+        let number = match value {
+            Value::Integer(value) => Some(*value as Self),
+            Value::Float(value) => Some(*value),
+            Value::Untyped(text) => text.parse().ok(),
+            _ => None,
+        };
+        number.filter(|number| number.is_finite() && *number >= 0.0).ok_or_else(|| expected(what, value))
+    }
+
+    fn show(&self) -> Value {
+        Value::Float(*self)
+    }
+}
+
 impl SettingValue for String {
     const KIND: &'static str = "text";
 

@@ -1,0 +1,153 @@
+//! The command line: one subcommand a file in `commands/`, the settings as flags of each.
+
+use clap::{ArgMatches, Command};
+use tenon_config::{Layers, Resolved, SettingInfo, Value, resolve};
+
+use crate::commands;
+use crate::exit::Stop;
+use crate::version::version;
+
+const EXAMPLES: &str = "\
+Examples:
+  tenon dev                                     a development network with funded accounts
+  tenon import --genesis genesis.json chain.rlp a recorded chain into the data folder
+  tenon run --http.port 8545                    serve the chain of the data folder
+  tenon config                                  the settings, and where each came from
+
+Settings: docs/settings.md   Exit codes: 0 done, 1 failed, 2 wrong arguments or settings,
+3 data folder refused, 130 interrupted";
+
+/// The whole command line.
+pub(crate) fn definition() -> Command {
+    Command::new("tenon")
+        .version(version())
+        .about("A blockchain full node in which every RPC namespace is a plugin")
+        .after_help(EXAMPLES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommand(commands::dev::definition())
+        .subcommand(commands::run::definition())
+        .subcommand(commands::import::definition())
+        .subcommand(commands::export::definition())
+        .subcommand(commands::db::definition())
+        .subcommand(commands::config::definition())
+        .subcommand(commands::completions::definition())
+}
+
+/// Runs the command that was asked for.
+///
+/// # Errors
+/// [`Stop`], whose text the operator sees and whose number the shell sees.
+pub(crate) fn dispatch(matches: &ArgMatches) -> Result<(), Stop> {
+    match matches.subcommand() {
+        Some(("dev", matches)) => commands::dev::execute(matches),
+        Some(("run", matches)) => commands::run::execute(matches),
+        Some(("import", matches)) => commands::import::execute(matches),
+        Some(("export", matches)) => commands::export::execute(matches),
+        Some(("db", matches)) => commands::db::execute(matches),
+        Some(("config", matches)) => commands::config::execute(matches),
+        Some(("completions", matches)) => commands::completions::execute(matches),
+        _ => Err(Stop::Usage("no command given; `tenon --help` lists them".into())),
+    }
+}
+
+/// The settings of a command, with the values that this command has instead of the built-in ones.
+///
+/// # Errors
+/// [`Stop::Usage`] naming the value that can't be used.
+pub(crate) fn settings(
+    command: &'static str,
+    matches: &ArgMatches,
+    defaults: impl IntoIterator<Item = (&'static str, Value)>,
+    extra_flags: impl IntoIterator<Item = (&'static str, String, String)>,
+) -> Result<Resolved, Stop> {
+    let layers = Layers::new(command)
+        .command_defaults(defaults)
+        .environment(std::env::vars_os())
+        .flags(tenon_config::given_flags(matches))
+        .flags(extra_flags)
+        .file(matches.get_one::<String>("config").map(Into::into));
+    Ok(resolve(layers)?)
+}
+
+/// Settings of commands that work on the database without serving it.
+pub(crate) fn is_database_setting(row: &SettingInfo) -> bool {
+    matches!(row.section, "Node" | "Database" | "Log") && !matches!(row.key, "identity" | "grace" | "networkid")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn is_a_sound_definition() {
+        definition().debug_assert();
+    }
+
+    #[test]
+    fn takes_the_reference_clients_older_spellings() {
+        let matches = definition()
+            .try_get_matches_from([
+                "tenon",
+                "run",
+                "--http-port",
+                "1",
+                "--rpcaddr",
+                "0.0.0.0",
+                "--rpc",
+                "--ws-api=eth",
+                "--wsport",
+                "2",
+                "--rpcapi",
+                "eth,net",
+                "--http-corsdomain",
+                "*",
+                "--rpcvhosts",
+                "*",
+                "--wsorigins",
+                "*",
+                "--ipcdisable",
+                "--rpc-gascap",
+                "7",
+                "--gcmode",
+                "archive",
+                "--verbosity",
+                "4",
+                "--txpool-pricebump",
+                "20",
+            ])
+            .unwrap();
+        let matches = matches.subcommand_matches("run").unwrap();
+
+        let resolved = resolve(Layers::new("run").flags(tenon_config::given_flags(matches))).unwrap();
+
+        let settings = &resolved.settings;
+        assert_eq!((settings.http.port, settings.ws.port), (1, 2));
+        assert_eq!(settings.http.api, ["eth", "net"]);
+        assert_eq!(settings.ws.api, ["eth"]);
+        assert_eq!(settings.ws.origins, ["*"]);
+        assert!(settings.http.enabled && settings.ipc.disabled);
+        assert_eq!(settings.pool.price_bump, 20);
+        assert_eq!(settings.rpc.gas_cap, 7);
+        assert_eq!(resolved.origin("http.port").to_string(), "flag --http.port");
+    }
+
+    #[test]
+    fn turns_a_switch_off_when_told_so() {
+        let matches = definition().try_get_matches_from(["tenon", "run", "--http=false", "--ws=false"]).unwrap();
+        let matches = matches.subcommand_matches("run").unwrap();
+
+        let settings = resolve(Layers::new("run").flags(tenon_config::given_flags(matches))).unwrap().settings;
+
+        assert!(!settings.http.enabled && !settings.ws.enabled);
+    }
+
+    #[test]
+    fn keeps_old_spellings_out_of_the_help() {
+        let mut command = definition();
+        let help = command.find_subcommand_mut("run").unwrap().render_long_help().to_string();
+
+        assert!(help.contains("--http.port") && !help.contains("--rpcport"), "{help}");
+    }
+}

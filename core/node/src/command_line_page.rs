@@ -1,0 +1,104 @@
+//! `docs/command-line.md`, made from the definition of the command line.
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use clap::Command;
+
+    use crate::command_line::definition;
+
+    const HEAD: &str = "\
+# Command line
+
+<!-- Generated from core/node/src/commands/: TENON_WRITE_PAGES=1 cargo test -p tenon-node --bin tenon -->
+
+`tenon COMMAND --help` shows all flags of a command. Flags that are settings can also stand in a settings file or in the
+environment; [settings.md](settings.md) explains each of them. Older spellings of other clients (`--rpcport`,
+`--http-api`, …) are accepted and listed there.
+
+| Exit code | Meaning |
+|---|---|
+| 0 | done, or stopped in order by SIGINT or SIGTERM (`dev`, `run`) |
+| 1 | failed while it ran |
+| 2 | wrong arguments or settings |
+| 3 | the data folder was refused: in use by another node, of another chain, of a newer format, or not accessible |
+| 130 | interrupted: `import`, `export` and `db` by a first signal, at a whole block; every command by a second one |
+
+Log lines go to standard error, results to standard output. A running node writes where it listens to
+`endpoints.json` in its data folder:
+
+```json
+{
+  \"pid\": 4242,
+  \"http\": \"http://127.0.0.1:8545\",
+  \"ws\": \"ws://127.0.0.1:8546\",
+  \"ipc\": \"/var/lib/tenon/tenon.ipc\"
+}
+```
+";
+
+    /// Flags that every command with a data folder has are explained by settings.md alone.
+    fn describe(page: &mut String, parents: &str, command: &Command) {
+        let name = format!("{parents} {}", command.get_name());
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        let _ = write!(page, "\n{} `{name}`\n\n{about}.\n", if parents == "tenon" { "##" } else { "###" });
+        let own: Vec<_> = command
+            .get_arguments()
+            .filter(|argument| argument.get_help_heading().is_none() && argument.get_id() != "help")
+            .collect();
+        if !own.is_empty() {
+            page.push_str("\n| Argument | Meaning |\n|---|---|\n");
+        }
+        for argument in own {
+            let value = argument.get_value_names().and_then(|names| names.first()).map(ToString::to_string);
+            let value = value.filter(|_| argument.get_action().takes_values()).unwrap_or_default();
+            let spelling = match argument.get_long() {
+                Some(long) => format!("--{long} {value}"),
+                None => value,
+            };
+            let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+            let _ = writeln!(page, "| `{}` | {} |", spelling.trim(), help.replace('|', "\\|"));
+        }
+        let sections: std::collections::BTreeSet<_> =
+            command.get_arguments().filter_map(|argument| argument.get_help_heading()).collect();
+        if !sections.is_empty() {
+            let links: Vec<String> = sections
+                .iter()
+                .map(|title| format!("[{title}](settings.md#{})", title.to_lowercase().replace(' ', "-")))
+                .collect();
+            let _ = write!(page, "\nSettings: {}.\n", links.join(", "));
+        }
+        if let Some(examples) = command.get_after_help() {
+            let text = examples.to_string();
+            let _ =
+                write!(page, "\n```sh\n{}\n```\n", text.trim_start_matches("Examples:\n").replace("\n  ", "\n").trim());
+        }
+        for inner in command.get_subcommands() {
+            describe(page, &name, inner);
+        }
+    }
+
+    fn page() -> String {
+        let mut page = String::from(HEAD);
+        let mut command = definition();
+        command.build();
+        for command in command.get_subcommands() {
+            describe(&mut page, "tenon", command);
+        }
+        page
+    }
+
+    #[test]
+    fn keeps_the_committed_page_fresh() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/command-line.md");
+        if std::env::var_os("TENON_WRITE_PAGES").is_some() {
+            std::fs::write(path, page()).unwrap();
+        }
+        let committed = std::fs::read_to_string(path).unwrap_or_default();
+        assert!(
+            committed == page(),
+            "docs/command-line.md is stale; write it anew with: TENON_WRITE_PAGES=1 cargo test -p tenon-node --bin tenon"
+        );
+    }
+}

@@ -1,0 +1,155 @@
+//! `tenon db`.
+
+use std::io::IsTerminal;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+use indicatif::HumanBytes;
+use tenon_api::{BlockNumber, ChainReader as _, ChainWriter};
+use tenon_bus::Bus;
+use tenon_execution::Importer;
+use tenon_storage::{Mode, VerifyProgress, VerifyStage};
+
+use crate::command_line::{self, is_database_setting};
+use crate::commands::print;
+use crate::exit::Stop;
+use crate::opened_chain::OpenedChain;
+use crate::{logging, shutdown};
+
+const EXAMPLES: &str = "\
+Examples:
+  tenon db stats              head, oldest state, size by kind of record
+  tenon db verify             read everything and compare it with the roots of the headers
+  tenon db unwind 1000        block 1000 becomes the head; the blocks above leave the chain";
+
+pub(crate) fn definition() -> Command {
+    let with_settings = |command| tenon_config::add_flags(command, is_database_setting, |row| row.key == "datadir");
+    let number = Arg::new("number").value_name("N").required(true).value_parser(value_parser!(u64));
+    Command::new("db")
+        .about("Look at, check or unwind the database; the node must be stopped")
+        .after_help(EXAMPLES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .subcommand(with_settings(Command::new("stats").about("Print how much is stored")))
+        .subcommand(with_settings(Command::new("verify").about("Check every block, index and trie node")))
+        .subcommand(with_settings(
+            Command::new("unwind")
+                .about("Take blocks off the chain")
+                .arg(number.help("The block that becomes the head")),
+        ))
+}
+
+pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
+    let Some((name, matches)) = matches.subcommand() else { return Err(Stop::Usage("tenon db: which one?".into())) };
+    let resolved = command_line::settings("db", matches, [], [])?;
+    logging::start(&resolved.settings.log)?;
+    let chain = OpenedChain::open_existing(&resolved.settings)?;
+    match name {
+        "stats" => statistics(&chain),
+        "verify" => verify(&chain),
+        _ => unwind(&chain, matches.get_one::<u64>("number").copied().unwrap_or_default()),
+    }
+}
+
+fn statistics(chain: &OpenedChain) -> Result<(), Stop> {
+    let figures = chain.store.statistics()?;
+    let head = chain.store.head();
+    let mode = match figures.mode {
+        Mode::Archive => "archive".to_owned(),
+        Mode::Pruned(blocks) => format!("pruned to {blocks} blocks"),
+    };
+    let mut text = format!(
+        "chain id      {}\nhead          {} {}\noldest state  {}\nmode          {mode}\nsize          {}\n\n{:<24} {:>14} {:>12} {:>12}\n",
+        chain.info.chain_id,
+        figures.head,
+        head.header.hash(),
+        figures.oldest_state,
+        HumanBytes(figures.disk_bytes()),
+        "records",
+        "about",
+        "on disk",
+        "in memory",
+    );
+    for column in &figures.columns {
+        let sizes = (HumanBytes(column.disk_bytes).to_string(), HumanBytes(column.memory_bytes).to_string());
+        text.push_str(&format!("{:<24} {:>14} {:>12} {:>12}\n", column.name, column.entries, sizes.0, sizes.1));
+    }
+    print(text.as_bytes())
+}
+
+fn verify(chain: &OpenedChain) -> Result<(), Stop> {
+    let runtime = shutdown::runtime()?;
+    let _inside = runtime.enter();
+    let is_interrupted = shutdown::interruption_flag()?;
+    let mut shown = VerifyDisplay::start();
+    let report =
+        chain.store.verify(&mut |progress| shown.show(&progress), &|| is_interrupted.load(Ordering::Relaxed))?;
+    shown.end();
+    if let Some(damage) = report.damage {
+        return Err(Stop::failure(format!("damaged: {damage}; import the chain into a new folder, or restore a copy")));
+    }
+    if report.was_cancelled {
+        return Err(Stop::Interrupted("interrupted; nothing wrong was found so far".into()));
+    }
+    print(
+        format!(
+            "sound: {} blocks, {} logs, {} trie nodes, {} accounts, {} slots\n",
+            report.blocks, report.logs, report.trie_nodes, report.accounts, report.slots
+        )
+        .as_bytes(),
+    )
+}
+
+/// One line that is overwritten on a terminal; a line every few seconds elsewhere.
+struct VerifyDisplay {
+    is_terminal: bool,
+    last: Instant,
+}
+
+impl VerifyDisplay {
+    fn start() -> Self {
+        Self { is_terminal: std::io::stderr().is_terminal(), last: Instant::now() }
+    }
+
+    fn show(&mut self, progress: &VerifyProgress) {
+        let period = if self.is_terminal { Duration::from_millis(200) } else { Duration::from_secs(5) };
+        if self.last.elapsed() < period {
+            return;
+        }
+        self.last = Instant::now();
+        let stage = match progress.stage {
+            VerifyStage::Chain => "blocks",
+            VerifyStage::LogIndex => "log index",
+            VerifyStage::Trie => "trie nodes",
+            VerifyStage::FlatState => "flat state",
+        };
+        let line = match progress.total {
+            0 => format!("{stage}: {}", progress.done),
+            total => format!("{stage}: {} of {total}", progress.done),
+        };
+        if self.is_terminal {
+            eprint!("\r\x1b[K{line}");
+        } else {
+            eprintln!("{line}");
+        }
+    }
+
+    fn end(&self) {
+        if self.is_terminal {
+            eprint!("\r\x1b[K");
+        }
+    }
+}
+
+fn unwind(chain: &OpenedChain, number: u64) -> Result<(), Stop> {
+    let writer = Arc::clone(&chain.store) as Arc<dyn ChainWriter>;
+    let importer = Importer::new(Arc::clone(&chain.spec), chain.reader(), writer, chain.checking_engine(), Bus::new());
+    let before = chain.store.head().header.number;
+    importer.set_head(BlockNumber(number)).map_err(Stop::failure)?;
+    chain.store.flush()?;
+    let head = chain.store.head();
+    print(format!("unwound from block {before}; head {} {}\n", head.header.number, head.header.hash()).as_bytes())
+}

@@ -1,0 +1,188 @@
+//! `tenon dev`.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use clap::{Arg, ArgMatches, Command};
+use tenon_accounts::Accounts;
+use tenon_api::{Bytes, U256};
+use tenon_config::{DevGenesis, Resolved, Settings, Value};
+use tenon_consensus::{DevEngine, SealMode, SealerOptions};
+
+use crate::command_line;
+use crate::commands::print;
+use crate::data_folder::DataFolder;
+use crate::exit::Stop;
+use crate::node::{Node, NodePlan, Role};
+use crate::opened_chain::OpenedChain;
+use crate::version::version;
+use crate::{logging, shutdown};
+
+const EXAMPLES: &str = "\
+Examples:
+  tenon dev                              a block for every transaction, nothing is kept
+  tenon dev --block-time 2s --port 0     a block every two seconds, on a free port
+  tenon dev --datadir ./devnet           the chain is there again at the next start";
+
+/// What `-h` shows; `--help` shows all.
+const PROMINENT: &[&str] = &[
+    "datadir",
+    "dev.block-time",
+    "dev.accounts",
+    "dev.balance",
+    "dev.mnemonic",
+    "dev.chain-id",
+    "http.api",
+    "ipc.path",
+    "plugins.dir",
+    "log.verbosity",
+];
+
+/// Settings that a chain is made with and that can't change afterwards.
+const FIXED: &[&str] = &["dev.accounts", "dev.balance", "dev.mnemonic", "dev.chain-id", "dev.gas-limit"];
+
+/// Wei in one ether.
+const ETHER: u64 = 1_000_000_000_000_000_000;
+
+pub(crate) fn definition() -> Command {
+    let port = Arg::new("port")
+        .long("port")
+        .value_name("NUMBER")
+        .conflicts_with("http.port")
+        .help("Port of HTTP and WebSocket; 0 takes a free one [default: 8545]");
+    let command = Command::new("dev")
+        .about("Start a development network of one node, with funded accounts")
+        .after_help(EXAMPLES)
+        .arg(port);
+    let is_wanted = |row: &tenon_config::SettingInfo| !matches!(row.key, "network" | "genesis");
+    tenon_config::add_flags(command, is_wanted, |row| PROMINENT.contains(&row.key))
+}
+
+/// The settings of a development network. Everything is on loopback and the keys are public, so that `debug` and
+/// `txpool` are served without being asked for, and `debug` without a token.
+pub(crate) fn settings(matches: &ArgMatches) -> Result<Resolved, Stop> {
+    let list = |names: &[&str]| Value::List(names.iter().map(|name| Value::Text((*name).to_owned())).collect());
+    let defaults = [
+        ("database.mode", Value::Text("archive".into())),
+        ("database.cache", Value::Integer(64)),
+        ("http.api", list(&["eth", "net", "web3", "txpool", "debug"])),
+        ("ws.api", list(&["eth", "net", "web3", "txpool", "debug"])),
+        ("auth.namespaces", list(&["admin", "miner", "personal"])),
+    ];
+    let port = matches.try_get_one::<String>("port").ok().flatten();
+    let port = port.map(|port| ("http.port", "--port".to_owned(), port.clone()));
+    let mut resolved = command_line::settings("dev", matches, defaults, port)?;
+    // One address for everything, as tools for development networks expect it.
+    if !resolved.is_chosen("ws.port") && !resolved.is_chosen("ws.addr") {
+        resolved.settings.ws.port = resolved.settings.http.port;
+        resolved.settings.ws.addr = resolved.settings.http.addr;
+    }
+    Ok(resolved)
+}
+
+/// The genesis that the settings describe.
+pub(crate) fn genesis(settings: &Settings) -> Result<DevGenesis, Stop> {
+    let dev = &settings.dev;
+    Ok(DevGenesis {
+        chain_id: dev.chain_id,
+        gas_limit: dev.gas_limit,
+        accounts: accounts(settings)?.addresses(),
+        balance: U256::from(dev.balance).saturating_mul(U256::from(ETHER)),
+    })
+}
+
+fn accounts(settings: &Settings) -> Result<Accounts, Stop> {
+    let dev = &settings.dev;
+    Accounts::from_mnemonic(&dev.mnemonic, dev.accounts, dev.chain_id)
+        .map_err(|error| Stop::Usage(format!("dev.mnemonic, dev.accounts: {error}")))
+}
+
+pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
+    let mut resolved = settings(matches)?;
+    logging::start(&resolved.settings.log)?;
+    let folder = if resolved.is_chosen("datadir") {
+        DataFolder::create(&resolved.settings.node.datadir)?
+    } else {
+        DataFolder::ephemeral()?
+    };
+    resolved.settings.node.datadir = folder.path().to_owned();
+    let genesis = genesis_of(&resolved, &folder)?;
+    let chain = OpenedChain::open(&resolved.settings, &folder, &genesis)?;
+    resolved.settings.dev.chain_id = chain.info.chain_id;
+    let engine = DevEngine::new(Arc::clone(&chain.spec)).map_err(|error| {
+        Stop::DataFolder(format!("{} holds no development network: {error}", folder.path().display()))
+    })?;
+    let accounts = accounts(&resolved.settings)?;
+    let sealer = SealerOptions {
+        mode: resolved.settings.dev.block_time.map_or(SealMode::OnTransaction, SealMode::Interval),
+        beneficiary: accounts.addresses().first().copied().unwrap_or_default(),
+        gas_limit: if resolved.is_chosen("dev.gas-limit") {
+            resolved.settings.dev.gas_limit
+        } else {
+            chain.head_gas_limit()
+        },
+        extra_data: Bytes::new(),
+    };
+
+    let runtime = shutdown::runtime()?;
+    runtime.block_on(async {
+        let signals = shutdown::listen()?;
+        for warning in &resolved.warnings {
+            tracing::warn!("{warning}");
+        }
+        let settings = resolved.settings.clone();
+        let role = Role::Develop { accounts: accounts.clone(), sealer };
+        let plan = NodePlan { settings, folder, chain, engine: Arc::new(engine), role };
+        let node = Node::start(plan).await?;
+        print(banner(&resolved.settings, &accounts, &node).as_bytes())?;
+        shutdown::wait_for_the_first(signals).await;
+        node.stop().await
+    })
+}
+
+/// A folder's own genesis, unless the operator asked for something that it is not.
+fn genesis_of(resolved: &Resolved, folder: &DataFolder) -> Result<Vec<u8>, Stop> {
+    let wanted = genesis(&resolved.settings)?.to_json();
+    let Some(kept) = folder.genesis()? else { return Ok(wanted) };
+    if kept == wanted {
+        return Ok(kept);
+    }
+    match FIXED.iter().find(|key| resolved.is_chosen(key)) {
+        None => Ok(kept),
+        Some(key) => Err(Stop::DataFolder(format!(
+            "{} holds a network that was made with other settings; leave `{key}` ({}) out, or choose another --datadir",
+            folder.path().display(),
+            resolved.origin(key)
+        ))),
+    }
+}
+
+/// What the developer needs to begin: accounts, keys, endpoints.
+fn banner(settings: &Settings, accounts: &Accounts, node: &Node) -> String {
+    let dev = &settings.dev;
+    let revealed = accounts.reveal();
+    let mut text = format!("\nTenon {}\n\nAccounts, {} ether each\n", version(), dev.balance);
+    for (index, account) in revealed.iter().enumerate() {
+        let _ = writeln!(text, "  ({index}) {}", account.address);
+    }
+    text.push_str("\nPrivate keys, known to everybody: never use them on another network\n");
+    for (index, account) in revealed.iter().enumerate() {
+        let _ = writeln!(text, "  ({index}) {}", *account.secret_key);
+    }
+    let blocks = match dev.block_time {
+        Some(period) => format!("every {period:?}"),
+        None => "for every transaction".to_owned(),
+    };
+    let folder = settings.node.datadir.display();
+    let kept = if node.is_ephemeral() { ", removed at the end" } else { "" };
+    let _ = write!(
+        text,
+        "\nMnemonic     {}\nPath         m/44'/60'/0'/0/N\nChain id     {}\nBlocks       {blocks}\nData folder  {folder}{kept}\n\n",
+        dev.mnemonic, dev.chain_id,
+    );
+    for (name, address) in node.endpoints().list() {
+        let _ = writeln!(text, "{name:<12} {address}");
+    }
+    text.push('\n');
+    text
+}

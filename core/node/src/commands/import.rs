@@ -1,0 +1,121 @@
+//! `tenon import`.
+
+mod chain_file;
+mod progress;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use clap::{Arg, ArgMatches, Command};
+use tenon_api::{ChainReader as _, ChainWriter as _};
+use tenon_bus::Bus;
+use tenon_chain::BlockStream;
+use tenon_execution::{ImportObserver, ImportedBlock, Importer};
+
+use self::chain_file::ChainFile;
+use self::progress::Progress;
+use crate::command_line::{self, is_database_setting};
+use crate::data_folder::DataFolder;
+use crate::exit::Stop;
+use crate::opened_chain::{OpenedChain, chosen_genesis};
+use crate::{logging, shutdown};
+
+const EXAMPLES: &str = "\
+Examples:
+  tenon import --genesis genesis.json chain.rlp   the chain's first import names its genesis
+  tenon import part1.rlp.gz part2.rlp.gz          further files; blocks that are there are skipped
+  curl -s https://example.org/chain.rlp | tenon import -";
+
+pub(crate) fn definition() -> Command {
+    let command = Command::new("import")
+        .about("Read recorded blocks into the data folder, executing each; can be stopped and started again")
+        .after_help(EXAMPLES)
+        .arg(
+            Arg::new("files")
+                .value_name("FILE")
+                .num_args(1..)
+                .required(true)
+                .help("Blocks as RLP, one after the other, gzip or not; `-` is standard input"),
+        );
+    tenon_config::add_flags(command, is_database_setting, |row| {
+        matches!(row.key, "datadir" | "genesis" | "database.mode")
+    })
+}
+
+pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
+    let resolved = command_line::settings("import", matches, [], [])?;
+    logging::start(&resolved.settings.log)?;
+    let files: Vec<String> = matches.get_many::<String>("files").into_iter().flatten().cloned().collect();
+    // Before anything is made in the data folder: a name that is mistyped should leave no trace.
+    let sources = files.iter().map(|name| ChainFile::open(name)).collect::<Result<Vec<_>, _>>()?;
+    let folder = DataFolder::create(&resolved.settings.node.datadir)?;
+    let genesis = chosen_genesis(&resolved, &folder)?;
+    let chain = OpenedChain::open(&resolved.settings, &folder, &genesis)?;
+
+    let runtime = shutdown::runtime()?;
+    let _inside = runtime.enter();
+    let is_interrupted = shutdown::interruption_flag()?;
+    let outcome = import_all(&chain, sources, &is_interrupted);
+    chain.store.flush()?;
+    outcome
+}
+
+/// What the importer tells after each block, and what tells it to stop.
+struct Watcher {
+    progress: Progress,
+    read: Arc<AtomicU64>,
+    is_interrupted: Arc<AtomicBool>,
+}
+
+impl ImportObserver for Watcher {
+    fn passed(&mut self, block: &ImportedBlock) {
+        self.progress.passed(block, self.read.load(Ordering::Relaxed));
+    }
+
+    fn is_cancelled(&self) -> bool {
+        self.is_interrupted.load(Ordering::Relaxed)
+    }
+}
+
+fn import_all(chain: &OpenedChain, sources: Vec<ChainFile>, is_interrupted: &Arc<AtomicBool>) -> Result<(), Stop> {
+    let writer = Arc::clone(&chain.store) as Arc<dyn tenon_api::ChainWriter>;
+    let importer = Importer::new(Arc::clone(&chain.spec), chain.reader(), writer, chain.checking_engine(), Bus::new());
+    let read = Arc::new(AtomicU64::new(0));
+    let total = sources.iter().map(ChainFile::length).sum::<Option<u64>>();
+    let mut watcher = Watcher {
+        progress: Progress::start(total),
+        read: Arc::clone(&read),
+        is_interrupted: Arc::clone(is_interrupted),
+    };
+    let mut was_cancelled = false;
+    let mut known = 0;
+    for source in sources {
+        let name = source.name().to_owned();
+        let reader = source.reader(Arc::clone(&read), Arc::clone(is_interrupted))?;
+        let summary = match importer.import(BlockStream::new(reader), &mut watcher) {
+            Ok(summary) => summary,
+            // Waiting for standard input was called off.
+            Err(_) if is_interrupted.load(Ordering::Relaxed) => {
+                was_cancelled = true;
+                break;
+            }
+            Err(error) => {
+                watcher.progress.abandon();
+                return Err(Stop::failure(format!("{name}: {error}")));
+            }
+        };
+        known += summary.known;
+        was_cancelled = summary.was_cancelled;
+        if was_cancelled {
+            break;
+        }
+    }
+    let done = watcher.progress.finish();
+    let head = chain.store.head();
+    let skipped = if known > 0 { format!(", {known} were there already") } else { String::new() };
+    let line = format!("{done}{skipped}; head {} {}", head.header.number, head.header.hash());
+    if was_cancelled {
+        return Err(Stop::Interrupted(format!("interrupted: {line}; run the same command to go on")));
+    }
+    super::print(format!("{line}\n").as_bytes())
+}

@@ -1,0 +1,22 @@
+//! The subcommands: each file has the definition of one and what it does.
+
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod db;
+pub(crate) mod dev;
+pub(crate) mod export;
+pub(crate) mod import;
+pub(crate) mod run;
+
+use std::io::{ErrorKind, Write as _};
+
+use crate::exit::Stop;
+
+/// Writes to standard output. A reader that has gone (`tenon … | head`) is no failure.
+pub(crate) fn print(bytes: &[u8]) -> Result<(), Stop> {
+    let mut output = std::io::stdout().lock();
+    match output.write_all(bytes).and_then(|()| output.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(Stop::failure(format!("standard output: {error}"))),
+        _ => Ok(()),
+    }
+}

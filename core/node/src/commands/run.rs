@@ -1,0 +1,66 @@
+//! `tenon run`.
+
+use clap::{ArgMatches, Command};
+
+use crate::command_line;
+use crate::data_folder::DataFolder;
+use crate::exit::Stop;
+use crate::node::{Node, NodePlan, Role};
+use crate::opened_chain::{OpenedChain, chosen_genesis};
+use crate::{logging, shutdown};
+
+const EXAMPLES: &str = "\
+Examples:
+  tenon run --genesis genesis.json --datadir /var/lib/tenon    the first start names the chain
+  tenon run --http.addr 0.0.0.0 --http.vhosts node.example.org --http.api eth,net,web3,txpool
+  tenon run --http=false --ws=false                            the Unix socket alone";
+
+/// What `-h` shows; `--help` shows all.
+const PROMINENT: &[&str] = &[
+    "datadir",
+    "network",
+    "genesis",
+    "database.mode",
+    "http.enabled",
+    "http.addr",
+    "http.port",
+    "http.api",
+    "http.corsdomain",
+    "ws.enabled",
+    "ws.addr",
+    "ws.port",
+    "ws.api",
+    "ipc.path",
+    "ipc.disabled",
+    "plugins.dir",
+    "log.verbosity",
+];
+
+pub(crate) fn definition() -> Command {
+    let command = Command::new("run").about("Serve the chain of a data folder").after_help(EXAMPLES);
+    tenon_config::add_flags(command, |row| row.section != "Development network", |row| PROMINENT.contains(&row.key))
+}
+
+pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
+    let resolved = command_line::settings("run", matches, [], [])?;
+    logging::start(&resolved.settings.log)?;
+    let folder = DataFolder::create(&resolved.settings.node.datadir)?;
+    let genesis = chosen_genesis(&resolved, &folder)?;
+    let chain = OpenedChain::open(&resolved.settings, &folder, &genesis)?;
+    let engine = chain.checking_engine();
+
+    let runtime = shutdown::runtime()?;
+    runtime.block_on(async {
+        let signals = shutdown::listen()?;
+        for warning in &resolved.warnings {
+            tracing::warn!("{warning}");
+        }
+        let plan = NodePlan { settings: resolved.settings, folder, chain, engine, role: Role::Follow };
+        let node = Node::start(plan).await?;
+        for (name, address) in node.endpoints().list() {
+            tracing::info!(endpoint = name, address, "listening");
+        }
+        shutdown::wait_for_the_first(signals).await;
+        node.stop().await
+    })
+}

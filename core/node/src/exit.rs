@@ -1,0 +1,73 @@
+//! How the program ends.
+
+use std::process::ExitCode;
+
+use tenon_config::SettingsError;
+use tenon_storage::OpenError;
+
+/// Why a command ended before it was done. The numbers stand in `docs/command-line.md`.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Stop {
+    /// Something failed while the command ran: 1.
+    #[error("{0}")]
+    Failure(String),
+    /// The arguments or settings can't be used: 2.
+    #[error("{0}")]
+    Usage(String),
+    /// The data folder can't be used, or not for this chain: 3.
+    #[error("{0}")]
+    DataFolder(String),
+    /// The operator stopped it; what was done is kept: 130.
+    #[error("{0}")]
+    Interrupted(String),
+}
+
+impl Stop {
+    /// A failure while the command ran.
+    pub(crate) fn failure(error: impl std::fmt::Display) -> Self {
+        Self::Failure(error.to_string())
+    }
+
+    /// The number that the shell sees.
+    pub(crate) fn exit_code(&self) -> ExitCode {
+        ExitCode::from(match self {
+            Self::Failure(_) => 1,
+            Self::Usage(_) => 2,
+            Self::DataFolder(_) => 3,
+            Self::Interrupted(_) => INTERRUPTED,
+        })
+    }
+}
+
+/// The exit code after Ctrl-C, as shells give it.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+impl From<SettingsError> for Stop {
+    fn from(error: SettingsError) -> Self {
+        Self::Usage(error.to_string())
+    }
+}
+
+impl From<OpenError> for Stop {
+    fn from(error: OpenError) -> Self {
+        Self::DataFolder(error.to_string())
+    }
+}
+
+impl From<tenon_api::StoreError> for Stop {
+    fn from(error: tenon_api::StoreError) -> Self {
+        Self::Failure(error.to_string())
+    }
+}
+
+impl From<tenon_api::Failure> for Stop {
+    fn from(failure: tenon_api::Failure) -> Self {
+        Self::Failure(failure.message)
+    }
+}
+
+impl From<tenon_bus::RegisterError> for Stop {
+    fn from(error: tenon_bus::RegisterError) -> Self {
+        Self::Failure(error.to_string())
+    }
+}

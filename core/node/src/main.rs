@@ -1,0 +1,52 @@
+//! `tenon`, the program: command line and wiring, nothing else.
+//!
+//! It owns the order in which the rooms are started and stopped, the data folder's layout, and the texts and exit
+//! codes that an operator sees. Everything that the node does is done by the crates that it puts together.
+//!
+//! What must always hold: a room is started only after the ones that it needs, and stopped before them; a signal
+//! stops the node in order within ten seconds, a second one at once; an error that reaches the operator says what
+//! happened, to which thing, and what to do. Nobody imports this crate.
+
+#![forbid(unsafe_code)]
+
+mod command_line;
+#[cfg(test)]
+mod command_line_page;
+mod commands;
+mod data_folder;
+mod endpoints;
+mod exit;
+mod front_ends;
+mod logging;
+mod node;
+mod node_facts;
+mod opened_chain;
+mod plugin_folder;
+mod pool_settings;
+mod shutdown;
+mod version;
+
+use std::process::ExitCode;
+
+/// Allocation is a tenth of a read's cost with the system's allocator under many threads; jemalloc halves it, and
+/// keeps long-running nodes from fragmenting.
+#[global_allocator]
+static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
+
+fn main() -> ExitCode {
+    let matches = match command_line::definition().try_get_matches() {
+        Ok(matches) => matches,
+        Err(error) => {
+            // Help and version are "errors" of clap's too, with exit code 0; a closed pipe is nobody's business.
+            let _ = error.print();
+            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+        }
+    };
+    match command_line::dispatch(&matches) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(stop) => {
+            eprintln!("tenon: {stop}");
+            stop.exit_code()
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! The wiring: which room gets what, in which order they start, and in which they stop.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenon_accounts::Accounts;
+use tenon_api::messages::BlockCommitted;
+use tenon_api::{ChainWriter, ConsensusEngine, PendingTransactions};
+use tenon_bus::{Bus, Delivery, WorkPool};
+use tenon_config::Settings;
+use tenon_consensus::{SealerClock, SealerOptions, SealerPorts, spawn_sealer};
+use tenon_execution::{ChainActor, ChainHandle, Importer};
+use tenon_host::{HostOptions, PluginHost};
+use tenon_ipc::{HealthReport, Servers};
+use tenon_storage::StoreLimits;
+use tenon_supervisor::{ActorOptions, ActorState, Supervisor};
+use tenon_txpool::Pool;
+use tokio::task::JoinSet;
+
+use crate::data_folder::DataFolder;
+use crate::endpoints::Endpoints;
+use crate::exit::Stop;
+use crate::opened_chain::OpenedChain;
+use crate::{front_ends, node_facts, plugin_folder, pool_settings};
+
+/// How long actors and tasks may take to finish what they have accepted.
+const DRAIN: Duration = Duration::from_secs(2);
+
+/// What a node is started with.
+pub(crate) struct NodePlan {
+    /// The settings.
+    pub(crate) settings: Settings,
+    /// The data folder.
+    pub(crate) folder: DataFolder,
+    /// The chain, which lies in the folder.
+    pub(crate) chain: OpenedChain,
+    /// Who decides about blocks.
+    pub(crate) engine: Arc<dyn ConsensusEngine>,
+    /// What the node does beside serving.
+    pub(crate) role: Role,
+}
+
+/// What a node does beside serving.
+pub(crate) enum Role {
+    /// Nothing.
+    Follow,
+    /// Makes blocks, and signs with the development accounts.
+    Develop {
+        /// The accounts.
+        accounts: Accounts,
+        /// When and how blocks are made.
+        sealer: SealerOptions,
+    },
+}
+
+/// A running node. Its fields stand in the order in which they are stopped.
+pub(crate) struct Node {
+    grace: Duration,
+    plugin_grace: Duration,
+    servers: Servers,
+    plugins: Arc<PluginHost>,
+    tasks: JoinSet<()>,
+    supervisor: Arc<Supervisor>,
+    chain: OpenedChain,
+    endpoints: Endpoints,
+    folder: DataFolder,
+}
+
+impl Node {
+    /// Starts the rooms in order: chain, pool, accounts, sealer, plugins, front-ends. Requests are taken only when
+    /// everything behind them stands.
+    ///
+    /// # Errors
+    /// [`Stop`] naming the room that did not start.
+    pub(crate) async fn start(plan: NodePlan) -> Result<Self, Stop> {
+        let NodePlan { settings, folder, chain, engine, role } = plan;
+        let bus = Bus::new();
+        let supervisor = Arc::new(Supervisor::new()?);
+        let mut tasks = JoinSet::new();
+        let work = work_pool(&settings);
+
+        node_facts::register(&bus, &settings.node.identity)?;
+        let writer = start_chain(&bus, &supervisor, &settings, &chain, &engine, &work)?;
+        let pool = start_pool(&bus, &settings, &chain, &mut tasks)?;
+        start_role(role, &bus, &supervisor, &chain, &pool, writer, &mut tasks)?;
+        tasks.spawn(log_blocks(bus.clone()));
+
+        let plugins = start_plugins(&bus, &settings)?;
+        let servers = start_front_ends(&settings, &plugins, &chain, &supervisor).await?;
+        let endpoints = endpoints(&servers);
+        endpoints.announce(&folder)?;
+        Ok(Self {
+            grace: settings.node.grace,
+            plugin_grace: settings.plugins.grace,
+            servers,
+            plugins,
+            tasks,
+            supervisor,
+            chain,
+            endpoints,
+            folder,
+        })
+    }
+
+    /// Where it listens.
+    pub(crate) const fn endpoints(&self) -> &Endpoints {
+        &self.endpoints
+    }
+
+    /// Whether its data folder is removed at the end.
+    pub(crate) const fn is_ephemeral(&self) -> bool {
+        self.folder.is_ephemeral()
+    }
+
+    /// Stops in order: no more requests, running ones get their grace, plugins, sealer and chain writer finish what
+    /// they have accepted, the database is written.
+    ///
+    /// # Errors
+    /// [`Stop::Failure`] when the database could not be flushed.
+    pub(crate) async fn stop(self) -> Result<(), Stop> {
+        Endpoints::withdraw(&self.folder);
+        self.servers.stop(self.grace).await;
+        self.plugins.shutdown(self.plugin_grace).await;
+        let mut tasks = self.tasks;
+        tasks.shutdown().await;
+        if let Ok(supervisor) = Arc::try_unwrap(self.supervisor) {
+            let unfinished = supervisor.stop(DRAIN).await;
+            if !unfinished.is_empty() {
+                tracing::warn!(actors = ?unfinished, "actors did not finish in time");
+            }
+        }
+        self.chain.store.flush()?;
+        let head = tenon_api::ChainReader::head(&*self.chain.store);
+        tracing::info!(head = head.header.number, hash = %head.header.hash(), "stopped");
+        Ok(())
+    }
+}
+
+/// Threads for calls, traces, scans and proofs.
+fn work_pool(settings: &Settings) -> WorkPool {
+    let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
+    let threads = match settings.rpc.threads {
+        0 => cores,
+        threads => threads as usize,
+    };
+    WorkPool::new("calls", threads, settings.rpc.queue as usize)
+}
+
+/// The chain's handlers, and the actor that is its one writer.
+fn start_chain(
+    bus: &Bus,
+    supervisor: &Supervisor,
+    settings: &Settings,
+    chain: &OpenedChain,
+    engine: &Arc<dyn ConsensusEngine>,
+    work: &WorkPool,
+) -> Result<ChainHandle, Stop> {
+    let limits = StoreLimits {
+        log_results: usize::try_from(settings.rpc.log_results).unwrap_or(usize::MAX),
+        log_blocks: if settings.rpc.log_blocks == 0 { u64::MAX } else { settings.rpc.log_blocks },
+        ..StoreLimits::default()
+    };
+    let store = Arc::clone(&chain.store);
+    tenon_storage::register(bus, store, Arc::clone(&chain.spec), Arc::clone(&chain.info), work, limits)?;
+
+    let writer = Arc::clone(&chain.store) as Arc<dyn ChainWriter>;
+    let importer =
+        Arc::new(Importer::new(Arc::clone(&chain.spec), chain.reader(), writer, Arc::clone(engine), bus.clone()));
+    let make = move || Ok(ChainActor::new(Arc::clone(&importer)));
+    let handle = ChainHandle::new(supervisor.spawn("chain", ActorOptions::default(), make)?);
+    Ok(handle)
+}
+
+fn start_pool(bus: &Bus, settings: &Settings, chain: &OpenedChain, tasks: &mut JoinSet<()>) -> Result<Pool, Stop> {
+    let options = pool_settings::options(settings);
+    let pool = Pool::open(Arc::clone(&chain.spec), chain.reader(), bus.clone(), options).map_err(Stop::failure)?;
+    tenon_txpool::register(bus, &pool)?;
+    tasks.spawn(pool.follow());
+    Ok(pool)
+}
+
+fn start_role(
+    role: Role,
+    bus: &Bus,
+    supervisor: &Supervisor,
+    chain: &OpenedChain,
+    pool: &Pool,
+    writer: ChainHandle,
+    tasks: &mut JoinSet<()>,
+) -> Result<(), Stop> {
+    let (accounts, sealer) = match role {
+        Role::Follow => (Accounts::none(chain.info.chain_id), None),
+        Role::Develop { accounts, sealer } => (accounts, Some(sealer)),
+    };
+    tenon_accounts::register(bus, &accounts)?;
+    if let Some(options) = sealer {
+        let ports = SealerPorts {
+            spec: Arc::clone(&chain.spec),
+            chain: chain.reader(),
+            pool: Arc::new(pool.clone()) as Arc<dyn PendingTransactions>,
+            producer: Arc::new(writer),
+            clock: SealerClock::system(),
+        };
+        tasks.spawn(spawn_sealer(supervisor, bus, options, ports)?.run());
+    }
+    Ok(())
+}
+
+/// Loads every plugin that is found. One that can't be loaded stops the start: an operator who put it there wants it.
+fn start_plugins(bus: &Bus, settings: &Settings) -> Result<Arc<PluginHost>, Stop> {
+    let mut options = HostOptions::new(settings.node.datadir.join("plugins"));
+    if let Some(threads) = std::num::NonZero::new(settings.rpc.threads as usize) {
+        options.slow_calls = threads;
+    }
+    options.slow_queue = settings.rpc.queue as usize;
+    let host = PluginHost::new(bus.clone(), options);
+    tenon_host::register(bus, host.router())?;
+    let mut served = Vec::new();
+    for plugin in plugin_folder::find(settings, &plugin_folder::program_folder()?)? {
+        let info = host
+            .load(&plugin.path, &plugin.settings_json)
+            .map_err(|error| Stop::failure(format!("{error}; or set plugins.{}.enabled = false", plugin.name)))?;
+        served.push(info.namespace);
+    }
+    for (key, namespace) in front_ends::missing_namespaces(settings, &served) {
+        if namespace != "rpc" {
+            tracing::warn!(setting = key, namespace, "no plugin serves this namespace");
+        }
+    }
+    Ok(host)
+}
+
+async fn start_front_ends(
+    settings: &Settings,
+    plugins: &Arc<PluginHost>,
+    chain: &OpenedChain,
+    supervisor: &Arc<Supervisor>,
+) -> Result<Servers, Stop> {
+    let reader = chain.reader();
+    // Weak, so that the health check keeps nothing alive that is being stopped.
+    let supervisor = Arc::downgrade(supervisor);
+    let health = Arc::new(move || {
+        let head = reader.head();
+        let actors = supervisor.upgrade().map(|supervisor| supervisor.health()).unwrap_or_default();
+        let failed: Vec<_> =
+            actors.iter().filter(|actor| !matches!(actor.state, ActorState::Running)).map(|actor| actor.name).collect();
+        let details = serde_json::json!({
+            "head": head.header.number,
+            "timestamp": head.header.timestamp,
+            "peers": 0,
+            "failed": failed,
+        });
+        HealthReport { is_healthy: failed.is_empty(), details: details.to_string() }
+    });
+    Servers::start(front_ends::settings(settings)?, plugins.router(), Some(health)).await.map_err(Stop::failure)
+}
+
+fn endpoints(servers: &Servers) -> Endpoints {
+    let listening = servers.endpoints();
+    Endpoints {
+        pid: std::process::id(),
+        http: listening.http.map(|address| format!("http://{address}")),
+        ws: listening.websocket.map(|address| format!("ws://{address}")),
+        ipc: listening.socket.as_deref().map(front_ends::absolute),
+    }
+}
+
+/// One line a block.
+async fn log_blocks(bus: Bus) {
+    let mut blocks = bus.subscribe::<BlockCommitted>();
+    drop(bus);
+    while let Some(delivery) = blocks.next().await {
+        match delivery {
+            Delivery::Event(BlockCommitted { commit }) => tracing::info!(
+                number = commit.block.header.number,
+                hash = %commit.block.hash(),
+                txs = commit.block.transactions.len(),
+                gas = commit.block.header.gas_used,
+                "block"
+            ),
+            Delivery::Missed(count) => tracing::info!(count, "blocks went by without a line"),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! A data folder with its database open and its chain known.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenon_api::messages::{ChainInfo, Profile};
+use tenon_api::{ChainReader, ConsensusEngine};
+use tenon_chain::{ChainSpec, Genesis};
+use tenon_config::{Durability, HistoryMode, Network, Resolved, Settings};
+use tenon_consensus::EthereumEngine;
+use tenon_storage::{Mode, Store, StoreOptions};
+
+use crate::data_folder::DataFolder;
+use crate::exit::Stop;
+
+/// A chain that is ready to be read and written.
+pub(crate) struct OpenedChain {
+    /// The rules.
+    pub(crate) spec: Arc<ChainSpec>,
+    /// The database, which holds at least the genesis block.
+    pub(crate) store: Arc<Store>,
+    /// What never changes.
+    pub(crate) info: Arc<ChainInfo>,
+}
+
+impl OpenedChain {
+    /// Opens the database of a folder for the chain of this genesis, which is put in when the folder is new and
+    /// compared when it is not.
+    ///
+    /// # Errors
+    /// [`Stop::Usage`] when the genesis is none; [`Stop::DataFolder`] when the folder is in use, of another chain, or
+    /// can't be used.
+    pub(crate) fn open(settings: &Settings, folder: &DataFolder, genesis_text: &[u8]) -> Result<Self, Stop> {
+        let genesis = Genesis::from_json(genesis_text).map_err(|error| Stop::Usage(error.to_string()))?;
+        let mut spec = genesis.spec.as_ref().clone();
+        spec.network_id = settings.node.network_id.unwrap_or(spec.network_id);
+        if spec.native.is_some() {
+            return Err(Stop::Usage("this build follows no chain with native consensus".into()));
+        }
+        let commit = genesis.commit().map_err(Stop::failure)?;
+        let store = Store::open(&folder.chain(), store_options(settings))?;
+        store.initialise(&commit, spec.chain_id)?;
+        if folder.genesis()?.as_deref() != Some(genesis_text) {
+            folder.keep_genesis(genesis_text)?;
+        }
+        let info = Arc::new(ChainInfo {
+            chain_id: spec.chain_id,
+            network_id: spec.network_id,
+            genesis_hash: commit.block.hash(),
+            profile: Profile::Ethereum,
+        });
+        Ok(Self { spec: Arc::new(spec), store, info })
+    }
+
+    /// Opens a folder that holds a chain already, with the genesis that it keeps.
+    ///
+    /// # Errors
+    /// As [`OpenedChain::open`].
+    pub(crate) fn open_existing(settings: &Settings) -> Result<Self, Stop> {
+        let folder = DataFolder::existing(&settings.node.datadir)?;
+        let genesis = folder.genesis()?.ok_or_else(|| no_chain(folder.path()))?;
+        Self::open(settings, &folder, &genesis)
+    }
+
+    /// The engine that checks blocks which others have made.
+    pub(crate) fn checking_engine(&self) -> Arc<dyn ConsensusEngine> {
+        Arc::new(EthereumEngine::new(Arc::clone(&self.spec)))
+    }
+
+    /// The gas limit of the head, which a sealer without other orders keeps.
+    pub(crate) fn head_gas_limit(&self) -> u64 {
+        self.store.head().header.gas_limit
+    }
+
+    /// The chain as readers see it.
+    pub(crate) fn reader(&self) -> Arc<dyn ChainReader> {
+        Arc::clone(&self.store) as Arc<dyn ChainReader>
+    }
+}
+
+/// The genesis that the settings choose, or the one that the folder keeps.
+///
+/// # Errors
+/// [`Stop::Usage`] when there is none, when two are chosen, or when the file can't be read.
+pub(crate) fn chosen_genesis(resolved: &Resolved, folder: &DataFolder) -> Result<Vec<u8>, Stop> {
+    let node = &resolved.settings.node;
+    match (&node.genesis, &node.network) {
+        (Some(_), Some(network)) => Err(Stop::Usage(format!(
+            "`genesis` ({}) and `network` ({network}, {}) exclude each other; give one",
+            resolved.origin("genesis"),
+            resolved.origin("network"),
+        ))),
+        (Some(path), None) => std::fs::read(path).map_err(|error| {
+            Stop::Usage(format!("{}: genesis file {}: {error}", resolved.origin("genesis"), path.display()))
+        }),
+        (None, Some(name)) => match Network::by_name(name, resolved.origin("network"))? {
+            Network::Dev => match folder.genesis()? {
+                Some(kept) => Ok(kept),
+                None => crate::commands::dev::genesis(&resolved.settings).map(|genesis| genesis.to_json()),
+            },
+        },
+        (None, None) => folder.genesis()?.ok_or_else(|| no_chain(folder.path())),
+    }
+}
+
+fn no_chain(folder: &Path) -> Stop {
+    Stop::Usage(format!("which chain? {} holds none yet; give --genesis FILE once", folder.display()))
+}
+
+fn store_options(settings: &Settings) -> StoreOptions {
+    let database = &settings.database;
+    StoreOptions {
+        mode: match database.mode {
+            HistoryMode::Archive => Mode::Archive,
+            HistoryMode::Pruned => Mode::Pruned(database.history),
+        },
+        durability: match database.durability {
+            Durability::Block => tenon_storage::Durability::EveryBlock,
+            Durability::Process => tenon_storage::Durability::Interval { blocks: 64, period: Duration::from_secs(1) },
+        },
+        cache_bytes: usize::try_from(u64::from(database.cache) << 20).unwrap_or(usize::MAX),
+        ..StoreOptions::default()
+    }
+}

@@ -1,0 +1,40 @@
+//! Settings in the pool's own terms.
+
+use tenon_api::U256;
+use tenon_config::Settings;
+use tenon_txpool::PoolOptions;
+
+/// What the pool is opened with.
+pub(crate) fn options(settings: &Settings) -> PoolOptions {
+    let pool = &settings.pool;
+    PoolOptions {
+        min_tip: U256::from(pool.price_limit),
+        price_bump: pool.price_bump,
+        global_slots: pool.global_slots,
+        account_slots: pool.account_slots,
+        lifetime: pool.lifetime,
+        fee_cap: wei(settings.rpc.transaction_fee_cap),
+        allows_unprotected: settings.rpc.allow_unprotected,
+        journal: Some(settings.in_data_folder(&pool.journal)),
+        ..PoolOptions::default()
+    }
+}
+
+/// A number of ether in wei, exact to a gwei, which is finer than anybody writes such a bound.
+fn wei(ether: f64) -> U256 {
+    // A float that is too large for the integer becomes its largest value, which is the same bound.
+    let gwei = (ether * 1e9).round() as u128;
+    U256::from(gwei).saturating_mul(U256::from(1_000_000_000_u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn turns_ether_into_wei() {
+        assert_eq!(wei(1.0), U256::from(1_000_000_000_000_000_000_u64));
+        assert_eq!(wei(0.1), U256::from(100_000_000_000_000_000_u64));
+        assert_eq!(wei(0.0), U256::ZERO);
+    }
+}

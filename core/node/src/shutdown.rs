@@ -1,0 +1,71 @@
+//! Signals: the first one stops the node in order, the second one at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tenon_supervisor::{Signal, Signals};
+
+use crate::exit::{INTERRUPTED, Stop};
+
+/// How long an orderly stop may take in all. A node that hangs longer is ended: its database stands at a whole block
+/// at every moment, so nothing is lost by it.
+const LONGEST_STOP: Duration = Duration::from_secs(10);
+
+/// Listens to signals from now on.
+///
+/// # Errors
+/// [`Stop::Failure`] when the operating system refuses.
+pub(crate) fn listen() -> Result<Signals, Stop> {
+    Signals::listen().map_err(|error| Stop::failure(format!("can't listen to signals: {error}")))
+}
+
+/// Waits for the first SIGINT or SIGTERM; after it, a second one ends the process at once, and so does a stop that
+/// takes too long.
+pub(crate) async fn wait_for_the_first(mut signals: Signals) {
+    next_stop_signal(&mut signals).await;
+    tracing::info!("stopping; a second signal stops at once");
+    tokio::spawn(async move {
+        tokio::select! {
+            () = next_stop_signal(&mut signals) => tracing::warn!("stopped at once"),
+            () = tokio::time::sleep(LONGEST_STOP) => tracing::error!("the stop took too long"),
+        }
+        std::process::exit(i32::from(INTERRUPTED));
+    });
+}
+
+/// A flag that the first SIGINT or SIGTERM sets; the second one ends the process. For commands that work in a loop and
+/// look at the flag. Must be called inside a runtime.
+///
+/// # Errors
+/// [`Stop::Failure`] when the operating system refuses.
+pub(crate) fn interruption_flag() -> Result<Arc<AtomicBool>, Stop> {
+    let mut signals = listen()?;
+    let flag = Arc::new(AtomicBool::new(false));
+    let set = Arc::clone(&flag);
+    tokio::spawn(async move {
+        next_stop_signal(&mut signals).await;
+        set.store(true, Ordering::Relaxed);
+        next_stop_signal(&mut signals).await;
+        std::process::exit(i32::from(INTERRUPTED));
+    });
+    Ok(flag)
+}
+
+async fn next_stop_signal(signals: &mut Signals) {
+    while signals.next().await == Signal::Reload {
+        tracing::info!("SIGHUP: nothing to read again");
+    }
+}
+
+/// The runtime that everything asynchronous lives on.
+///
+/// # Errors
+/// [`Stop::Failure`] when the operating system gives no threads.
+pub(crate) fn runtime() -> Result<tokio::runtime::Runtime, Stop> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .thread_name("tenon")
+        .build()
+        .map_err(|error| Stop::failure(format!("can't start the runtime: {error}")))
+}

@@ -1,0 +1,53 @@
+//! What the program calls itself.
+
+use std::sync::LazyLock;
+
+/// The commit that it was built from, eight digits; empty when unknown.
+const COMMIT: &str = env!("TENON_COMMIT");
+/// The compiler: `rust1.95`.
+const COMPILER: &str = env!("TENON_COMPILER");
+/// The release.
+const RELEASE: &str = env!("CARGO_PKG_VERSION");
+
+/// What `--version` prints after the name.
+pub(crate) fn version() -> &'static str {
+    static VERSION: LazyLock<String> = LazyLock::new(|| match COMMIT {
+        "" => format!("{RELEASE} ({}, {COMPILER})", platform()),
+        commit => format!("{RELEASE} (commit {commit}, {}, {COMPILER})", platform()),
+    });
+    &VERSION
+}
+
+/// What `web3_clientVersion` answers: `Tenon/v0.1.0-1a2b3c4d/linux-amd64/rust1.95`, with the operator's word after
+/// the name if there is one.
+pub(crate) fn client_version(identity: &str) -> String {
+    let name = if identity.is_empty() { "Tenon".to_owned() } else { format!("Tenon/{identity}") };
+    let dash = if COMMIT.is_empty() { "" } else { "-" };
+    format!("{name}/v{RELEASE}{dash}{COMMIT}/{}/{COMPILER}", platform())
+}
+
+/// Operating system and processor in the words that clients of this family use.
+fn platform() -> String {
+    let processor = match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    format!("{}-{processor}", std::env::consts::OS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::client_version;
+
+    #[test]
+    fn names_release_platform_and_compiler() {
+        let plain = client_version("");
+        let named = client_version("mine");
+
+        assert!(plain.starts_with("Tenon/v0.1.0"), "{plain}");
+        assert_eq!(plain.split('/').count(), 4);
+        assert!(named.starts_with("Tenon/mine/v0.1.0"), "{named}");
+        assert!(plain.rsplit('/').next().unwrap().starts_with("rust1."), "{plain}");
+    }
+}

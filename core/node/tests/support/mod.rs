@@ -1,0 +1,152 @@
+//! Running the real program in tests.
+
+#![allow(dead_code, reason = "every test file uses a part of it")]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+
+/// Head of the recorded chain of the public RPC suite.
+pub(crate) const HEAD_HASH: &str = "0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7";
+/// Its height.
+pub(crate) const HEAD_NUMBER: u64 = 54;
+
+/// The program, without the environment's settings.
+pub(crate) fn tenon() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tenon"));
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("TENON_")) {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// Runs the program to its end.
+pub(crate) fn run(arguments: &[&str]) -> Output {
+    tenon().args(arguments).output().unwrap()
+}
+
+/// Standard output of a run that must succeed.
+pub(crate) fn run_well(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+pub(crate) fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A file of the test data.
+pub(crate) fn data(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(name)
+}
+
+/// The recorded chain's bytes, decompressed.
+pub(crate) fn recorded_chain() -> Vec<u8> {
+    let file = std::fs::File::open(data("execution-apis/chain.rlp.gz")).unwrap();
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// Builds the plugins, once a test run, and gives the folder that they are in.
+pub(crate) fn plugin_folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let program = Path::new(env!("CARGO_BIN_EXE_tenon"));
+        let folder = program.parent().unwrap().to_owned();
+        let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        command.arg("build").arg("--target-dir").arg(folder.parent().unwrap());
+        if folder.ends_with("release") {
+            command.arg("--release");
+        }
+        for name in ["eth", "net", "web3", "rpc"] {
+            command.arg("-p").arg(format!("tenon-plugin-{name}"));
+        }
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "plugins do not build: {}", text(&output.stderr));
+        folder
+    })
+}
+
+/// A running node. Killed when dropped.
+pub(crate) struct RunningNode {
+    pub(crate) child: Child,
+    pub(crate) banner: Vec<String>,
+    pub(crate) http: String,
+    pub(crate) socket: PathBuf,
+}
+
+impl RunningNode {
+    /// Starts `tenon dev` on a free port and waits until it listens.
+    pub(crate) fn start_dev(arguments: &[&str]) -> Self {
+        let mut command = tenon();
+        command.args(["dev", "--port", "0", "--plugins"]).arg(plugin_folder()).args(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let mut banner = Vec::new();
+        let mut endpoints = (None, None);
+        while endpoints.0.is_none() || endpoints.1.is_none() {
+            let Some(line) = lines.next() else {
+                let mut errors = String::new();
+                child.stderr.take().unwrap().read_to_string(&mut errors).unwrap();
+                panic!("the node did not start: {errors}");
+            };
+            let line = line.unwrap();
+            if let Some(address) = line.strip_prefix("HTTP ") {
+                endpoints.0 = Some(address.trim().trim_start_matches("http://").to_owned());
+            }
+            if let Some(path) = line.strip_prefix("Unix socket ") {
+                endpoints.1 = Some(PathBuf::from(path.trim()));
+            }
+            banner.push(line);
+        }
+        Self { child, banner, http: endpoints.0.unwrap(), socket: endpoints.1.unwrap() }
+    }
+
+    /// Asks over the Unix socket.
+    pub(crate) fn ask_socket(&self, request: &str) -> String {
+        let mut stream = UnixStream::connect(&self.socket).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        BufReader::new(stream).read_line(&mut answer).unwrap();
+        answer
+    }
+
+    /// Asks over HTTP; gives the body.
+    pub(crate) fn ask_http(&self, request: &str) -> String {
+        let mut stream = TcpStream::connect(&self.http).unwrap();
+        let head = format!(
+            "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\
+             Connection: close\r\n\r\n",
+            request.len()
+        );
+        stream.write_all(head.as_bytes()).unwrap();
+        stream.write_all(request.as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer.split_once("\r\n\r\n").map(|(_, body)| body.to_owned()).unwrap_or_default()
+    }
+
+    /// Sends a signal and gives the exit code.
+    pub(crate) fn signal(mut self, name: &str) -> Option<i32> {
+        send_signal(&self.child, name);
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for RunningNode {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Sends a signal by its name, such as `TERM`.
+pub(crate) fn send_signal(child: &Child, name: &str) {
+    let status = Command::new("kill").arg(format!("-{name}")).arg(child.id().to_string()).status().unwrap();
+    assert!(status.success());
+}
