@@ -1,0 +1,250 @@
+use alloy_primitives::utils::format_ether;
+use tenon_api::{Address, Failure, StoreError, TransactionType, U256};
+use tenon_chain::{DecodeError, DecodeProblem, RecoverError};
+
+/// Why a transaction is not taken in. The texts begin with the words that clients look for
+/// (`spec/rpc-eth.md` 12.3; go-ethereum's today on the Ethereum profile).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PoolError {
+    /// The bytes are no transaction.
+    #[error("{}", decode_words(.0))]
+    Decode(DecodeError),
+    /// It waits here already.
+    #[error("already known")]
+    AlreadyKnown,
+    /// Its fork has not come.
+    #[error("transaction type not supported: type {} rejected at the present fork", *.0 as u8)]
+    TypeNotActive(TransactionType),
+    /// It could be replayed on any chain.
+    #[error("only replay-protected (EIP-155) transactions allowed over RPC")]
+    Unprotected,
+    /// Its gas could cost more than the operator allows.
+    #[error("tx fee ({} ether) exceeds the configured cap ({} ether)", short_ether(*fee), short_ether(*cap))]
+    FeeCap {
+        /// Wei that its gas may cost.
+        fee: U256,
+        /// Wei allowed.
+        cap: U256,
+    },
+    /// Too many bytes.
+    #[error("oversized data: transaction size {size}, limit {limit}")]
+    Oversized {
+        /// Bytes of its canonical encoding.
+        size: u64,
+        /// Bytes allowed.
+        limit: u64,
+    },
+    /// Creation code is too long (EIP-3860).
+    #[error("max initcode size exceeded: code size {size}, limit {limit}")]
+    InitCodeTooLong {
+        /// Bytes.
+        size: usize,
+        /// Bytes allowed.
+        limit: usize,
+    },
+    /// More gas than one transaction may have from Osaka on (EIP-7825).
+    #[error("transaction gas limit too high (cap: {cap}, tx: {gas_limit})")]
+    GasLimitTooHigh {
+        /// Its gas limit.
+        gas_limit: u64,
+        /// The cap.
+        cap: u64,
+    },
+    /// More gas than a block has.
+    #[error("exceeds block gas limit")]
+    ExceedsBlockGasLimit,
+    /// The tip is above the fee cap.
+    #[error("max priority fee per gas higher than max fee per gas (maxPriorityFeePerGas: {tip}, maxFeePerGas: {fee})")]
+    TipAboveFeeCap {
+        /// Wei per gas.
+        tip: U256,
+        /// Wei per gas.
+        fee: U256,
+    },
+    /// The signature does not give a sender.
+    #[error("invalid sender: {0}")]
+    InvalidSender(RecoverError),
+    /// There is no nonce after it.
+    #[error("nonce has max value")]
+    NonceAtEnd,
+    /// Not enough gas to begin with.
+    #[error("intrinsic gas too low: gas {gas_limit}, minimum needed {needed}")]
+    IntrinsicGas {
+        /// Its gas limit.
+        gas_limit: u64,
+        /// What is needed.
+        needed: u64,
+    },
+    /// Not enough gas for its data (EIP-7623).
+    #[error("insufficient gas for floor data gas cost: gas {gas_limit}, minimum needed {needed}")]
+    FloorDataGas {
+        /// Its gas limit.
+        gas_limit: u64,
+        /// What is needed.
+        needed: u64,
+    },
+    /// The tip is below what this pool takes, or the pool is full of better ones.
+    #[error("transaction underpriced: gas tip cap {tip}, minimum needed {needed}")]
+    Underpriced {
+        /// Wei per gas.
+        tip: U256,
+        /// Wei per gas.
+        needed: U256,
+    },
+    /// A delegation transaction without delegations.
+    #[error("set code tx must have at least one authorization tuple")]
+    NoAuthorizations,
+    /// Something is wrong with its blobs.
+    #[error("{0}")]
+    Blobs(BlobProblem),
+    /// The account is past this nonce.
+    #[error("nonce too low: next nonce {next}, tx nonce {found}")]
+    NonceTooLow {
+        /// The account's nonce.
+        next: u64,
+        /// The transaction's.
+        found: u64,
+    },
+    /// The account can't pay for it, alone or together with what is pending already.
+    #[error(
+        "insufficient funds for gas * price + value: balance {balance}, queued cost {queued}, tx cost {cost}, overshot {}",
+        queued.saturating_add(*cost).saturating_sub(*balance)
+    )]
+    InsufficientFunds {
+        /// Wei.
+        balance: U256,
+        /// Wei that the sender's pending transactions may cost.
+        queued: U256,
+        /// Wei that this one may cost.
+        cost: U256,
+    },
+    /// It has the nonce of another one and does not pay enough more.
+    #[error("replacement transaction underpriced")]
+    ReplacementUnderpriced,
+    /// An account with delegated code may have one transaction in the pool at a time.
+    #[error("in-flight transaction limit reached for delegated accounts")]
+    DelegatedInFlight,
+    /// An account with delegated code may not leave a gap in its nonces.
+    #[error("gapped-nonce tx from delegated accounts")]
+    DelegatedGap,
+    /// This sender's transactions fill the slots that one sender may have.
+    #[error("account limit exceeded: sender {sender} has {limit} slots already")]
+    AccountLimit {
+        /// Whose.
+        sender: Address,
+        /// The bound.
+        limit: u64,
+    },
+    /// The pool is full of transactions that may not be thrown out.
+    #[error("txpool is full")]
+    Full,
+    /// The chain could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// What is wrong with the blobs of a transaction of type 3.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum BlobProblem {
+    /// It names none.
+    #[error("blobless blob transaction")]
+    None,
+    /// It names too many.
+    #[error("too many blobs in transaction: have {found}, permitted {limit}")]
+    TooMany {
+        /// How many.
+        found: usize,
+        /// How many are allowed.
+        limit: u64,
+    },
+    /// A blob transaction creates nothing.
+    #[error("blob transaction of type create")]
+    Creation,
+    /// It came as it stands in blocks.
+    #[error("missing sidecar in blob transaction")]
+    NoSidecar,
+    /// The sidecar has the proofs of another fork.
+    #[error("unexpected sidecar version, want: {wanted}, got: {found}")]
+    Version {
+        /// The sidecar's.
+        found: u8,
+        /// The present fork's.
+        wanted: u8,
+    },
+    /// Numbers or commitments do not fit the hashes that the transaction names.
+    #[error("sidecar does not match the blob hashes of the transaction")]
+    Mismatch,
+    /// A proof does not hold.
+    #[error("invalid blob proof")]
+    Proof,
+    /// It pays less per blob gas than is ever asked.
+    #[error("transaction underpriced: blob fee cap {found}, minimum needed {wanted}")]
+    Underpriced {
+        /// Wei per blob gas.
+        found: U256,
+        /// Wei per blob gas.
+        wanted: u64,
+    },
+}
+
+impl From<PoolError> for Failure {
+    fn from(error: PoolError) -> Self {
+        Self::server(error.to_string())
+    }
+}
+
+/// Two digits after the point, cut off.
+fn short_ether(wei: U256) -> String {
+    let text = format_ether(wei);
+    let end = text.find('.').map_or(text.len(), |point| (point + 3).min(text.len()));
+    text.get(..end).unwrap_or_default().to_owned()
+}
+
+/// The words of the reference's decoder where it has words for the problem.
+fn decode_words(error: &DecodeError) -> String {
+    let what = error.what;
+    match error.problem {
+        DecodeProblem::TypedTooShort => "typed transaction too short".to_owned(),
+        DecodeProblem::UnsupportedType { .. } => "transaction type not supported".to_owned(),
+        DecodeProblem::TooShort => "rlp: value size exceeds available input length".to_owned(),
+        DecodeProblem::NotMinimal => "rlp: non-canonical size information".to_owned(),
+        DecodeProblem::LeadingZero => {
+            format!("rlp: non-canonical integer (leading zero bytes) for {what}")
+        }
+        DecodeProblem::UnexpectedList => format!("rlp: expected input string or byte for {what}"),
+        DecodeProblem::UnexpectedString => format!("rlp: expected input list for {what}"),
+        DecodeProblem::TooLarge => format!("rlp: input string too long for {what}"),
+        DecodeProblem::TrailingBytes { .. } => "rlp: input contains more than one value".to_owned(),
+        _ => format!("rlp: {error}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fees_are_shown_with_two_digits() {
+        let fee = U256::from(1_239_000_000_000_000_000_u64);
+        let cap = U256::from(1_000_000_000_000_000_000_u64);
+
+        let words = PoolError::FeeCap { fee, cap }.to_string();
+
+        assert_eq!(words, "tx fee (1.23 ether) exceeds the configured cap (1.00 ether)");
+    }
+
+    #[test]
+    fn undecodable_bytes_get_the_words_of_the_reference() {
+        let cases: [(&[u8], &str); 4] = [
+            (&[], "typed transaction too short"),
+            (&[0x02], "typed transaction too short"),
+            (&[0x05, 0xc0], "transaction type not supported"),
+            (&[0xc9, 0x01], "rlp: value size exceeds available input length"),
+        ];
+        for (bytes, wanted) in cases {
+            let error = tenon_chain::decode_pooled_transaction(bytes).unwrap_err();
+
+            assert_eq!(PoolError::Decode(error).to_string(), wanted, "{bytes:02x?}");
+        }
+    }
+}

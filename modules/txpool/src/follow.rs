@@ -1,0 +1,113 @@
+//! How the pool keeps up with the chain.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tenon_api::{
+    BlockCommit, RecoveredBlock, StoreError,
+    messages::{BlockCommitted, BlocksUnwound},
+};
+use tenon_bus::Delivery;
+use tokio::time::MissedTickBehavior;
+
+use crate::{Origin, Pool, pool::pool_head, sender::AccountView, state::Changes};
+
+/// How often old transactions are looked for and the journal is rotated.
+const TIDY_INTERVAL: Duration = Duration::from_secs(300);
+
+impl Pool {
+    /// Follows the chain's events until the bus is gone. Events count from this call on, not from the first
+    /// poll; the node runs the future as a task and drops it to stop.
+    pub fn follow(&self) -> impl Future<Output = ()> + Send + 'static {
+        let pool = self.clone();
+        let mut committed = pool.inner.bus.subscribe::<BlockCommitted>();
+        let mut unwound = pool.inner.bus.subscribe::<BlocksUnwound>();
+        // Blocks may have come between the opening and the subscription.
+        pool.note(pool.resync());
+        async move {
+            let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + TIDY_INTERVAL, TIDY_INTERVAL);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            loop {
+                tokio::select! {
+                    delivery = unwound.next() => match delivery {
+                        Some(Delivery::Event(event)) => pool.note(pool.on_unwound(&event.blocks)),
+                        Some(Delivery::Missed(_)) => pool.note(pool.resync()),
+                        None => return,
+                    },
+                    delivery = committed.next() => match delivery {
+                        Some(Delivery::Event(event)) => pool.note(pool.on_committed(&event.commit)),
+                        Some(Delivery::Missed(_)) => pool.note(pool.resync()),
+                        None => return,
+                    },
+                    _ = ticks.tick() => pool.tidy(Instant::now()),
+                }
+            }
+        }
+    }
+
+    /// A failure here leaves the pool a block behind; the next event catches up.
+    fn note(&self, outcome: Result<(), StoreError>) {
+        if let Err(error) = outcome {
+            tracing::warn!(%error, "the pool does not keep up with the chain");
+        }
+    }
+
+    /// A block on top of what the pool knows costs no reads: the commit says what it did to whom. Anything
+    /// else, a block of another branch for instance, makes the pool look at the head anew.
+    pub(crate) fn on_committed(&self, commit: &BlockCommit) -> Result<(), StoreError> {
+        let maintenance = self.inner.maintenance.lock();
+        let known = self.inner.state.read().head();
+        let header = &commit.block.header;
+        if header.hash() == known.hash {
+            return Ok(());
+        }
+        if header.parent_hash != known.hash {
+            drop(maintenance);
+            return self.resync();
+        }
+        let mut changes = Changes::default();
+        self.inner.state.write().apply_commit(commit, Instant::now(), &mut changes);
+        drop(maintenance);
+        self.inner.announce(changes);
+        Ok(())
+    }
+
+    /// Transactions of blocks that lost to another branch come back; those of blocks that were taken off by
+    /// hand (`debug_setHead`) don't, or a sealer would put them on again at once.
+    pub(crate) fn on_unwound(&self, blocks: &[Arc<RecoveredBlock>]) -> Result<(), StoreError> {
+        self.resync()?;
+        let Some(oldest) = blocks.last() else { return Ok(()) };
+        if self.inner.chain.head().header.hash() == oldest.header.parent_hash {
+            return Ok(());
+        }
+        for block in blocks.iter().rev() {
+            for transaction in &block.transactions {
+                let size = tenon_chain::encode_transaction(transaction).len() as u64;
+                let back = self.inner.check_and_insert(transaction, size, None, Origin::Reorganisation);
+                if let Err(error) = back {
+                    tracing::debug!(%error, hash = %transaction.hash, "transaction of a lost block not taken back");
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the accounts of all senders anew. The reads happen outside the pool's lock; senders that come
+    /// meanwhile bring their accounts with them.
+    pub(crate) fn resync(&self) -> Result<(), StoreError> {
+        let _maintenance = self.inner.maintenance.lock();
+        let head = self.inner.chain.head();
+        let addresses = self.inner.state.read().addresses();
+        let state = self.inner.chain.state_at(head.number())?;
+        let mut accounts = Vec::with_capacity(addresses.len());
+        for address in addresses {
+            accounts.push((address, AccountView::new(state.account(address)?.as_ref(), head.header.number)));
+        }
+        let mut changes = Changes::default();
+        self.inner.state.write().resync(pool_head(&head), &accounts, Instant::now(), &mut changes);
+        self.inner.announce(changes);
+        Ok(())
+    }
+}

@@ -1,0 +1,38 @@
+use tenon_api::{
+    Failure,
+    messages::{GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolTransaction, SubmitTransaction},
+};
+use tenon_bus::{Bus, CallContext, RegisterError};
+
+use crate::{Origin, Pool};
+
+/// The type byte of blob transactions, whose proofs take long to verify.
+const BLOB_TYPE: u8 = 3;
+
+/// Answers the requests `0x0400..`.
+///
+/// # Errors
+/// [`RegisterError`] when another module answers one of them already.
+pub fn register(bus: &Bus, pool: &Pool) -> Result<(), RegisterError> {
+    let own = pool.clone();
+    bus.handle::<SubmitTransaction, _, _>(move |request, _| submit(own.clone(), request))?;
+    let own = pool.clone();
+    bus.handle_read(move |_: GetPoolStatus, _: &CallContext| Ok(own.status()))?;
+    let own = pool.clone();
+    bus.handle_read(move |request: GetPoolContent, _: &CallContext| Ok(own.content(request.sender)))?;
+    let own = pool.clone();
+    bus.handle_read(move |request: GetPoolTransaction, _: &CallContext| Ok(own.get(request.hash)))?;
+    let own = pool.clone();
+    bus.handle_read(move |request: GetPoolNonce, _: &CallContext| Ok(own.next_nonce(request.address)?))?;
+    let own = pool.clone();
+    bus.handle_read(move |request: GetPendingSince, _: &CallContext| Ok(own.pending_since(request.cursor)))
+}
+
+/// Most transactions are checked on the caller's task; those with blobs would hold it up for milliseconds.
+async fn submit(pool: Pool, request: SubmitTransaction) -> Result<tenon_api::B256, Failure> {
+    if request.raw.first() != Some(&BLOB_TYPE) {
+        return Ok(pool.submit(&request.raw, Origin::Local)?);
+    }
+    let check = tokio::task::spawn_blocking(move || pool.submit(&request.raw, Origin::Local));
+    Ok(check.await.map_err(|_| Failure::server("the check of a blob transaction failed"))??)
+}

@@ -1,0 +1,50 @@
+//! The order in which a block should try the pending transactions.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use tenon_api::{RecoveredTransaction, U256};
+
+use crate::{entry::Entry, sender::Sender};
+
+/// What one gas of the transaction brings the proposer at this base fee; none when it can't pay the base fee.
+fn effective_tip(entry: &Entry, base_fee: U256) -> Option<U256> {
+    let room = entry.fee_cap().checked_sub(base_fee)?;
+    Some(room.min(entry.tip_cap()))
+}
+
+/// A sender's next transaction, as it competes with those of the others.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Candidate {
+    tip: U256,
+    /// Among equals the earlier arrival goes first.
+    arrival: Reverse<u64>,
+    /// Position of the sender's run.
+    run: usize,
+}
+
+/// At most `limit` pending transactions by effective tip, nonces of one sender ascending.
+pub(crate) fn best<'a>(
+    senders: impl Iterator<Item = &'a Sender>,
+    base_fee: U256,
+    limit: usize,
+) -> Vec<RecoveredTransaction> {
+    let mut runs: Vec<_> = senders.map(|sender| sender.pending().peekable()).collect();
+    let mut heap = BinaryHeap::with_capacity(runs.len());
+    for (run, entries) in runs.iter_mut().enumerate() {
+        heap.extend(entries.peek().and_then(|entry| candidate(entry, base_fee, run)));
+    }
+    let mut chosen = Vec::new();
+    while chosen.len() < limit {
+        let Some(Candidate { run, .. }) = heap.pop() else { break };
+        let Some(entries) = runs.get_mut(run) else { break };
+        chosen.extend(entries.next().map(|entry| entry.transaction.clone()));
+        // A transaction that can't pay the base fee holds back all later ones of its sender.
+        heap.extend(entries.peek().and_then(|entry| candidate(entry, base_fee, run)));
+    }
+    chosen
+}
+
+fn candidate(entry: &Entry, base_fee: U256, run: usize) -> Option<Candidate> {
+    let tip = effective_tip(entry, base_fee)?;
+    Some(Candidate { tip, arrival: Reverse(entry.arrival), run })
+}

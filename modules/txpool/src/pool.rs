@@ -1,0 +1,225 @@
+use std::{fmt, sync::Arc, time::Instant};
+
+use parking_lot::{Mutex, RwLock};
+use tenon_api::{
+    Address, B256, ChainReader, Head, PendingTransactions, RecoveredTransaction, StoreError, Transaction,
+    TransactionPayload, U256,
+    messages::{PendingSince, PoolContent, PoolStatus, TransactionPending},
+};
+use tenon_bus::Bus;
+use tenon_chain::{BlobSidecar, ChainSpec};
+
+use crate::{
+    JournalError, Origin, PoolError, PoolOptions, blobs,
+    entry::Entry,
+    journal::Journal,
+    sender::AccountView,
+    state::{Changes, PoolHead, PoolState},
+    validation::{self, Rules},
+};
+
+/// The transaction pool. Cloning it gives another handle to the same one.
+#[derive(Clone)]
+pub struct Pool {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    spec: Arc<ChainSpec>,
+    pub(crate) chain: Arc<dyn ChainReader>,
+    pub(crate) bus: Bus,
+    pub(crate) options: PoolOptions,
+    /// Everything that waits. Written for the length of a few map operations (a whole block: some per sender
+    /// that the block touched); nobody recovers, verifies, reads the database, writes a file or awaits under it.
+    pub(crate) state: RwLock<PoolState>,
+    /// The journal's file, a lock of its own so that a slow disk holds up no reader of the pool.
+    journal: Option<Mutex<Journal>>,
+    /// Held while a change of the head is taken in, so that two of them don't mix. Taken before `state`.
+    pub(crate) maintenance: Mutex<()>,
+}
+
+/// What the pool remembers of a head.
+pub(crate) fn pool_head(head: &Head) -> PoolHead {
+    PoolHead { number: head.header.number, hash: head.header.hash(), gas_limit: head.header.gas_limit }
+}
+
+impl Pool {
+    /// An empty pool, or the one that the journal describes. [`Pool::follow`] then keeps it up with the chain.
+    ///
+    /// # Errors
+    /// [`JournalError`] when the journal's file can't be read or written.
+    pub fn open(
+        spec: Arc<ChainSpec>,
+        chain: Arc<dyn ChainReader>,
+        bus: Bus,
+        options: PoolOptions,
+    ) -> Result<Self, JournalError> {
+        let state = RwLock::new(PoolState::new(pool_head(&chain.head()), &options));
+        let path = options.journal.clone();
+        let mut inner = Inner { spec, chain, bus, options, state, journal: None, maintenance: Mutex::new(()) };
+        if let Some(path) = path {
+            let (mut back, mut lost) = (0_u64, 0_u64);
+            let mut journal = Journal::open(&path, |raw| match inner.take_in(raw, Origin::Local) {
+                Ok(_) => back += 1,
+                Err(error) => {
+                    lost += 1;
+                    tracing::debug!(%error, "a transaction of the journal is not valid any more");
+                }
+            })?;
+            journal.rotate(&inner.state.read().local())?;
+            tracing::info!(back, lost, journal = %path.display(), "local transactions read back");
+            inner.journal = Some(Mutex::new(journal));
+        }
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// Checks a transaction as it is submitted or received, takes it in and announces what became pending by
+    /// it. Takes some fifty microseconds, with blobs some milliseconds; does not wait for anything.
+    ///
+    /// # Errors
+    /// [`PoolError`], in the words that clients look for.
+    pub fn submit(&self, raw: &[u8], origin: Origin) -> Result<B256, PoolError> {
+        let taken = self.inner.take_in(raw, origin)?;
+        if origin == Origin::Local {
+            self.inner.write_down(&taken);
+        }
+        Ok(taken.hash)
+    }
+
+    /// A waiting transaction.
+    pub fn get(&self, hash: B256) -> Option<RecoveredTransaction> {
+        self.inner.state.read().get(hash)
+    }
+
+    /// How many wait.
+    pub fn status(&self) -> PoolStatus {
+        self.inner.state.read().status()
+    }
+
+    /// What waits, of one sender or of all.
+    pub fn content(&self, sender: Option<Address>) -> PoolContent {
+        self.inner.state.read().content(sender)
+    }
+
+    /// Hashes that became pending since a cursor, and the next cursor.
+    pub fn pending_since(&self, cursor: Option<u64>) -> PendingSince {
+        self.inner.state.read().since(cursor)
+    }
+
+    /// The nonce of the next transaction of this account, pending ones counted.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the head's state can't be read.
+    pub fn next_nonce(&self, address: Address) -> Result<u64, StoreError> {
+        // The chain may be a block ahead of the pool, the pool may know of more transactions than the chain.
+        let waiting = self.inner.state.read().next_nonce(address).unwrap_or_default();
+        let head = self.inner.chain.head();
+        let account = self.inner.chain.state_at(head.number())?.account(address)?;
+        Ok(waiting.max(account.unwrap_or_default().nonce))
+    }
+
+    /// Throws out what has been queued for longer than the lifetime, as of `now`, and rotates the journal.
+    pub(crate) fn tidy(&self, now: Instant) {
+        let mut changes = Changes::default();
+        if let Some(limit) = now.checked_sub(self.inner.options.lifetime) {
+            self.inner.state.write().expire(limit, now, &mut changes);
+        }
+        self.inner.announce(changes);
+        self.inner.rotate_journal();
+    }
+}
+
+impl PendingTransactions for Pool {
+    fn best(&self, base_fee_per_gas: Option<u64>) -> Vec<RecoveredTransaction> {
+        self.inner.state.read().best(U256::from(base_fee_per_gas.unwrap_or_default()))
+    }
+}
+
+impl Inner {
+    fn take_in(&self, raw: &[u8], origin: Origin) -> Result<Arc<Transaction>, PoolError> {
+        let (transaction, sidecar) = tenon_chain::decode_pooled_transaction(raw).map_err(PoolError::Decode)?;
+        if origin == Origin::Local {
+            validation::check_submission(&transaction, &self.options)?;
+        }
+        let size = match &sidecar {
+            Some(_) => tenon_chain::encode_transaction(&transaction).len(),
+            None => raw.len(),
+        };
+        let transaction = Arc::new(transaction);
+        self.check_and_insert(&transaction, size as u64, Some(sidecar.as_ref()), origin)?;
+        Ok(transaction)
+    }
+
+    /// `sidecar` is none where its proofs need no check, because the transaction was in a block already.
+    pub(crate) fn check_and_insert(
+        &self,
+        transaction: &Arc<Transaction>,
+        size: u64,
+        sidecar: Option<Option<&BlobSidecar>>,
+        origin: Origin,
+    ) -> Result<(), PoolError> {
+        if self.state.read().contains(transaction.hash) {
+            return Err(PoolError::AlreadyKnown);
+        }
+        let head = self.chain.head();
+        let rules = Rules::after(&self.spec, &head.header);
+        let sender = validation::check(transaction, size, &rules, &self.options, origin)?;
+        if let (TransactionPayload::Blob { .. }, Some(sidecar)) = (&transaction.payload, sidecar) {
+            blobs::verify_sidecar(transaction, sidecar, &rules).map_err(PoolError::Blobs)?;
+        }
+        let account = self.chain.state_at(head.number())?.account(sender)?;
+        let account = AccountView::new(account.as_ref(), head.header.number);
+
+        let recovered = RecoveredTransaction { transaction: Arc::clone(transaction), sender };
+        let entry = Entry::new(recovered, size, origin, Instant::now());
+        let mut changes = Changes::default();
+        let outcome = self.state.write().insert(entry, account, &self.options, &mut changes);
+        self.announce(changes);
+        outcome
+    }
+
+    pub(crate) fn announce(&self, changes: Changes) {
+        if changes.dropped > 0 {
+            tracing::debug!(dropped = changes.dropped, "transactions left the pool");
+        }
+        for transaction in changes.became_pending {
+            self.bus.publish(TransactionPending { transaction });
+        }
+    }
+
+    fn write_down(&self, transaction: &Transaction) {
+        let Some(journal) = &self.journal else { return };
+        // Without its sidecar a blob transaction would not be taken in again.
+        if matches!(transaction.payload, TransactionPayload::Blob { .. }) {
+            return;
+        }
+        let mut journal = journal.lock();
+        if let Err(error) = journal.append(&tenon_chain::encode_transaction(transaction)) {
+            tracing::warn!(%error, "a local transaction would not survive a restart");
+        }
+        let wants_rotation = journal.wants_rotation();
+        drop(journal);
+        if wants_rotation {
+            self.rotate_journal();
+        }
+    }
+
+    fn rotate_journal(&self) {
+        let Some(journal) = &self.journal else { return };
+        // The journal's lock is taken first: what is appended meanwhile is in the pool, or comes after.
+        let mut journal = journal.lock();
+        let local = self.state.read().local();
+        if let Err(error) = journal.rotate(&local) {
+            tracing::warn!(%error, "the journal was not rotated");
+        }
+    }
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Pool").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests;

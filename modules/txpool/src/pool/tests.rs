@@ -1,0 +1,307 @@
+//! The pool over a chain in memory: words of refusal, the chain's progress, the journal, the bus.
+
+use tenon_api::{Account, Bytes, Failure, Header, TransactionPayload, messages::SubmitTransaction};
+use tenon_bus::{CallContext, Delivery};
+use tenon_chain::{
+    Fork,
+    codec::{BLOB_BYTES, KzgPoint, versioned_hash},
+};
+
+use super::*;
+use crate::fake_chain::{CHAIN_ID, FakeChain, address, sign, signed, transfer};
+
+fn open_with(chain: &Arc<FakeChain>, fork: Fork, options: PoolOptions) -> Pool {
+    let spec = Arc::new(ChainSpec::ethereum_at(CHAIN_ID, fork));
+    Pool::open(spec, Arc::clone(chain) as _, Bus::new(), options).unwrap()
+}
+
+fn open(chain: &Arc<FakeChain>) -> Pool {
+    open_with(chain, Fork::Osaka, PoolOptions::default())
+}
+
+fn refusal(pool: &Pool, raw: &[u8]) -> String {
+    pool.submit(raw, Origin::Local).map_or_else(|error| error.to_string(), |_| "taken".to_owned())
+}
+
+fn rich(nonce: u64) -> Account {
+    Account { nonce, balance: U256::from(10).pow(U256::from(20)), ..Account::default() }
+}
+
+#[test]
+fn refuses_in_the_words_that_clients_look_for() {
+    let chain = FakeChain::new();
+    chain.set_account(address(1), |account| account.nonce = 5);
+    chain.set_account(address(2), |account| account.balance = U256::from(20_999));
+    let change = |edit: fn(&mut Transaction)| {
+        let mut transaction = transfer(0, 1, 1);
+        edit(&mut transaction);
+        transaction
+    };
+    let cases = [
+        (signed(1, transfer(4, 1, 1)), "nonce too low: next nonce 5, tx nonce 4"),
+        (
+            signed(2, transfer(0, 1, 1)),
+            "insufficient funds for gas * price + value: balance 20999, queued cost 0, tx cost 21000, overshot 1",
+        ),
+        (signed(0, change(|tx| tx.gas_limit = 20_999)), "intrinsic gas too low: gas 20999, minimum needed 21000"),
+        (
+            signed(0, change(|tx| tx.gas_limit = 16_777_217)),
+            "transaction gas limit too high (cap: 16777216, tx: 16777217)",
+        ),
+        (
+            signed(0, transfer(0, 1, 2)),
+            "max priority fee per gas higher than max fee per gas (maxPriorityFeePerGas: 2, maxFeePerGas: 1)",
+        ),
+        (
+            signed(0, change(|tx| tx.chain_id = Some(1))),
+            "invalid sender: invalid chain id for signer: have 1 want 31337",
+        ),
+        (signed(0, change(|tx| tx.nonce = u64::MAX)), "nonce has max value"),
+        (
+            signed(0, change(|tx| (tx.input, tx.gas_limit) = (vec![1; 1000].into(), 37_000))),
+            "insufficient gas for floor data gas cost: gas 37000, minimum needed 61000",
+        ),
+        (
+            signed(0, change(|tx| (tx.input, tx.gas_limit) = (vec![0; 131_073].into(), 9_000_000))),
+            "oversized data: transaction size 131",
+        ),
+        (
+            signed(0, change(|tx| (tx.input, tx.gas_limit, tx.to) = (vec![0; 49_153].into(), 9_000_000, None))),
+            "max initcode size exceeded: code size 49153, limit 49152",
+        ),
+        (signed(0, transfer(0, 50_000_000_000_000, 1)), "tx fee (1.05 ether) exceeds the configured cap (1.00 ether)"),
+        (
+            signed(
+                0,
+                change(|tx| {
+                    tx.payload = TransactionPayload::SetCode {
+                        max_fee_per_gas: U256::from(1),
+                        max_priority_fee_per_gas: U256::from(1),
+                        access_list: Vec::new(),
+                        authorization_list: Vec::new(),
+                    }
+                }),
+            ),
+            "set code tx must have at least one authorization tuple",
+        ),
+        (vec![], "typed transaction too short"),
+        (vec![0x7f, 0xc0], "transaction type not supported"),
+    ];
+    let pool = open(&chain);
+    for (raw, wanted) in cases {
+        let words = refusal(&pool, &raw);
+        assert!(words.starts_with(wanted), "{words:?} instead of {wanted:?}");
+    }
+    assert_eq!(pool.status(), PoolStatus::default());
+}
+
+#[test]
+fn gas_beyond_the_block_and_types_before_their_fork_are_refused() {
+    let chain = FakeChain::new();
+    let mut huge = transfer(0, 1, 1);
+    huge.gas_limit = 30_000_001;
+
+    assert_eq!(
+        refusal(&open_with(&chain, Fork::Prague, PoolOptions::default()), &signed(0, huge)),
+        "exceeds block gas limit"
+    );
+    assert_eq!(
+        refusal(&open_with(&chain, Fork::Berlin, PoolOptions::default()), &signed(0, transfer(0, 1, 1))),
+        "transaction type not supported: type 2 rejected at the present fork"
+    );
+}
+
+#[test]
+fn the_second_of_a_kind_is_known_and_the_cheap_replacement_refused() {
+    let chain = FakeChain::new();
+    let pool = open(&chain);
+    let raw = signed(0, transfer(0, 100, 100));
+
+    let hash = pool.submit(&raw, Origin::Local).unwrap();
+
+    assert_eq!(pool.get(hash).unwrap().sender, address(0));
+    assert_eq!(refusal(&pool, &raw), "already known");
+    assert_eq!(refusal(&pool, &signed(0, transfer(0, 109, 109))), "replacement transaction underpriced");
+    assert_eq!(refusal(&pool, &signed(0, transfer(0, 110, 110))), "taken");
+    assert_eq!((pool.get(hash), pool.status().pending), (None, 1));
+}
+
+#[test]
+fn only_strangers_have_to_pay_the_least_tip() {
+    let chain = FakeChain::new();
+    let pool = open(&chain);
+    let raw = signed(0, transfer(0, 5, 0));
+
+    let refused = pool.submit(&raw, Origin::Remote).unwrap_err().to_string();
+
+    assert_eq!(refused, "transaction underpriced: gas tip cap 0, minimum needed 1");
+    assert_eq!(refusal(&pool, &raw), "taken");
+}
+
+#[test]
+fn unprotected_transactions_are_the_operators_choice() {
+    let chain = FakeChain::new();
+    let mut legacy = transfer(0, 0, 0);
+    legacy.chain_id = None;
+    legacy.payload = TransactionPayload::Legacy { gas_price: U256::from(7) };
+    let raw = signed(0, legacy);
+    let strict = PoolOptions { allows_unprotected: false, ..PoolOptions::default() };
+
+    assert_eq!(refusal(&open(&chain), &raw), "taken");
+    assert_eq!(
+        refusal(&open_with(&chain, Fork::Osaka, strict), &raw),
+        "only replay-protected (EIP-155) transactions allowed over RPC"
+    );
+}
+
+#[test]
+fn a_block_takes_its_transactions_out_and_lets_the_next_ones_in() {
+    let chain = FakeChain::new();
+    let pool = open(&chain);
+    let mined = sign(0, transfer(0, 9, 9));
+    pool.submit(&tenon_chain::encode_transaction(&mined), Origin::Local).unwrap();
+    pool.submit(&signed(0, transfer(2, 9, 9)), Origin::Local).unwrap();
+    assert_eq!((pool.status().pending, pool.status().queued), (1, 1));
+
+    let elsewhere = sign(0, transfer(1, 9, 9));
+    let commit = chain.advance(&[mined, elsewhere], &[(address(0), rich(2))]);
+    pool.on_committed(&commit).unwrap();
+
+    assert_eq!((pool.status().pending, pool.status().queued), (1, 0));
+    assert_eq!(pool.next_nonce(address(0)).unwrap(), 3);
+    pool.on_committed(&commit).unwrap();
+    assert_eq!(pool.status().pending, 1);
+}
+
+#[test]
+fn a_submission_sees_the_chain_even_before_the_pool_has_heard_of_the_block() {
+    let chain = FakeChain::new();
+    chain.set_account(address(3), |account| account.balance = U256::ZERO);
+    let pool = open(&chain);
+    pool.submit(&signed(0, transfer(0, 9, 9)), Origin::Local).unwrap();
+
+    let commit = chain.advance(&[], &[(address(3), rich(0)), (address(0), rich(1))]);
+
+    assert_eq!(refusal(&pool, &signed(3, transfer(0, 9, 9))), "taken");
+    assert_eq!(refusal(&pool, &signed(0, transfer(0, 99, 99))), "nonce too low: next nonce 1, tx nonce 0");
+    assert_eq!(pool.next_nonce(address(0)).unwrap(), 1);
+    pool.on_committed(&commit).unwrap();
+    assert_eq!(pool.status(), PoolStatus { pending: 1, queued: 0 });
+}
+
+#[test]
+fn transactions_of_a_lost_branch_come_back_and_those_of_a_reset_head_do_not() {
+    let chain = FakeChain::new();
+    let genesis = chain.head().header.as_ref().clone();
+    let pool = open(&chain);
+    let lost = sign(0, transfer(0, 9, 0));
+    let commit = chain.advance(&[lost.clone()], &[(address(0), rich(1))]);
+    pool.on_committed(&commit).unwrap();
+    let unwound = [Arc::clone(&commit.block)];
+
+    chain.set_account(address(0), |account| account.nonce = 0);
+    chain.set_head(genesis.clone());
+    pool.on_unwound(&unwound).unwrap();
+    assert_eq!(pool.status(), PoolStatus::default());
+
+    let other = Header { timestamp: 77, ..genesis.header().clone() };
+    let winner = chain.advance_on(&tenon_chain::seal(other), &[], &[]);
+    pool.on_unwound(&unwound).unwrap();
+    pool.on_committed(&winner).unwrap();
+    assert_eq!(pool.get(lost.hash).unwrap().sender, address(0));
+    assert_eq!(pool.status(), PoolStatus { pending: 1, queued: 0 });
+}
+
+#[test]
+fn local_transactions_survive_a_restart_and_used_ones_leave_the_journal() {
+    let chain = FakeChain::new();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("transactions.journal");
+    let options = PoolOptions { journal: Some(path.clone()), ..PoolOptions::default() };
+    let pool = open_with(&chain, Fork::Osaka, options.clone());
+    let first = pool.submit(&signed(0, transfer(0, 9, 9)), Origin::Local).unwrap();
+    let second = pool.submit(&signed(0, transfer(1, 9, 9)), Origin::Local).unwrap();
+    pool.submit(&signed(1, transfer(0, 9, 9)), Origin::Remote).unwrap();
+    drop(pool);
+
+    chain.set_account(address(0), |account| account.nonce = 1);
+    let pool = open_with(&chain, Fork::Osaka, options);
+
+    assert_eq!(pool.status(), PoolStatus { pending: 1, queued: 0 });
+    assert!(pool.get(first).is_none() && pool.get(second).is_some());
+    let length = std::fs::metadata(&path).unwrap().len();
+    pool.tidy(Instant::now());
+    assert_eq!(std::fs::metadata(&path).unwrap().len(), length);
+}
+
+/// A transaction with one all-zero blob, whose commitment and proof are the point at infinity.
+fn with_blob(version: u8) -> (Transaction, BlobSidecar) {
+    let mut infinity = KzgPoint::ZERO;
+    infinity.0[0] = 0xc0;
+    let mut transaction = transfer(0, 9, 9);
+    transaction.payload = TransactionPayload::Blob {
+        max_fee_per_gas: U256::from(9),
+        max_priority_fee_per_gas: U256::from(9),
+        access_list: Vec::new(),
+        max_fee_per_blob_gas: U256::from(1),
+        blob_versioned_hashes: vec![versioned_hash(&infinity)],
+    };
+    let proofs = if version == 0 { 1 } else { 128 };
+    let blobs = vec![Bytes::from(vec![0; BLOB_BYTES])];
+    let sidecar = BlobSidecar { version, blobs, commitments: vec![infinity], proofs: vec![infinity; proofs] };
+    (sign(0, transaction), sidecar)
+}
+
+#[test]
+fn blobs_are_taken_with_proofs_that_hold_and_refused_without() {
+    let chain = FakeChain::new();
+    let raw = |(transaction, sidecar): &(Transaction, BlobSidecar)| {
+        tenon_chain::encode_pooled_transaction(transaction, sidecar)
+    };
+    for version in [0, 1] {
+        assert_eq!(refusal(&open(&chain), &raw(&with_blob(version))), "taken", "version {version}");
+
+        let mut wrong = with_blob(version);
+        let mut blob = vec![0; BLOB_BYTES];
+        blob[31] = 1;
+        wrong.1.blobs = vec![blob.into()];
+        assert_eq!(refusal(&open(&chain), &raw(&wrong)), "invalid blob proof", "version {version}");
+    }
+
+    let prague = open_with(&chain, Fork::Prague, PoolOptions::default());
+    assert_eq!(refusal(&prague, &raw(&with_blob(1))), "unexpected sidecar version, want: 0, got: 1");
+    assert_eq!(refusal(&prague, &raw(&with_blob(0))), "taken");
+    let bare = tenon_chain::encode_transaction(&with_blob(0).0);
+    assert_eq!(refusal(&open(&chain), &bare), "missing sidecar in blob transaction");
+    let mut mismatch = with_blob(0);
+    mismatch.1.commitments[0].0[1] = 1;
+    assert_eq!(refusal(&open(&chain), &raw(&mismatch)), "sidecar does not match the blob hashes of the transaction");
+}
+
+#[tokio::test]
+async fn answers_and_announces_on_the_bus_and_follows_the_chain() {
+    let chain = FakeChain::new();
+    let pool = open(&chain);
+    let bus = pool.inner.bus.clone();
+    crate::register(&bus, &pool).unwrap();
+    let mut announced = bus.subscribe::<TransactionPending>();
+    let following = tokio::spawn(pool.follow());
+    let transaction = sign(0, transfer(0, 9, 9));
+    let raw: Bytes = tenon_chain::encode_transaction(&transaction).into();
+
+    let hash = bus.call(SubmitTransaction { raw: raw.clone() }, &CallContext::new()).await.unwrap();
+    assert_eq!(hash, transaction.hash);
+    let Some(Delivery::Event(event)) = announced.next().await else { panic!("the transaction is announced") };
+    assert_eq!(event.transaction.transaction.hash, hash);
+    let again = bus.call(SubmitTransaction { raw }, &CallContext::new()).await;
+    assert_eq!(again, Err(Failure::server("already known")));
+    assert_eq!(pool.pending_since(Some(0)).hashes, [hash]);
+
+    let commit = Arc::new(chain.advance(&[transaction], &[(address(0), rich(1))]));
+    bus.publish(tenon_api::messages::BlockCommitted { commit });
+    while pool.status().pending > 0 {
+        tokio::task::yield_now().await;
+    }
+
+    following.abort();
+}

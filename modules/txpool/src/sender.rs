@@ -1,0 +1,174 @@
+//! The transactions of one sender.
+
+use std::{collections::BTreeMap, ops::Range, time::Instant};
+
+use tenon_api::{Account, RecoveredTransaction, U256};
+
+use crate::entry::Entry;
+
+/// What the pool knows of an account, and after which block it was so.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct AccountView {
+    pub(crate) nonce: u64,
+    pub(crate) balance: U256,
+    /// Whether it has code, which for a sender means a delegation (EIP-7702).
+    pub(crate) is_delegated: bool,
+    /// Height of the block.
+    pub(crate) as_of: u64,
+}
+
+impl AccountView {
+    pub(crate) fn new(account: Option<&Account>, as_of: u64) -> Self {
+        let account = account.copied().unwrap_or_default();
+        Self { nonce: account.nonce, balance: account.balance, is_delegated: account.has_code(), as_of }
+    }
+}
+
+/// A sender's transactions by nonce. The first `ready` of them, beginning with the account's own nonce, are
+/// pending: unbroken, and paid for by the balance all together. No entry lies below the account's nonce.
+#[derive(Debug)]
+pub(crate) struct Sender {
+    account: AccountView,
+    entries: BTreeMap<u64, Entry>,
+    ready: u64,
+    /// What the pending ones may cost together.
+    ready_cost: U256,
+}
+
+impl Sender {
+    pub(crate) const fn new(account: AccountView) -> Self {
+        Self { account, entries: BTreeMap::new(), ready: 0, ready_cost: U256::ZERO }
+    }
+
+    pub(crate) const fn account(&self) -> &AccountView {
+        &self.account
+    }
+
+    pub(crate) const fn ready(&self) -> u64 {
+        self.ready
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.entries.len() as u64
+    }
+
+    pub(crate) fn get(&self, nonce: u64) -> Option<&Entry> {
+        self.entries.get(&nonce)
+    }
+
+    pub(crate) fn slots(&self) -> u64 {
+        self.entries.values().map(|entry| entry.slots).sum()
+    }
+
+    /// The nonce after the last pending one.
+    pub(crate) const fn next_nonce(&self) -> u64 {
+        // Entries have nonces below the end of the number space, so there is one more.
+        self.account.nonce.saturating_add(self.ready)
+    }
+
+    pub(crate) fn pending(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.range(..self.next_nonce()).map(|(_, entry)| entry)
+    }
+
+    pub(crate) fn queued(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.range(self.next_nonce()..).map(|(_, entry)| entry)
+    }
+
+    /// What the pending transactions cost, without the one that has this nonce.
+    pub(crate) fn pending_cost_beside(&self, nonce: u64) -> U256 {
+        let replaced = self.entries.get(&nonce).filter(|_| nonce < self.next_nonce());
+        self.ready_cost.saturating_sub(replaced.map_or(U256::ZERO, |entry| entry.cost))
+    }
+
+    /// Puts an entry in, in place of the one with the same nonce, which is given back. Appends to the list of
+    /// what became pending by it.
+    pub(crate) fn insert(&mut self, entry: Entry, became_pending: &mut Vec<RecoveredTransaction>) -> Option<Entry> {
+        let nonce = entry.nonce();
+        let is_pending = nonce < self.next_nonce();
+        if is_pending {
+            self.ready_cost = self.pending_cost_beside(nonce).saturating_add(entry.cost);
+            became_pending.push(entry.transaction.clone());
+        }
+        let replaced = self.entries.insert(nonce, entry);
+        // Also after a replacement: it may move less value, so that the balance reaches further.
+        self.extend(became_pending);
+        replaced
+    }
+
+    /// Takes an entry out. What came after it waits for the gap to close.
+    pub(crate) fn remove(&mut self, nonce: u64, now: Instant) -> Option<Entry> {
+        let was_pending = self.account.nonce..self.next_nonce();
+        let removed = self.entries.remove(&nonce)?;
+        self.recount(was_pending, now);
+        Some(removed)
+    }
+
+    /// Takes in what a block did to the account. Gives back what is used up or can't be paid for any more.
+    pub(crate) fn set_account(
+        &mut self,
+        account: AccountView,
+        now: Instant,
+        became_pending: &mut Vec<RecoveredTransaction>,
+    ) -> Vec<Entry> {
+        let mut dropped = Vec::new();
+        let was_pending = self.account.nonce..self.next_nonce();
+        self.account = account;
+        self.entries.retain(|nonce, entry| {
+            let stays = *nonce >= account.nonce && entry.cost <= account.balance;
+            if !stays {
+                dropped.push(entry.clone());
+            }
+            stays
+        });
+        became_pending.extend(self.recount(was_pending, now));
+        dropped
+    }
+
+    /// Counts the pending run anew. Gives back what is pending now and was not before.
+    fn recount(&mut self, was_pending: Range<u64>, now: Instant) -> Vec<RecoveredTransaction> {
+        let mut pending = Vec::new();
+        self.ready = 0;
+        self.ready_cost = U256::ZERO;
+        self.extend(&mut pending);
+        pending.retain(|recovered| !was_pending.contains(&recovered.transaction.nonce));
+        self.restart_queue_time(was_pending, now);
+        pending
+    }
+
+    fn restart_queue_time(&mut self, was_pending: Range<u64>, now: Instant) {
+        let first_queued = self.next_nonce().max(was_pending.start);
+        if first_queued < was_pending.end {
+            for (_, entry) in self.entries.range_mut(first_queued..was_pending.end) {
+                entry.queued_since = now;
+            }
+        }
+    }
+
+    /// Goes on counting from the end of the pending run.
+    fn extend(&mut self, became_pending: &mut Vec<RecoveredTransaction>) {
+        for (nonce, entry) in self.entries.range(self.next_nonce()..) {
+            let cost = self.ready_cost.saturating_add(entry.cost);
+            if *nonce != self.account.nonce.saturating_add(self.ready) || cost > self.account.balance {
+                break;
+            }
+            self.ready += 1;
+            self.ready_cost = cost;
+            became_pending.push(entry.transaction.clone());
+        }
+    }
+
+    /// Nonces of queued entries that have waited since before `limit`.
+    pub(crate) fn queued_before(&self, limit: Instant) -> Vec<u64> {
+        self.queued().filter(|entry| entry.queued_since < limit).map(Entry::nonce).collect()
+    }
+
+    /// Nonces of entries that need more gas than this.
+    pub(crate) fn above_gas(&self, gas_limit: u64) -> Vec<u64> {
+        let needs_more = |entry: &&Entry| entry.transaction.transaction.gas_limit > gas_limit;
+        self.entries.values().filter(needs_more).map(Entry::nonce).collect()
+    }
+
+    pub(crate) fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.entries.values()
+    }
+}

@@ -1,0 +1,315 @@
+//! The pool's contents under random operations, and the rules of replacement, room and order by example.
+
+use std::{sync::Arc, time::Duration};
+
+use proptest::prelude::*;
+use tenon_api::{Transaction, TransactionPayload};
+
+use super::*;
+use crate::fake_chain::transfer;
+
+const PLENTY: U256 = U256::from_limbs([0, 1, 0, 0]);
+
+fn options() -> PoolOptions {
+    PoolOptions { global_slots: 12, account_slots: 6, ..PoolOptions::default() }
+}
+
+fn empty() -> PoolState {
+    let head = PoolHead { number: 0, hash: B256::ZERO, gas_limit: 30_000_000 };
+    PoolState::new(head, &options())
+}
+
+fn account(nonce: u64, balance: U256) -> AccountView {
+    AccountView { nonce, balance, is_delegated: false, as_of: 0 }
+}
+
+/// Not signed: the state never looks at signatures. The hash is made unique by everything that differs.
+fn entry(sender: u8, transaction: Transaction, slots: u64, origin: Origin) -> Entry {
+    let mut transaction = transaction;
+    transaction.input = vec![sender].into();
+    transaction.hash = tenon_chain::transaction_hash(&transaction);
+    let recovered = RecoveredTransaction { transaction: Arc::new(transaction), sender: Address::repeat_byte(sender) };
+    Entry::new(recovered, slots * 32 * 1024, origin, Instant::now())
+}
+
+fn insert(state: &mut PoolState, entry: Entry, account: AccountView) -> Result<Changes, PoolError> {
+    let mut changes = Changes::default();
+    let outcome = state.insert(entry, account, &options(), &mut changes);
+    state.check();
+    outcome.map(|()| changes)
+}
+
+impl PoolState {
+    /// Everything that must hold between two operations.
+    fn check(&self) {
+        let (mut pending, mut queued, mut slots, mut entries) = (0, 0, 0, 0);
+        for (address, sender) in &self.senders {
+            assert!(sender.len() > 0, "an empty sender stays");
+            let account = sender.account();
+            let mut cost = U256::ZERO;
+            for (offset, entry) in sender.pending().enumerate() {
+                assert_eq!(entry.nonce(), account.nonce + offset as u64, "a gap in the pending run");
+                cost += entry.cost;
+            }
+            assert!(cost <= account.balance, "pending transactions cost more than there is");
+            assert_eq!(sender.pending().count() as u64, sender.ready());
+            if let Some(next) = sender.queued().next() {
+                let could_be_pending = next.nonce() == sender.next_nonce() && cost + next.cost <= account.balance;
+                assert!(!could_be_pending, "an executable transaction is queued");
+            }
+            for entry in sender.entries() {
+                assert!(entry.nonce() >= account.nonce, "a used nonce stays");
+                assert!(entry.cost <= account.balance, "an unaffordable transaction stays");
+                assert_eq!(self.by_hash.get(&entry.hash()), Some(&(*address, entry.nonce())));
+                assert_eq!(self.by_price.contains(&price_key(entry)), entry.origin != Origin::Local);
+            }
+            pending += sender.ready();
+            queued += sender.len() - sender.ready();
+            slots += sender.slots();
+            entries += sender.entries().filter(|entry| entry.origin != Origin::Local).count();
+        }
+        assert_eq!((self.pending, self.queued, self.slots), (pending, queued, slots));
+        assert_eq!(self.by_hash.len() as u64, pending + queued);
+        assert_eq!(self.by_price.len(), entries);
+        assert!(self.slots <= options().global_slots, "the pool has outgrown its bound");
+    }
+}
+
+#[derive(Clone, Debug)]
+enum Operation {
+    Insert { sender: u8, nonce: u64, fee: u64, tip: u64, value: u64, slots: u64, is_local: bool },
+    Account { sender: u8, nonce: u64, balance: u64 },
+    GasLimit(u64),
+    Expire,
+}
+
+fn operation() -> impl Strategy<Value = Operation> {
+    let insertion = (0..4_u8, 0..8_u64, 1..40_u64, 1..40_u64, 0..900_000_u64, 1..3_u64, any::<bool>()).prop_map(
+        |(sender, nonce, fee, tip, value, slots, is_local)| Operation::Insert {
+            sender,
+            nonce,
+            fee: fee.max(tip),
+            tip,
+            value,
+            slots,
+            is_local,
+        },
+    );
+    let account = (0..4_u8, 0..6_u64, 0..4_000_000_u64).prop_map(|(sender, nonce, balance)| Operation::Account {
+        sender,
+        nonce,
+        balance,
+    });
+    prop_oneof![
+        12 => insertion,
+        3 => account,
+        1 => (20_000..40_000_u64).prop_map(Operation::GasLimit),
+        1 => Just(Operation::Expire),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn nothing_that_happens_to_the_pool_breaks_what_must_hold(
+        operations in proptest::collection::vec(operation(), 1..120),
+    ) {
+        let mut state = empty();
+        let mut accounts = [account(0, U256::from(3_000_000)); 4];
+        let mut number = 0;
+        for operation in operations {
+            let mut changes = Changes::default();
+            let now = Instant::now();
+            match operation {
+                Operation::Insert { sender, nonce, fee, tip, value, slots, is_local } => {
+                    let mut transaction = transfer(nonce, fee, tip);
+                    transaction.value = U256::from(value);
+                    let origin = if is_local { Origin::Local } else { Origin::Remote };
+                    let entry = entry(sender, transaction, slots, origin);
+                    let hash = entry.hash();
+                    let known = state.contains(hash);
+                    let account = accounts[usize::from(sender)];
+                    match state.insert(entry, account, &options(), &mut changes) {
+                        Ok(()) => prop_assert!(state.contains(hash) && !known),
+                        Err(_) => prop_assert_eq!(state.contains(hash), known),
+                    }
+                }
+                Operation::Account { sender, nonce, balance } => {
+                    number += 1;
+                    let view = AccountView { as_of: number, ..account(nonce, U256::from(balance)) };
+                    accounts[usize::from(sender)] = view;
+                    let head = PoolHead { number, ..state.head() };
+                    state.resync(head, &[(Address::repeat_byte(sender), view)], now, &mut changes);
+                }
+                Operation::GasLimit(gas_limit) => {
+                    state.resync(PoolHead { gas_limit, ..state.head() }, &[], now, &mut changes);
+                }
+                Operation::Expire => state.expire(now, now, &mut changes),
+            }
+            state.check();
+            for recovered in &changes.became_pending {
+                // A later step of the same operation may have taken it away again, but it was taken in once.
+                prop_assert!(recovered.transaction.nonce < 8);
+            }
+            let best = state.best(U256::ZERO);
+            prop_assert!(best.len() as u64 <= state.status().pending);
+            let mut next: HashMap<Address, u64> = HashMap::new();
+            for recovered in &best {
+                let start = state.senders[&recovered.sender].account().nonce;
+                let wanted = next.entry(recovered.sender).or_insert(start);
+                prop_assert_eq!(recovered.transaction.nonce, *wanted);
+                *wanted += 1;
+            }
+        }
+    }
+}
+
+#[test]
+fn a_gap_that_closes_makes_everything_behind_it_pending_in_order() {
+    let mut state = empty();
+    let rich = account(0, PLENTY);
+    for nonce in [2, 1] {
+        let changes = insert(&mut state, entry(1, transfer(nonce, 9, 1), 1, Origin::Local), rich).unwrap();
+        assert!(changes.became_pending.is_empty());
+    }
+    assert_eq!(state.status(), PoolStatus { pending: 0, queued: 2 });
+
+    let changes = insert(&mut state, entry(1, transfer(0, 9, 1), 1, Origin::Local), rich).unwrap();
+
+    let nonces: Vec<_> = changes.became_pending.iter().map(|recovered| recovered.transaction.nonce).collect();
+    assert_eq!(nonces, [0, 1, 2]);
+    assert_eq!(state.status(), PoolStatus { pending: 3, queued: 0 });
+    assert_eq!(state.next_nonce(Address::repeat_byte(1)), Some(3));
+}
+
+#[test]
+fn a_replacement_pays_a_tenth_more_in_both_prices() {
+    let cases =
+        [((109, 110), false), ((110, 109), false), ((110, 110), true), ((200, 100), false), ((100, 100), false)];
+    for ((fee, tip), is_taken) in cases {
+        let mut state = empty();
+        insert(&mut state, entry(1, transfer(0, 100, 100), 1, Origin::Local), account(0, PLENTY)).unwrap();
+
+        let mut new = transfer(0, fee.max(tip), tip);
+        if let TransactionPayload::DynamicFee { max_fee_per_gas, .. } = &mut new.payload {
+            *max_fee_per_gas = U256::from(fee);
+        }
+        new.value = U256::from(1);
+        let outcome = insert(&mut state, entry(1, new, 1, Origin::Local), account(0, PLENTY));
+
+        assert_eq!(outcome.is_ok(), is_taken, "{fee} {tip}");
+        if let Err(error) = outcome {
+            assert_eq!(error, PoolError::ReplacementUnderpriced);
+        }
+        assert_eq!(state.status(), PoolStatus { pending: 1, queued: 0 });
+    }
+}
+
+#[test]
+fn a_full_pool_gives_up_its_cheapest_for_a_dearer_one_and_never_a_local_one() {
+    let mut state = empty();
+    for sender in 0..6_u8 {
+        let origin = if sender == 0 { Origin::Local } else { Origin::Remote };
+        let price = 10 + u64::from(sender);
+        insert(&mut state, entry(sender, transfer(0, price, price), 2, origin), account(0, PLENTY)).unwrap();
+    }
+
+    let cheap = insert(&mut state, entry(9, transfer(0, 11, 11), 1, Origin::Remote), account(0, PLENTY));
+    assert_eq!(cheap.unwrap_err(), PoolError::Underpriced { tip: U256::from(11), needed: U256::from(12) });
+    insert(&mut state, entry(9, transfer(0, 12, 12), 1, Origin::Remote), account(0, PLENTY)).unwrap();
+
+    assert_eq!(state.next_nonce(Address::repeat_byte(0)), Some(1), "the local one stays");
+    assert_eq!(state.next_nonce(Address::repeat_byte(1)), None, "the cheapest remote one has gone");
+}
+
+#[test]
+fn a_pool_full_of_local_transactions_takes_no_more() {
+    let mut state = empty();
+    for nonce in 0..12 {
+        insert(&mut state, entry(1, transfer(nonce, 9, 9), 1, Origin::Local), account(0, PLENTY)).unwrap();
+    }
+
+    for origin in [Origin::Local, Origin::Remote] {
+        let refused = insert(&mut state, entry(2, transfer(0, 99, 99), 1, origin), account(0, PLENTY));
+
+        assert_eq!(refused.unwrap_err(), PoolError::Full);
+    }
+}
+
+#[test]
+fn one_sender_can_not_fill_the_pool_from_outside() {
+    let mut state = empty();
+    for nonce in 0..6 {
+        insert(&mut state, entry(1, transfer(nonce, 9, 9), 1, Origin::Remote), account(0, PLENTY)).unwrap();
+    }
+
+    let refused = insert(&mut state, entry(1, transfer(6, 9, 9), 1, Origin::Remote), account(0, PLENTY));
+
+    assert_eq!(refused.unwrap_err(), PoolError::AccountLimit { sender: Address::repeat_byte(1), limit: 6 });
+    insert(&mut state, entry(1, transfer(6, 9, 9), 1, Origin::Local), account(0, PLENTY)).unwrap();
+}
+
+#[test]
+fn what_can_not_be_paid_together_is_refused_and_what_becomes_unaffordable_leaves() {
+    let mut state = empty();
+    let cost = U256::from(21_000 * 9);
+    let twice = account(0, cost * U256::from(2));
+    insert(&mut state, entry(1, transfer(0, 9, 9), 1, Origin::Local), twice).unwrap();
+    insert(&mut state, entry(1, transfer(1, 9, 9), 1, Origin::Local), twice).unwrap();
+
+    let third = insert(&mut state, entry(1, transfer(2, 9, 9), 1, Origin::Local), twice).unwrap_err();
+    assert_eq!(third, PoolError::InsufficientFunds { balance: twice.balance, queued: twice.balance, cost });
+
+    let mut changes = Changes::default();
+    let poorer = [(Address::repeat_byte(1), account(0, cost))];
+    state.resync(state.head(), &poorer, Instant::now(), &mut changes);
+    state.check();
+    assert_eq!(state.status(), PoolStatus { pending: 1, queued: 1 });
+    let poor = [(Address::repeat_byte(1), account(0, cost - U256::from(1)))];
+    state.resync(state.head(), &poor, Instant::now(), &mut changes);
+    state.check();
+    assert_eq!(state.status(), PoolStatus::default());
+}
+
+#[test]
+fn a_delegated_account_has_one_transaction_in_flight() {
+    let mut state = empty();
+    let delegated = AccountView { is_delegated: true, ..account(0, PLENTY) };
+
+    let gapped = insert(&mut state, entry(1, transfer(1, 9, 9), 1, Origin::Local), delegated);
+    assert_eq!(gapped.unwrap_err(), PoolError::DelegatedGap);
+    insert(&mut state, entry(1, transfer(0, 9, 9), 1, Origin::Local), delegated).unwrap();
+    let second = insert(&mut state, entry(1, transfer(1, 9, 9), 1, Origin::Local), delegated);
+    assert_eq!(second.unwrap_err(), PoolError::DelegatedInFlight);
+    insert(&mut state, entry(1, transfer(0, 19, 19), 1, Origin::Local), delegated).unwrap();
+}
+
+#[test]
+fn the_best_come_first_and_the_nonces_of_one_sender_stay_in_order() {
+    let mut state = empty();
+    // Sender 1: a poor transaction holds a rich one back. Sender 2: middling. Sender 3: below the base fee.
+    for (sender, nonce, fee, tip) in [(1, 0, 30, 2), (1, 1, 90, 50), (2, 0, 20, 5), (3, 0, 9, 9), (3, 1, 99, 99)] {
+        insert(&mut state, entry(sender, transfer(nonce, fee, tip), 1, Origin::Local), account(0, PLENTY)).unwrap();
+    }
+
+    let order: Vec<_> = state
+        .best(U256::from(10))
+        .iter()
+        .map(|recovered| (recovered.sender.0[0], recovered.transaction.nonce))
+        .collect();
+
+    assert_eq!(order, [(2, 0), (1, 0), (1, 1)]);
+}
+
+#[test]
+fn only_queued_transactions_grow_old() {
+    let mut state = empty();
+    insert(&mut state, entry(1, transfer(0, 9, 9), 1, Origin::Local), account(0, PLENTY)).unwrap();
+    insert(&mut state, entry(1, transfer(5, 9, 9), 1, Origin::Local), account(0, PLENTY)).unwrap();
+    let later = Instant::now() + Duration::from_secs(4 * 3600);
+    let mut changes = Changes::default();
+
+    state.expire(later - Duration::from_secs(3 * 3600), later, &mut changes);
+
+    state.check();
+    assert_eq!((state.status(), changes.dropped), (PoolStatus { pending: 1, queued: 0 }, 1));
+}

@@ -1,0 +1,114 @@
+//! What can be said of a transaction without looking at its sender's account, in go-ethereum's order of checks.
+
+use tenon_api::{Address, Header, Transaction, TransactionPayload, TransactionType, U256};
+use tenon_chain::{
+    ChainSpec, Fork, SignerRules, floor_data_gas, intrinsic_gas,
+    spec::{MAX_INITCODE_SIZE, TRANSACTION_GAS_CAP},
+};
+
+use crate::{Origin, PoolError, PoolOptions, blobs};
+
+/// The longest transaction, canonical bytes without sidecar.
+pub(crate) const MAX_TRANSACTION_BYTES: u64 = 128 * 1024;
+
+/// The rules for the block after a head.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    pub(crate) fork: Fork,
+    signer: SignerRules,
+    /// The head's gas limit.
+    gas_limit: u64,
+    /// Blobs that a block may hold; none before Cancun.
+    pub(crate) max_blobs: u64,
+}
+
+impl Rules {
+    pub(crate) fn after(spec: &ChainSpec, head: &Header) -> Self {
+        let number = head.number.saturating_add(1);
+        Self {
+            fork: spec.fork_at(number, head.timestamp).max(spec.fork_of(head)),
+            signer: spec.signer_rules(number, head.timestamp),
+            gas_limit: head.gas_limit,
+            max_blobs: spec.blob_parameters(head.timestamp).map_or(0, |parameters| parameters.max),
+        }
+    }
+}
+
+/// The checks of the interface, before the pool's own: what an operator does not want to be signed by mistake.
+pub(crate) fn check_submission(transaction: &Transaction, options: &PoolOptions) -> Result<(), PoolError> {
+    let fee = U256::from(transaction.gas_limit).saturating_mul(transaction.max_fee_per_gas());
+    if !options.fee_cap.is_zero() && fee > options.fee_cap {
+        return Err(PoolError::FeeCap { fee, cap: options.fee_cap });
+    }
+    if !options.allows_unprotected && transaction.chain_id.is_none() {
+        return Err(PoolError::Unprotected);
+    }
+    Ok(())
+}
+
+/// All checks that need no account, and with them the sender. `size` is that of the canonical bytes.
+pub(crate) fn check(
+    transaction: &Transaction,
+    size: u64,
+    rules: &Rules,
+    options: &PoolOptions,
+    origin: Origin,
+) -> Result<Address, PoolError> {
+    check_form(transaction, size, rules)?;
+    let sender = rules.signer.sender(transaction).map_err(PoolError::InvalidSender)?;
+    if transaction.nonce == u64::MAX {
+        return Err(PoolError::NonceAtEnd);
+    }
+    check_gas(transaction, rules)?;
+    let tip = transaction.max_priority_fee_per_gas();
+    if origin == Origin::Remote && tip < options.min_tip {
+        return Err(PoolError::Underpriced { tip, needed: options.min_tip });
+    }
+    match &transaction.payload {
+        TransactionPayload::Blob { .. } => blobs::check_fields(transaction, rules).map_err(PoolError::Blobs)?,
+        TransactionPayload::SetCode { authorization_list, .. } if authorization_list.is_empty() => {
+            return Err(PoolError::NoAuthorizations);
+        }
+        _ => {}
+    }
+    Ok(sender)
+}
+
+fn check_form(transaction: &Transaction, size: u64, rules: &Rules) -> Result<(), PoolError> {
+    let transaction_type: TransactionType = transaction.transaction_type();
+    if transaction_type > rules.signer.highest_type {
+        return Err(PoolError::TypeNotActive(transaction_type));
+    }
+    if size > MAX_TRANSACTION_BYTES {
+        return Err(PoolError::Oversized { size, limit: MAX_TRANSACTION_BYTES });
+    }
+    let code = transaction.input.len();
+    if rules.fork >= Fork::Shanghai && transaction.to.is_none() && code > MAX_INITCODE_SIZE {
+        return Err(PoolError::InitCodeTooLong { size: code, limit: MAX_INITCODE_SIZE });
+    }
+    let gas_limit = transaction.gas_limit;
+    if rules.fork >= Fork::Osaka && gas_limit > TRANSACTION_GAS_CAP {
+        return Err(PoolError::GasLimitTooHigh { gas_limit, cap: TRANSACTION_GAS_CAP });
+    }
+    if gas_limit > rules.gas_limit {
+        return Err(PoolError::ExceedsBlockGasLimit);
+    }
+    let (tip, fee) = (transaction.max_priority_fee_per_gas(), transaction.max_fee_per_gas());
+    if tip > fee {
+        return Err(PoolError::TipAboveFeeCap { tip, fee });
+    }
+    Ok(())
+}
+
+fn check_gas(transaction: &Transaction, rules: &Rules) -> Result<(), PoolError> {
+    let gas_limit = transaction.gas_limit;
+    let needed = intrinsic_gas(transaction, rules.fork);
+    if gas_limit < needed {
+        return Err(PoolError::IntrinsicGas { gas_limit, needed });
+    }
+    let needed = floor_data_gas(transaction, rules.fork);
+    if gas_limit < needed {
+        return Err(PoolError::FloorDataGas { gas_limit, needed });
+    }
+    Ok(())
+}
