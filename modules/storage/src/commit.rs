@@ -199,7 +199,8 @@ fn put_slots(
 ) -> Result<Vec<B256>, StoreError> {
     let columns = (Column::SlotLatest, Column::SlotHistory);
     let mut changed: Vec<B256> = Vec::with_capacity(change.slots.len());
-    if change.storage_wiped {
+    // An account that is gone has no storage, whether the commit says so or not.
+    if change.storage_wiped || change.account.is_none() {
         let kept: HashSet<B256> = change.slots.iter().map(|slot| slot.slot).collect();
         for slot in slots_with_value(shared, change.address)? {
             if !kept.contains(&slot) {

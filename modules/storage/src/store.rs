@@ -45,6 +45,8 @@ impl Store {
     /// [`OpenError::Locked`] when a process has it open, [`OpenError::NewerFormat`] when a newer release has
     /// written it, [`OpenError::Engine`] when it can't be used.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Arc<Self>, OpenError> {
+        std::fs::create_dir_all(path)
+            .map_err(|error| OpenError::Engine { path: path.into(), reason: error.to_string() })?;
         let database = Database::open(path, &options).map_err(|error| refusal(path, error))?;
         bring_to_this_format(path, &database)?;
         let identity = meta::identity(&database)?;

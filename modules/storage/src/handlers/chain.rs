@@ -116,11 +116,7 @@ impl Answers {
             return Err(Failure::limit("request timed out"));
         }
         if logs.len() > limit {
-            let next = logs.last().map_or(from, |log| log.block_number.0);
-            return Err(Failure::limit(format!(
-                "query returned more than {limit} results; ask for blocks {from} to {} first",
-                next.saturating_sub(1).max(from)
-            )));
+            return Err(too_many(limit, from, logs.last().map_or(from, |log| log.block_number.0)));
         }
         if let LogRange::Block(hash) = request.range
             && logs.iter().any(|log| log.block_hash != hash)
@@ -137,4 +133,14 @@ impl Answers {
         let canonical = self.store.canonical_hash(BlockNumber(header.number))?;
         Ok((canonical == Some(hash)).then_some(header.number))
     }
+}
+
+/// Says how far a query can go that meets the limit in block `reached`.
+fn too_many(limit: usize, from: u64, reached: u64) -> Failure {
+    let advice = if reached > from {
+        format!("ask for blocks {from} to {} first", reached - 1)
+    } else {
+        "ask for fewer addresses or topics".into()
+    };
+    Failure::limit(format!("query returned more than {limit} results; {advice}"))
 }

@@ -9,6 +9,7 @@ use crate::{columns::Column, commit::log_prefixes, keys, records};
 impl Check<'_> {
     /// Walks the canonical chain upwards.
     pub(super) fn chain(&mut self) -> Result<(), Stop> {
+        self.start(VerifyStage::Chain, self.head.0 + 1)?;
         let mut parent: Option<(B256, U256)> = None;
         for number in 0..=self.head.0 {
             parent = Some(self.block(number, parent)?);
@@ -66,14 +67,30 @@ impl Check<'_> {
                 return Err(damage(what, format!("{list} hash to {computed:?}, the header says {expected:?}")));
             }
         }
-        for (index, transaction) in (0_u64..).zip(&block.transactions) {
-            // A hash that occurred again is found at its later place.
-            let place = shared.transaction(transaction.hash)?;
-            if place.is_none_or(|place| (place.0, u64::from(place.1)) < (number, index) || place.0 > self.head.0) {
-                return Err(damage(format!("place of transaction {}", transaction.hash), format!("is {place:?}")));
-            }
+        for (index, transaction) in (0_u32..).zip(&block.transactions) {
+            self.place(transaction.hash, (number, index))?;
         }
         self.receipts(&block)
+    }
+
+    /// The transaction is found where it is, or, when its hash occurs again, at the later place.
+    fn place(&self, hash: B256, here: (u64, u32)) -> Result<(), Stop> {
+        let shared = &self.store.shared;
+        let place = shared.transaction(hash)?;
+        let is_there = match place {
+            Some(place) if place == here => true,
+            Some((number, index)) if (number, index) > here => {
+                let later = shared.canonical(number)?.map(|(block, _)| shared.read_block(number, block)).transpose()?;
+                let later = later.flatten();
+                let found = later.as_ref().and_then(|block| block.transactions.get(usize::try_from(index).ok()?));
+                found.is_some_and(|transaction| transaction.hash == hash)
+            }
+            Some(_) | None => false,
+        };
+        if is_there {
+            return Ok(());
+        }
+        Err(damage(format!("place of transaction {hash}"), format!("is {place:?}, it stands at {here:?}")))
     }
 
     fn receipts(&mut self, block: &RecoveredBlock) -> Result<(), Stop> {

@@ -14,6 +14,7 @@ impl Check<'_> {
     pub(super) fn log_index(&mut self) -> Result<(), Stop> {
         let shared = &self.store.shared;
         let total = shared.database.property(Column::LogIndex, "rocksdb.estimate-num-keys")?;
+        self.start(VerifyStage::LogIndex, total)?;
         let mut cursor = shared.database.range_cursor(Column::LogIndex, &[], None)?;
         let mut done = 0;
         while let Some((key, record)) = cursor.item() {

@@ -2,7 +2,6 @@
 
 mod chain;
 mod logs;
-mod node;
 mod state;
 
 use tenon_api::{BlockNumber, StoreError};
@@ -101,6 +100,11 @@ struct Check<'a> {
 const STEPS_PER_REPORT: u64 = 256;
 
 impl Check<'_> {
+    /// Reports the start of a stage.
+    fn start(&mut self, stage: VerifyStage, total: u64) -> Result<(), Stop> {
+        self.step(stage, 0, total)
+    }
+
     /// Reports a step and stops when asked to.
     fn step(&mut self, stage: VerifyStage, done: u64, total: u64) -> Result<(), Stop> {
         if done.is_multiple_of(STEPS_PER_REPORT) || done == total {

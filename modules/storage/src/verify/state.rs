@@ -3,14 +3,21 @@
 //! That both say the same follows from three facts: every flat record is in the trie with its value, the trie is
 //! whole, and both have the same number of entries.
 
-use alloy_primitives::{Address, B256, keccak256};
-use tenon_api::{EMPTY_CODE_HASH, EMPTY_ROOT_HASH};
+use std::ops::ControlFlow;
 
-use super::{
-    Check, Stop, VerifyStage, damage,
-    node::{self, Child, Node},
+use alloy_primitives::{Address, B256, Bytes, keccak256};
+use tenon_api::{EMPTY_CODE_HASH, StoreError, TrieReader};
+use tenon_chain::{
+    TrieError,
+    trie::{TrieItem, decode_account, walk_trie},
 };
-use crate::{columns::Column, keys, records, shared::cursor_status};
+
+use super::{Check, Stop, VerifyStage, damage};
+use crate::{
+    columns::Column,
+    keys, records,
+    shared::{Shared, cursor_status},
+};
 
 /// How many entries the tries have.
 #[derive(Default)]
@@ -19,85 +26,77 @@ pub(super) struct Leaves {
     slots: u64,
 }
 
-/// A trie node to be looked at.
-struct Visit<'a> {
-    owner: Option<B256>,
-    path: Vec<u8>,
-    child: Child<'a>,
+/// Reads nodes past the cache: what counts is what is stored.
+struct Stored<'a>(&'a Shared);
+
+impl TrieReader for Stored<'_> {
+    fn node(&self, owner: Option<B256>, path: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError> {
+        let record = self.0.database.get(Column::Trie, &keys::trie_node(owner, path, hash))?;
+        Ok(record.as_deref().and_then(records::decode_latest).map(|(_, rlp)| Bytes::copy_from_slice(rlp)))
+    }
 }
 
 impl Check<'_> {
     /// Walks the state trie of the head and the storage tries of its accounts.
     pub(super) fn trie(&mut self) -> Result<Leaves, Stop> {
+        self.start(VerifyStage::Trie, 0)?;
         let mut leaves = Leaves::default();
         let root = self.store.shared.head.load().header.state_root;
-        self.subtree(Visit { owner: None, path: Vec::new(), child: Child::Hash(root) }, &mut leaves)?;
+        self.walk(None, root, &mut leaves)?;
         Ok(leaves)
     }
 
-    /// Depth is bounded by the 64 nibbles of a key, twice: a storage trie hangs below an account.
-    fn subtree(&mut self, visit: Visit<'_>, leaves: &mut Leaves) -> Result<(), Stop> {
-        let Visit { owner, path, child } = visit;
-        if path.is_empty() && matches!(child, Child::Hash(EMPTY_ROOT_HASH)) {
-            return Ok(());
-        }
-        let stored;
-        let rlp = match child {
-            Child::Embedded(rlp) => rlp,
-            Child::Hash(hash) => {
-                stored = self.stored_node(owner, &path, hash)?;
-                stored.as_slice()
+    fn walk(&mut self, owner: Option<B256>, root: B256, leaves: &mut Leaves) -> Result<(), Stop> {
+        let mut stop = None;
+        let nodes = Stored(&self.store.shared);
+        let walked = walk_trie(&nodes, owner, root, &mut |item| match self.item(owner, item, leaves) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(reason) => {
+                stop = Some(reason);
+                ControlFlow::Break(())
             }
-        };
-        let what = || name(owner, &path);
-        match node::parse(rlp).ok_or_else(|| damage(what(), "does not decode"))? {
-            Node::Branch(children) => {
-                for (nibble, child) in children {
-                    let path = [path.as_slice(), &[nibble]].concat();
-                    self.subtree(Visit { owner, path, child }, leaves)?;
+        });
+        match (stop, walked) {
+            (Some(stop), _) => Err(stop),
+            (None, Ok(())) => Ok(()),
+            (None, Err(TrieError::Store(error))) => Err(error.into()),
+            (None, Err(error)) => Err(damage(trie_name(owner), error.to_string())),
+        }
+    }
+
+    fn item(&mut self, owner: Option<B256>, item: TrieItem<'_>, leaves: &mut Leaves) -> Result<(), Stop> {
+        match (item, owner) {
+            (TrieItem::Node { path, hash, rlp }, _) => {
+                if keccak256(rlp) != hash {
+                    let path = alloy_primitives::hex::encode(path);
+                    return Err(damage(trie_name(owner), format!("has a node at {path} that does not hash to {hash}")));
                 }
+                self.report.trie_nodes += 1;
+                self.step(VerifyStage::Trie, self.report.trie_nodes, 0)
+            }
+            (TrieItem::Leaf { .. }, Some(_)) => {
+                leaves.slots += 1;
                 Ok(())
             }
-            Node::Extension(nibbles, child) => {
-                let path = [path.as_slice(), &nibbles].concat();
-                self.subtree(Visit { owner, path, child }, leaves)
-            }
-            Node::Leaf(nibbles, value) => {
-                let key = [path.as_slice(), &nibbles].concat();
-                let key = hashed_key(&key).ok_or_else(|| damage(what(), "has a key of another length"))?;
-                self.leaf(owner, key, value, leaves)
+            (TrieItem::Leaf { path, value }, None) => {
+                leaves.accounts += 1;
+                self.account(path, value, leaves)
             }
         }
     }
 
-    /// Reads a node past the cache and checks that it is what its hash says.
-    fn stored_node(&mut self, owner: Option<B256>, path: &[u8], hash: B256) -> Result<Vec<u8>, Stop> {
-        let record = self.store.shared.database.get(Column::Trie, &keys::trie_node(owner, path, hash))?;
-        let rlp = record.as_deref().and_then(records::decode_latest).map(|(_, rlp)| rlp.to_vec());
-        let rlp = rlp.ok_or_else(|| damage(name(owner, path), format!("({hash}) is missing")))?;
-        if keccak256(&rlp) != hash {
-            return Err(damage(name(owner, path), format!("does not hash to {hash}")));
-        }
-        self.report.trie_nodes += 1;
-        self.step(VerifyStage::Trie, self.report.trie_nodes, 0)?;
-        Ok(rlp)
-    }
-
-    fn leaf(&mut self, owner: Option<B256>, key: B256, value: &[u8], leaves: &mut Leaves) -> Result<(), Stop> {
-        if owner.is_some() {
-            leaves.slots += 1;
-            return Ok(());
-        }
-        leaves.accounts += 1;
-        let what = || format!("account with hash {key} in the state trie");
-        let (storage_root, code_hash) = node::account_leaf(value).ok_or_else(|| damage(what(), "does not decode"))?;
-        if code_hash != EMPTY_CODE_HASH {
-            let code = self.store.shared.database.get(Column::Codes, code_hash.as_slice())?;
-            if code.is_none_or(|code| keccak256(&code) != code_hash) {
-                return Err(damage(what(), format!("has code {code_hash}, which is missing or damaged")));
+    /// The code and the storage trie of an account.
+    fn account(&mut self, path: &[u8], value: &[u8], leaves: &mut Leaves) -> Result<(), Stop> {
+        let what = || format!("account at {} in the state trie", alloy_primitives::hex::encode(path));
+        let account = decode_account(value).map_err(|error| damage(what(), error.to_string()))?;
+        let owner = hashed_key(path).ok_or_else(|| damage(what(), "has a key of another length"))?;
+        if account.code_hash != EMPTY_CODE_HASH {
+            let code = self.store.shared.database.get(Column::Codes, account.code_hash.as_slice())?;
+            if code.is_none_or(|code| keccak256(&code) != account.code_hash) {
+                return Err(damage(what(), format!("has code {}, which is missing or damaged", account.code_hash)));
             }
         }
-        self.subtree(Visit { owner: Some(key), path: Vec::new(), child: Child::Hash(storage_root) }, leaves)
+        self.walk(Some(owner), account.storage_root, leaves)
     }
 
     /// Compares the latest accounts and slots with the trie.
@@ -117,6 +116,7 @@ impl Check<'_> {
         let shared = &self.store.shared;
         let root = shared.head.load().header.state_root;
         let total = shared.database.property(Column::AccountLatest, "rocksdb.estimate-num-keys")?;
+        self.start(VerifyStage::FlatState, total)?;
         let mut cursor = shared.database.range_cursor(Column::AccountLatest, &[], None)?;
         while let Some((key, record)) = cursor.item() {
             let address =
@@ -141,6 +141,7 @@ impl Check<'_> {
         let shared = &self.store.shared;
         let root = shared.head.load().header.state_root;
         let total = shared.database.property(Column::SlotLatest, "rocksdb.estimate-num-keys")?;
+        self.start(VerifyStage::FlatState, total)?;
         let mut cursor = shared.database.range_cursor(Column::SlotLatest, &[], None)?;
         while let Some((key, record)) = cursor.item() {
             let (address, slot) =
@@ -175,10 +176,6 @@ fn hashed_key(nibbles: &[u8]) -> Option<B256> {
     if odd.is_empty() { B256::try_from(bytes.as_slice()).ok() } else { None }
 }
 
-fn name(owner: Option<B256>, path: &[u8]) -> String {
-    let path: String = path.iter().map(|nibble| char::from_digit(u32::from(*nibble), 16).unwrap_or('?')).collect();
-    match owner {
-        None => format!("state trie node at {path:?}"),
-        Some(owner) => format!("storage trie node at {path:?} of the account with hash {owner}"),
-    }
+fn trie_name(owner: Option<B256>) -> String {
+    owner.map_or_else(|| "state trie".into(), |owner| format!("storage trie of the account with hash {owner}"))
 }

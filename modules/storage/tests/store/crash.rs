@@ -1,0 +1,142 @@
+//! However it ends, the database stands at a whole block.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use tenon_api::{BlockNumber, ChainReader, ChainWriter};
+use tenon_storage::{Mode, Store};
+
+use crate::support::{CHAIN_ID, Maker, Random, assert_state, assert_whole, fill, open};
+
+/// Tells a child process of this very program which folder to write to.
+const CHILD_FOLDER: &str = "TENON_CRASH_FOLDER";
+/// The seed from which parent and child make the same chain.
+const CHAIN_SEED: u64 = 11;
+const CHAIN_LENGTH: u64 = 60;
+
+fn chain() -> Maker {
+    let mut random = Random::seeded(CHAIN_SEED);
+    let mut maker = Maker::new();
+    for _ in 0..CHAIN_LENGTH {
+        maker.add_random(&mut random);
+    }
+    maker
+}
+
+/// The store is at one of the chain's blocks, whole, and can go on to its end.
+fn assert_stands_at_a_whole_block(store: &Store, maker: &Maker) -> u64 {
+    let head = store.head().number();
+    assert_eq!(store.head().header.hash(), maker.commits[head.0 as usize].block.hash());
+    assert_whole(store);
+    for number in store.oldest_state()..=head.0 {
+        assert_state(store, number, &maker.states);
+    }
+    maker.commits[head.0 as usize + 1..].iter().for_each(|commit| store.commit(commit).unwrap());
+    assert_whole(store);
+    head.0
+}
+
+/// Commits and unwinds for ever, until it is killed.
+#[test]
+fn child_that_writes_until_it_is_killed() {
+    let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
+    let maker = chain();
+    let store = open(&PathBuf::from(folder), Mode::Pruned(20));
+    store.initialise(&maker.commits[0], CHAIN_ID).unwrap();
+    let mut random = Random::new();
+    loop {
+        let head = store.head().number().0;
+        if head == CHAIN_LENGTH || (head > 40 && random.chance(5)) {
+            store.unwind(BlockNumber(head - 1 - random.below(8))).unwrap();
+        } else {
+            store.commit(&maker.commits[head as usize + 1]).unwrap();
+        }
+        if random.chance(1) {
+            store.flush().unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_process_that_is_killed_leaves_a_whole_block() {
+    let mut random = Random::new();
+    let maker = chain();
+    let folder = tempfile::tempdir().unwrap();
+    for _ in 0..6 {
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "crash::child_that_writes_until_it_is_killed"])
+            .env(CHILD_FOLDER, folder.path())
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(400 + random.below(800)));
+        child.kill().unwrap();
+        child.wait().unwrap();
+
+        let store = open(folder.path(), Mode::Pruned(20));
+        let head = store.head().number().0;
+        // A child that was killed before its genesis block leaves an empty database, which is fine too.
+        if store.chain().is_some() {
+            assert_stands_at_a_whole_block(&store, &maker);
+            store.unwind(BlockNumber(store.oldest_state().max(head))).unwrap();
+        }
+    }
+    let store = open(folder.path(), Mode::Pruned(20));
+    assert!(store.chain().is_some(), "no child got as far as its first block");
+}
+
+#[test]
+fn a_log_that_lost_its_end_leaves_a_whole_block() {
+    let mut random = Random::new();
+    let maker = chain();
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), Mode::Archive);
+    fill(&store, &maker.commits[..10]);
+    store.flush().unwrap();
+    maker.commits[10..50].iter().for_each(|commit| store.commit(commit).unwrap());
+
+    let mut reached = Vec::new();
+    for _ in 0..6 {
+        // Taken while the store is open, nothing flushed: what a disk holds after a power loss, with the part of the
+        // log that had not been synced cut off anywhere.
+        let copy = tempfile::tempdir().unwrap();
+        copy_folder(folder.path(), copy.path());
+        let log = newest_log(copy.path());
+        let length = fs::metadata(&log).unwrap().len();
+        fs::OpenOptions::new().write(true).open(&log).unwrap().set_len(random.below(length)).unwrap();
+
+        let reopened = open(copy.path(), Mode::Archive);
+        reached.push(assert_stands_at_a_whole_block(&reopened, &maker));
+    }
+    assert!(reached.iter().all(|head| (9..50).contains(head)), "{reached:?}");
+}
+
+#[test]
+fn a_copy_of_the_folder_without_a_flush_has_every_block() {
+    let maker = chain();
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), Mode::Archive);
+    fill(&store, &maker.commits[..30]);
+
+    let copy = tempfile::tempdir().unwrap();
+    copy_folder(folder.path(), copy.path());
+
+    assert_eq!(assert_stands_at_a_whole_block(&open(copy.path(), Mode::Archive), &maker), 29);
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
+/// The write-ahead log with the highest number.
+fn newest_log(folder: &Path) -> PathBuf {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    files.filter(|path| path.extension().is_some_and(|extension| extension == "log")).max().unwrap()
+}

@@ -1,0 +1,248 @@
+//! The store over the bus.
+
+use std::sync::Arc;
+
+use alloy_primitives::{B256, U256};
+use tenon_api::{
+    Account, BlockId, BlockNumber, BlockTag, ChainReader, ChainWriter, Failure, FailureCode, LogFilter, Request,
+    messages::{
+        ChainInfo, GetAccount, GetBlock, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetHead, GetHeader,
+        GetLogs, GetProof, GetRaw, GetReceipt, GetStorage, GetTransaction, LogRange, Profile,
+    },
+};
+use tenon_bus::{Bus, CallContext, WorkPool};
+use tenon_chain::{ChainSpec, Fork};
+use tenon_storage::{Mode, Store, StoreLimits, register};
+
+use crate::support::{CHAIN_ID, Maker, address, change, fill, log, open, word};
+
+/// A bus that answers from this store, with room for three logs in an answer.
+fn bus(store: &Arc<Store>) -> Bus {
+    let bus = Bus::new();
+    let info = ChainInfo {
+        chain_id: CHAIN_ID,
+        network_id: CHAIN_ID,
+        genesis_hash: store.canonical_hash(BlockNumber(0)).unwrap().unwrap(),
+        profile: Profile::Ethereum,
+    };
+    let spec = Arc::new(ChainSpec::ethereum_at(CHAIN_ID, Fork::Berlin));
+    let limits = StoreLimits { log_results: 3, proof_slots: 2, ..StoreLimits::default() };
+    let pool = WorkPool::new("storage", 1, 8);
+    register(&bus, Arc::clone(store), spec, Arc::new(info), &pool, limits).unwrap();
+    bus
+}
+
+/// Genesis and three blocks; block 2 has two transactions with two logs each.
+fn chain() -> Maker {
+    let mut maker = Maker::new();
+    maker.add(vec![change(1, 5, &[(1, 7), (2, 8)])], &[vec![log(1, &[1], b"a")]]);
+    let logs = [vec![log(1, &[1], b"b"), log(2, &[2], b"c")], vec![log(1, &[2], b"d"), log(2, &[1], b"e")]];
+    maker.add(vec![change(1, 6, &[(1, 0)])], &logs);
+    maker.add(vec![change(9, 1, &[])], &[]);
+    maker
+}
+
+async fn ask<R: Request>(bus: &Bus, request: R) -> Result<R::Reply, Failure> {
+    bus.call(request, &CallContext::new()).await
+}
+
+fn failure<T: std::fmt::Debug>(answer: Result<T, Failure>) -> (FailureCode, String) {
+    let failure = answer.unwrap_err();
+    (failure.code, failure.message)
+}
+
+#[tokio::test]
+async fn blocks_are_found_by_every_name() {
+    let maker = chain();
+    maker.store.set_finality(Some(BlockNumber(1)), Some(BlockNumber(2))).unwrap();
+    let bus = bus(&maker.store);
+    let hash = |number: usize| maker.commits[number].block.hash();
+
+    assert_eq!(ask(&bus, GetHead).await.unwrap().number(), BlockNumber(3));
+    assert_eq!(ask(&bus, GetChainInfo).await.unwrap().genesis_hash, hash(0));
+    for (block, number) in [
+        (BlockId::LATEST, 3),
+        (BlockId::Tag(BlockTag::Pending), 3),
+        (BlockId::Tag(BlockTag::Earliest), 0),
+        (BlockId::Tag(BlockTag::Finalized), 1),
+        (BlockId::Tag(BlockTag::Safe), 2),
+        (BlockId::number(2), 2),
+        (BlockId::hash(hash(1)), 1),
+        (BlockId::Hash { hash: hash(1), require_canonical: true }, 1),
+    ] {
+        let found = ask(&bus, GetHeader { block }).await.unwrap().unwrap();
+        assert_eq!((found.header.hash(), found.is_canonical), (hash(number), true), "{block:?}");
+        assert_eq!(found.total_difficulty, maker.commits[number].total_difficulty);
+        let found = ask(&bus, GetBlock { block }).await.unwrap().unwrap();
+        assert_eq!(*found.block, *maker.commits[number].block);
+    }
+    assert_eq!(ask(&bus, GetBlock { block: BlockId::number(4) }).await, Ok(None));
+    assert_eq!(ask(&bus, GetHeader { block: BlockId::hash(B256::ZERO) }).await, Ok(None));
+}
+
+#[tokio::test]
+async fn transactions_and_receipts_come_with_their_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let maker = chain();
+    fill(&open(folder.path(), Mode::Archive), &maker.commits);
+    // Reopened, so that nothing is in the caches.
+    let store = open(folder.path(), Mode::Archive);
+    let bus = bus(&store);
+    let commit = &maker.commits[2];
+    let hash = commit.block.transactions[1].hash;
+
+    for _ in 0..2 {
+        let found = ask(&bus, GetReceipt { hash }).await.unwrap().unwrap();
+        assert_eq!((found.receipt, found.first_log_index), (commit.receipts[1].clone(), 2));
+        assert_eq!(found.transaction.header.hash(), commit.block.hash());
+        assert_eq!(found.transaction.index, 1);
+        assert_eq!(found.blob_gas_price, None);
+        // The second round is answered from the cache.
+        let all = ask(&bus, GetBlockReceipts { block: BlockId::number(2) }).await.unwrap().unwrap();
+        assert_eq!((all.block, all.receipts), (commit.block.clone(), commit.receipts.clone()));
+    }
+    let found = ask(&bus, GetTransaction { hash }).await.unwrap().unwrap();
+    assert_eq!(found.transaction.transaction.hash, hash);
+    assert_eq!(found.transaction.sender, commit.block.senders[1]);
+    assert_eq!(ask(&bus, GetTransaction { hash: B256::ZERO }).await, Ok(None));
+    assert_eq!(ask(&bus, GetReceipt { hash: B256::ZERO }).await, Ok(None));
+}
+
+#[tokio::test]
+async fn raw_encodings_hash_to_what_they_are() {
+    let maker = chain();
+    let bus = bus(&maker.store);
+    let commit = &maker.commits[2];
+    let transaction = &commit.block.transactions[1];
+    let keccak = |bytes: &[u8]| alloy_primitives::keccak256(bytes);
+
+    let header = ask(&bus, GetRaw::Header(BlockId::number(2))).await.unwrap().unwrap();
+    assert_eq!(keccak(&header[0]), commit.block.hash());
+    let block = ask(&bus, GetRaw::Block(BlockId::number(2))).await.unwrap().unwrap();
+    assert_eq!(tenon_chain::decode_block(&mut block[0].as_ref()).unwrap(), commit.block.block);
+    let by_hash = ask(&bus, GetRaw::Transaction(transaction.hash)).await.unwrap().unwrap();
+    assert_eq!(keccak(&by_hash[0]), transaction.hash);
+    let in_block = |index| GetRaw::TransactionInBlock { block: BlockId::number(2), index };
+    assert_eq!(ask(&bus, in_block(1)).await.unwrap().unwrap(), by_hash);
+    assert_eq!(ask(&bus, in_block(2)).await, Ok(None));
+    let receipts = ask(&bus, GetRaw::Receipts(BlockId::number(2))).await.unwrap().unwrap();
+    assert_eq!(receipts.len(), 2);
+    assert_eq!(ask(&bus, GetRaw::Block(BlockId::number(9))).await, Ok(None));
+}
+
+#[tokio::test]
+async fn state_is_read_after_the_named_block() {
+    let maker = chain();
+    let bus = bus(&maker.store);
+    let account = |block| GetAccount { address: address(1), block };
+
+    let before = ask(&bus, account(BlockId::number(1))).await.unwrap();
+    let after = ask(&bus, account(BlockId::LATEST)).await.unwrap();
+
+    assert_eq!((before.balance, after.balance), (U256::from(5), U256::from(6)));
+    let nobody = GetAccount { address: address(77), block: BlockId::LATEST };
+    assert_eq!(ask(&bus, nobody).await, Ok(Account::default()));
+    let slot = |number| GetStorage { address: address(1), slot: word(1), block: BlockId::number(number) };
+    assert_eq!(ask(&bus, slot(1)).await, Ok(U256::from(7)));
+    assert_eq!(ask(&bus, slot(2)).await, Ok(U256::ZERO));
+    let code = GetCode { address: address(1), block: BlockId::LATEST };
+    assert_eq!(ask(&bus, code).await, Ok(Default::default()));
+    let server = FailureCode::SERVER;
+    let unknown = failure(ask(&bus, account(BlockId::number(4))).await);
+    assert_eq!(unknown, (server, "header for number not found".into()));
+    let unknown = failure(ask(&bus, account(BlockId::hash(B256::ZERO))).await);
+    assert_eq!(unknown, (server, "header for hash not found".into()));
+}
+
+#[tokio::test]
+async fn a_state_that_is_gone_is_worded_as_the_reference_does() {
+    let maker = chain();
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), Mode::Pruned(1));
+    fill(&store, &maker.commits);
+    let mut other = Maker::new();
+    other.mark = 1;
+    other.add(vec![], &[]);
+    let side = &other.commits[1].block;
+    store.insert_side_block(side, U256::ZERO).unwrap();
+    let bus = bus(&store);
+
+    for (block, root) in [
+        (BlockId::number(1), maker.commits[1].block.header.state_root),
+        (BlockId::hash(side.hash()), side.header.state_root),
+    ] {
+        let text = format!("missing trie Node {} (path )", alloy_primitives::hex::encode(root));
+        let account = ask(&bus, GetAccount { address: address(1), block }).await;
+        assert_eq!(failure(account), (FailureCode::SERVER, text.clone()));
+        let proof = ask(&bus, GetProof { address: address(1), slots: Vec::new(), block }).await;
+        assert_eq!(failure(proof), (FailureCode::SERVER, text));
+    }
+}
+
+#[tokio::test]
+async fn proofs_are_those_of_the_trie_and_bounded() {
+    let maker = chain();
+    let bus = bus(&maker.store);
+    let proof = |count: u64| GetProof {
+        address: address(1),
+        slots: (1..=count).map(word).collect(),
+        block: BlockId::number(1),
+    };
+
+    let found = ask(&bus, proof(2)).await.unwrap();
+
+    assert_eq!(found.account.balance, U256::from(5));
+    assert_eq!(found.storage.iter().map(|slot| slot.value).collect::<Vec<_>>(), [7, 8].map(U256::from));
+    assert!(!found.proof.is_empty() && found.storage.iter().all(|slot| !slot.proof.is_empty()));
+    assert_eq!(failure(ask(&bus, proof(3)).await).0, FailureCode::LIMIT_EXCEEDED);
+}
+
+#[tokio::test]
+async fn logs_are_found_by_range_and_by_block_up_to_the_limit() {
+    let maker = chain();
+    let mut other = Maker::new();
+    other.mark = 1;
+    other.add(vec![], &[vec![log(1, &[], b"")]]);
+    maker.store.insert_side_block(&other.commits[1].block, U256::ZERO).unwrap();
+    let bus = bus(&maker.store);
+    let numbers = |from, to| LogRange::Numbers { from: BlockNumber(from), to: BlockNumber(to) };
+    let logs = |range, filter: &LogFilter| GetLogs { range, filter: filter.clone() };
+    let first = LogFilter { addresses: vec![address(1)], topics: Vec::new() };
+    let any = LogFilter::default();
+
+    let found = ask(&bus, logs(numbers(0, 99), &first)).await.unwrap();
+    assert_eq!(found.iter().map(|log| log.log.data[0]).collect::<Vec<_>>(), *b"abd");
+    let found = ask(&bus, logs(LogRange::Block(maker.commits[1].block.hash()), &any)).await.unwrap();
+    assert_eq!(found.iter().map(|log| log.log.data[0]).collect::<Vec<_>>(), *b"a");
+    assert_eq!(ask(&bus, logs(LogRange::Block(other.commits[1].block.hash()), &any)).await, Ok(Vec::new()));
+    assert_eq!(ask(&bus, logs(numbers(3, 1), &any)).await, Ok(Vec::new()));
+    let unknown = failure(ask(&bus, logs(LogRange::Block(B256::ZERO), &any)).await);
+    assert_eq!(unknown, (FailureCode::SERVER, "unknown block".into()));
+    let (code, text) = failure(ask(&bus, logs(numbers(0, 3), &any)).await);
+    assert_eq!(code, FailureCode::LIMIT_EXCEEDED);
+    assert!(text.contains("more than 3 results"), "{text}");
+}
+
+#[tokio::test]
+async fn changes_since_a_block_cross_a_reorganisation() {
+    let mut maker = chain();
+    let old: Vec<B256> = maker.commits.iter().map(|commit| commit.block.hash()).collect();
+    maker.unwind(1);
+    maker.mark = 1;
+    for _ in 0..4 {
+        maker.add(vec![], &[]);
+    }
+    let bus = bus(&maker.store);
+    let at = |number: usize| (BlockNumber(number as u64), maker.commits[number].block.hash());
+    let since = |since, limit| GetChainChanges { since, limit };
+
+    let all = ask(&bus, since(old[3], 100)).await.unwrap();
+    assert_eq!(all.removed, [(BlockNumber(3), old[3]), (BlockNumber(2), old[2])]);
+    assert_eq!(all.added, [at(2), at(3), at(4), at(5)]);
+    let some = ask(&bus, since(old[0], 2)).await.unwrap();
+    assert_eq!((some.removed.len(), some.added), (0, vec![at(1), at(2)]));
+    let none = ask(&bus, since(at(5).1, 2)).await.unwrap();
+    assert!(none.removed.is_empty() && none.added.is_empty());
+    let unknown = failure(ask(&bus, since(B256::ZERO, 2)).await);
+    assert_eq!(unknown, (FailureCode::SERVER, "unknown block".into()));
+}

@@ -1,0 +1,12 @@
+//! The chain store as its users see it: one program, so that the engine is linked once.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod blocks;
+mod crash;
+mod damage;
+mod handlers;
+mod history;
+mod logs;
+mod support;
+mod unwind;

@@ -1,0 +1,126 @@
+//! Taking blocks off leaves what a database has that never had them.
+
+use crate::support::{Maker, Random, assert_state, assert_whole, dump, fill, open};
+use tenon_api::{BlockNumber, ChainReader, ChainWriter, LogFilter, StoreError};
+use tenon_storage::Mode;
+
+/// Columns in which blocks of abandoned branches stay: as side blocks, or as what their trie and code was.
+const KEEPS_SIDE_BLOCKS: [&str; 5] = ["headers", "header_numbers", "bodies", "trie", "codes"];
+
+#[test]
+fn unwinding_gives_what_a_fresh_build_gives() {
+    let mut random = Random::new();
+    let mut maker = Maker::new();
+    for _ in 0..40 {
+        maker.add_random(&mut random);
+    }
+    for target in [0, 1, 17, 39] {
+        let (unwound, fresh) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let store = open(unwound.path(), Mode::Archive);
+        fill(&store, &maker.commits);
+        store.unwind(BlockNumber(target)).unwrap();
+        assert_eq!(store.head().header.hash(), maker.commits[target as usize].block.hash());
+        (0..=target).for_each(|number| assert_state(&store, number, &maker.states));
+        assert_whole(&store);
+        drop(store);
+        fill(&open(fresh.path(), Mode::Archive), &maker.commits[..=target as usize]);
+
+        let (unwound, fresh) = (dump(unwound.path()), dump(fresh.path()));
+
+        for (column, records) in &fresh {
+            if KEEPS_SIDE_BLOCKS.contains(&column.as_str()) {
+                let missing = records.keys().find(|key| !unwound[column].contains_key(*key));
+                assert_eq!(missing, None, "{column} after unwinding to {target}");
+            } else {
+                assert_eq!(&unwound[column], records, "{column} after unwinding to {target}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_chain_that_was_unwound_and_committed_again_is_the_same_to_the_byte() {
+    let mut random = Random::new();
+    let mut maker = Maker::new();
+    for _ in 0..30 {
+        maker.add_random(&mut random);
+    }
+    let (again, fresh) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let store = open(again.path(), Mode::Archive);
+    fill(&store, &maker.commits);
+
+    for target in [25, 10, 0] {
+        store.unwind(BlockNumber(target)).unwrap();
+        maker.commits[target as usize + 1..].iter().for_each(|commit| store.commit(commit).unwrap());
+    }
+
+    (0..=30).for_each(|number| assert_state(&store, number, &maker.states));
+    assert_whole(&store);
+    drop(store);
+    fill(&open(fresh.path(), Mode::Archive), &maker.commits);
+    assert_eq!(dump(again.path()), dump(fresh.path()));
+}
+
+#[test]
+fn another_branch_takes_the_place_of_the_old_one() {
+    let mut random = Random::new();
+    let mut maker = Maker::new();
+    for _ in 0..10 {
+        maker.add_random(&mut random);
+    }
+    let old = maker.commits.clone();
+
+    maker.unwind(6);
+    maker.mark = 1;
+    for _ in 0..5 {
+        maker.add_random(&mut random);
+    }
+
+    let store = &maker.store;
+    for commit in &old[7..] {
+        let hash = commit.block.hash();
+        assert_eq!(store.block(hash).unwrap().as_deref(), Some(&*commit.block));
+        assert_eq!(store.receipts(hash), Ok(None));
+        for transaction in &commit.block.transactions {
+            assert_eq!(store.transaction_location(transaction.hash), Ok(None));
+        }
+    }
+    (0..=11).for_each(|number| assert_state(store, number, &maker.states));
+    let logs = store.logs(BlockNumber(0), BlockNumber(99), &LogFilter::default(), 1_000, &|| false).unwrap();
+    assert!(logs.iter().all(|log| maker.commits[log.block_number.0 as usize].block.hash() == log.block_hash));
+    assert_whole(store);
+}
+
+#[test]
+fn pruning_after_reorganisations_loses_nothing_of_the_kept_states() {
+    let mut random = Random::new();
+    let mut maker = Maker::new();
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), Mode::Pruned(6));
+    fill(&store, &maker.commits);
+
+    for round in 0..40 {
+        let head = store.head().number().0;
+        let depth = if random.chance(40) { random.below(5).min(head - store.oldest_state()) } else { 0 };
+        if depth > 0 {
+            maker.unwind(head - depth);
+            store.unwind(BlockNumber(head - depth)).unwrap();
+            maker.mark = round + 1;
+        }
+        for _ in 0..=depth {
+            store.commit(&maker.add_random(&mut random).clone()).unwrap();
+        }
+        for number in store.oldest_state()..=store.head().number().0 {
+            assert_state(&store, number, &maker.states);
+        }
+        assert_whole(&store);
+    }
+}
+
+#[test]
+fn refuses_to_unwind_upwards() {
+    let maker = Maker::new();
+
+    assert_eq!(maker.store.unwind(BlockNumber(1)), Err(StoreError::UnknownBlock { what: "1".into() }));
+    assert_eq!(maker.store.unwind(BlockNumber(0)), Ok(()));
+}
