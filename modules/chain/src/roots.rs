@@ -36,7 +36,7 @@ pub fn receipts_root_and_bloom(receipts: &[Receipt]) -> (B256, Bloom) {
 
 /// Root of the trie of withdrawals (EIP-4895).
 pub fn withdrawals_root(withdrawals: &[Withdrawal]) -> B256 {
-    ordered_trie_root_with_encoder(withdrawals, |withdrawal, out| encode_withdrawal(withdrawal, out))
+    ordered_trie_root_with_encoder(withdrawals, encode_withdrawal)
 }
 
 /// keccak256 of the RLP of the list of uncle headers.

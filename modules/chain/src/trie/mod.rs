@@ -54,12 +54,10 @@ pub enum TrieError {
         hash: B256,
     },
     /// A node does not decode.
-    #[error("trie node {hash} (path {path}) is damaged: {source}; run `tenon db verify`", path = hex::encode(path))]
+    #[error("trie node {hash} (path {path}) is damaged: {source}; run `tenon db verify`", path = hex::encode(&position.path))]
     Corrupt {
-        /// keccak256 of the address for a storage trie; none for the state trie.
-        owner: Option<B256>,
-        /// Where it is, one nibble a byte.
-        path: Vec<u8>,
+        /// Where it is.
+        position: Box<TriePosition>,
         /// Which node; zero for the value of a leaf.
         hash: B256,
         /// What is wrong with it.

@@ -1,13 +1,14 @@
 //! Merkle proofs of accounts and slots, present or absent (EIP-1186).
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
-use tenon_api::{Account, AccountProof, EMPTY_ROOT_HASH, StorageProof, TrieReader};
+use tenon_api::{Account, AccountProof, EMPTY_ROOT_HASH, StorageProof, TriePosition, TrieReader};
 
 use super::TrieError;
 use super::nibbles::unpack;
 use super::node::Node;
 use super::source::Source;
 use super::state::{decode_account, decode_slot_value};
+use crate::codec::DecodeError;
 
 /// Proves an account and some of its slots against a state root.
 ///
@@ -45,8 +46,12 @@ pub fn prove(
     Ok(AccountProof { address, account, proof, storage })
 }
 
-fn damaged_leaf(owner: Option<B256>, key: B256, source: crate::codec::DecodeError) -> TrieError {
-    TrieError::Corrupt { owner, path: unpack(key.as_slice()), hash: B256::ZERO, source }
+fn damaged_leaf(owner: Option<B256>, key: B256, source: DecodeError) -> TrieError {
+    TrieError::Corrupt {
+        position: Box::new(TriePosition { owner, path: unpack(key.as_slice()) }),
+        hash: B256::ZERO,
+        source,
+    }
 }
 
 impl Source<'_> {

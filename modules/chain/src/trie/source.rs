@@ -1,5 +1,5 @@
 use alloy_primitives::{B256, Bytes};
-use tenon_api::TrieReader;
+use tenon_api::{TriePosition, TrieReader};
 
 use super::TrieError;
 use super::node::Node;
@@ -24,6 +24,10 @@ impl Source<'_> {
     }
 
     pub(super) fn decode(&self, path: &[u8], hash: B256, rlp: &[u8]) -> Result<Node, TrieError> {
-        Node::decode(rlp).map_err(|source| TrieError::Corrupt { owner: self.owner, path: path.to_vec(), hash, source })
+        Node::decode(rlp).map_err(|source| TrieError::Corrupt {
+            position: Box::new(TriePosition { owner: self.owner, path: path.to_vec() }),
+            hash,
+            source,
+        })
     }
 }

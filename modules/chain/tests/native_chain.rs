@@ -1,0 +1,207 @@
+//! Headers, blocks and genesis files of the native networks.
+
+#![allow(clippy::unwrap_used, reason = "a helper of tests may panic like a test")]
+
+mod support;
+
+use alloy_primitives::{Address, B256, Bloom, Bytes, U256, address, b256, keccak256};
+use serde_json::Value;
+use tenon_api::{
+    EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, Header, Log, NativeSeal, Receipt, ReceiptOutcome, TransactionType,
+};
+use tenon_chain::{
+    BlockStream, Genesis, Profile, decode_block, decode_header, decode_sealed_header, decode_transaction, encode_block,
+    encode_header, encode_receipt, encode_transaction, receipts_root, recover_senders, signing_hash, transactions_root,
+};
+
+fn text<T: std::str::FromStr>(value: &Value) -> T
+where
+    T::Err: std::fmt::Debug,
+{
+    value.as_str().unwrap().parse().unwrap()
+}
+
+#[test]
+fn real_headers_round_trip_and_have_their_recorded_hashes() {
+    let headers = support::json("native-headers.json.gz");
+    let headers = headers.as_array().unwrap();
+    for recorded in headers {
+        let rlp = support::bytes(&recorded["rlp"]);
+
+        let header = decode_sealed_header(&mut &rlp[..]).unwrap();
+
+        assert_eq!(header.hash(), text::<B256>(&recorded["hash"]), "{}", recorded["source"]);
+        assert_eq!(header.number, recorded["number"].as_u64().unwrap());
+        assert!(header.native_seal.is_some());
+        let mut encoded = Vec::new();
+        encode_header(&header, &mut encoded);
+        assert_eq!(encoded, rlp);
+    }
+    assert_eq!(headers.len(), 14);
+}
+
+#[test]
+fn real_blocks_have_their_recorded_size_root_and_senders() {
+    let blocks = support::json("native-blocks.json.gz");
+    for recorded in blocks.as_array().unwrap() {
+        let rlp = support::bytes(&recorded["rlp"]);
+
+        let block = recover_senders(decode_block(&mut &rlp[..]).unwrap()).unwrap();
+
+        assert_eq!(block.hash(), text::<B256>(&recorded["hash"]));
+        assert_eq!(U256::from(block.size), support::number(&recorded["size"]));
+        assert_eq!(encode_block(&block), rlp);
+        assert_eq!(transactions_root(&block.transactions), block.header.transactions_root);
+        let transactions = recorded["transactions"].as_array().unwrap();
+        assert_eq!(transactions.len(), block.transactions.len());
+        for (index, wanted) in transactions.iter().enumerate() {
+            let transaction = &block.transactions[index];
+            let raw = support::bytes(&wanted["raw"]);
+            assert_eq!(decode_transaction(&raw).unwrap(), **transaction);
+            assert_eq!(encode_transaction(transaction), raw);
+            assert_eq!(transaction.hash, text::<B256>(&wanted["hash"]));
+            assert_eq!(signing_hash(transaction), text::<B256>(&wanted["signingHash"]));
+            assert_eq!(block.senders[index], text::<Address>(&wanted["sender"]));
+            assert_eq!(transaction.chain_id, Some(50));
+        }
+    }
+}
+
+#[test]
+fn blocks_of_the_reference_client_round_trip() {
+    let file = support::unpacked("native-sample.rlp.gz");
+    let mut encoded = Vec::new();
+    let mut transactions = 0;
+    for block in BlockStream::new(&file[..]) {
+        let block = recover_senders(block.unwrap()).unwrap();
+        assert_eq!(transactions_root(&block.transactions), block.header.transactions_root);
+        transactions += block.transactions.len();
+        encoded.extend(encode_block(&block));
+    }
+
+    assert_eq!(encoded, file);
+    assert!(transactions > 100, "{transactions}");
+}
+
+#[test]
+fn the_genesis_files_of_the_three_networks_give_their_hashes() {
+    let networks = [
+        (
+            "mainnet",
+            50,
+            b256!("4a9d748bd78a8d0385b67788c2435dcdb914f98a96250b68863a1f8b7642d6b1"),
+            b256!("49be235b0098b048f9805aed38a279d8c189b469ff9ba307b39c7ad3a3bc55ae"),
+        ),
+        (
+            "testnet",
+            51,
+            b256!("bdea512b4f12ff1135ec92c00dc047ffb93890c2ea1aa0eefe9b013d80640075"),
+            b256!("8e3faa435358e7027e68989700c2edd281c87518f82c127e8523df46c41c160f"),
+        ),
+        (
+            "devnet",
+            551,
+            b256!("3c636c841ebee9121374fa76bd5480d17a23e1ba61d425dde21d7b3caba864f4"),
+            b256!("2b7f0763d42031f27f11bd281a95b3a423dc9e02f2ea9a876b1ae656dd618f09"),
+        ),
+    ];
+    for (name, chain_id, hash, state_root) in networks {
+        let genesis = Genesis::from_json(&support::unpacked(&format!("native-genesis-{name}.json.gz"))).unwrap();
+
+        let block = genesis.commit().unwrap().block;
+
+        assert_eq!(genesis.spec.chain_id, chain_id);
+        assert_eq!(genesis.spec.profile, Profile::Native);
+        assert!(genesis.spec.native.as_ref().unwrap().engine["epoch"].is_number());
+        assert_eq!(block.header.state_root, state_root, "{name}");
+        assert_eq!(block.hash(), hash, "{name}");
+    }
+}
+
+/// The fields that the specification's three headers share (`spec/chain.md` 11).
+fn common_header() -> Header {
+    Header {
+        parent_hash: B256::repeat_byte(0x11),
+        ommers_hash: EMPTY_OMMERS_HASH,
+        beneficiary: Address::repeat_byte(0x22),
+        state_root: B256::repeat_byte(0x33),
+        transactions_root: EMPTY_ROOT_HASH,
+        receipts_root: EMPTY_ROOT_HASH,
+        logs_bloom: Bloom::ZERO,
+        number: 1000,
+        gas_limit: 420_000_000,
+        timestamp: 1_700_000_000,
+        ..Header::default()
+    }
+}
+
+#[test]
+fn the_headers_of_the_specification_have_their_hashes() {
+    let a = Header {
+        difficulty: U256::from(3),
+        extra_data: [vec![0; 32], vec![0x44; 65]].concat().into(),
+        native_seal: Some(NativeSeal { validator: vec![0x55; 65].into(), ..NativeSeal::default() }),
+        ..common_header()
+    };
+    let certificate = [
+        &[0x02, 0xf8, 0x71, 0x07, 0xf8, 0x6e, 0xe5, 0xa0][..],
+        &[0x11; 32],
+        &[0x06, 0x82, 0x03, 0xe7, 0xf8, 0x43, 0xb8, 0x41],
+        &[0x66; 65],
+        &[0x82, 0x01, 0xc2],
+    ]
+    .concat();
+    assert_eq!(certificate.len(), 116);
+    let b = Header {
+        difficulty: U256::from(1),
+        extra_data: certificate.into(),
+        native_seal: Some(NativeSeal {
+            validators: vec![0x77; 40].into(),
+            validator: vec![0x55; 65].into(),
+            penalties: vec![0x88; 20].into(),
+        }),
+        ..common_header()
+    };
+    let c = Header { base_fee_per_gas: Some(12_500_000_000), ..b.clone() };
+    let cases = [
+        (a, 673, b256!("8657b4c8d21926cf6969d748a103a00881a930681e727705e4cd0ff27d371b4f")),
+        (b, 752, b256!("a67feb29451276d8eab56120ad5f73224557d58668b2fb29d20126504b1438ab")),
+        (c, 758, b256!("5ba2784409864035a871e7257a5d313011c1fabc49ad481ebfe473b8fdfb8c12")),
+    ];
+    for (header, length, hash) in cases {
+        let mut encoded = Vec::new();
+        encode_header(&header, &mut encoded);
+        assert_eq!(encoded.len(), length);
+        assert_eq!(keccak256(&encoded), hash);
+        assert_eq!(decode_header(&mut &encoded[..]).unwrap(), header);
+    }
+}
+
+#[test]
+fn the_receipts_of_the_specification_have_their_roots() {
+    let receipt_of = |address: Address| Receipt {
+        transaction_type: TransactionType::Legacy,
+        outcome: ReceiptOutcome::Status(true),
+        cumulative_gas_used: 0,
+        gas_used: 0,
+        logs: vec![Log { address, topics: vec![], data: Bytes::new() }],
+    };
+    let sign = receipt_of(address!("0000000000000000000000000000000000000089"));
+
+    let encoded = encode_receipt(&sign);
+
+    assert_eq!(encoded.len(), 289);
+    assert_eq!(keccak256(&encoded), b256!("0b2f9f1ca0124143bb8f9f9bb8b9bcba257c06754ac4e7495f33b7bf7afa8713"));
+    assert_eq!(
+        receipts_root(std::slice::from_ref(&sign)),
+        b256!("366edb13de70ca9ce6e45cba9be37cbff41169ab5d68f659719c3737264d3191")
+    );
+    assert_eq!(
+        receipts_root(&[sign.clone(), sign]),
+        b256!("d4b798b2746e6e11eff0ea6803f7acd852a64069dbf6d39a0970c93c6e1d1a88")
+    );
+    assert_eq!(
+        receipts_root(&[receipt_of(address!("0000000000000000000000000000000000000092"))]),
+        b256!("bcd2a51669cdca54e5f28517bcd09ca95007951a7d7ec181cb3f361f783cde4a")
+    );
+}
