@@ -14,12 +14,16 @@
 mod block;
 mod call;
 mod error;
+mod fee;
 mod import;
 mod limits;
+mod register;
+mod trace;
 
 pub use block::Executor;
 pub use error::{ExecutionError, ImportError, TransactionRejection};
 pub use import::{
-    ChainActor, ChainHandle, ChainMessage, ImportObserver, ImportSummary, ImportedBlock, Importer,
+    ChainActor, ChainHandle, ChainMessage, ImportObserver, ImportSummary, ImportedBlock, Importer, Reply,
 };
 pub use limits::ExecutionLimits;
+pub use register::register;

@@ -129,9 +129,7 @@ pub(crate) fn transaction_env(transaction: &Transaction, sender: Address) -> Res
         TransactionPayload::DynamicFee { max_priority_fee_per_gas, .. } => {
             env.gas_priority_fee = Some(price(*max_priority_fee_per_gas)?);
         }
-        TransactionPayload::Blob {
-            max_priority_fee_per_gas, max_fee_per_blob_gas, blob_versioned_hashes, ..
-        } => {
+        TransactionPayload::Blob { max_priority_fee_per_gas, max_fee_per_blob_gas, blob_versioned_hashes, .. } => {
             env.gas_priority_fee = Some(price(*max_priority_fee_per_gas)?);
             env.max_fee_per_blob_gas = price(*max_fee_per_blob_gas)?;
             env.blob_hashes.clone_from(blob_versioned_hashes);

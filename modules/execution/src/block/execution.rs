@@ -126,6 +126,11 @@ impl<I> BlockExecution<I> {
         &mut self.evm
     }
 
+    /// The state after the transactions so far.
+    pub(crate) fn into_state(self) -> BlockState {
+        self.evm.ctx.journaled_state.database
+    }
+
     /// Gas that the block has left.
     pub(crate) fn gas_left(&self) -> u64 {
         self.evm.ctx.block.gas_limit.saturating_sub(self.gas_used)
@@ -175,9 +180,10 @@ impl<I> BlockExecution<I> {
         let Some((trie, parent_root)) = &self.trie else { return Ok(B256::ZERO) };
         let state = self.evm.ctx.db_mut();
         let mut changes: Vec<AccountChange> = state.changes();
-        let update =
-            tenon_chain::update_state_trie(&**trie, *parent_root, &mut changes, &|address| state.account_before(address))
-                .map_err(|error| TransactionRejection::Rule(error.to_string()))?;
+        let update = tenon_chain::update_state_trie(&**trie, *parent_root, &mut changes, &|address| {
+            state.account_before(address)
+        })
+        .map_err(|error| TransactionRejection::Rule(error.to_string()))?;
         Ok(update.root)
     }
 
@@ -185,11 +191,7 @@ impl<I> BlockExecution<I> {
     ///
     /// # Errors
     /// [`ExecutionError`] when a system contract or a deposit log makes the block invalid.
-    pub(crate) fn finish(
-        mut self,
-        block: &Block,
-        rewards: &[(Address, U256)],
-    ) -> Result<BlockOutcome, ExecutionError> {
+    pub(crate) fn finish(mut self, block: &Block, rewards: &[(Address, U256)]) -> Result<BlockOutcome, ExecutionError> {
         let requests_hash = match self.rules.requests.take() {
             Some(rules) => Some(self.collect_requests(&rules)?.hash()),
             None => None,

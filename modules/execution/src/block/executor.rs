@@ -80,11 +80,7 @@ impl Executor {
     }
 
     /// A state to execute on: the one after a canonical block.
-    pub(crate) fn state_after(
-        &self,
-        chain: &dyn ChainReader,
-        number: BlockNumber,
-    ) -> Result<BlockState, StoreError> {
+    pub(crate) fn state_after(&self, chain: &dyn ChainReader, number: BlockNumber) -> Result<BlockState, StoreError> {
         Ok(self.state_over(chain.state_at(number)?))
     }
 

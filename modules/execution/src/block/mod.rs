@@ -13,8 +13,9 @@ mod system_calls;
 
 pub use executor::Executor;
 
-pub(crate) use code_cache::CodeCache;
-pub(crate) use evm::{BlockContext, BlockEvm, EvmFailure, access_list, authorizations, build_evm, price, transaction_env};
+pub(crate) use evm::{
+    BlockContext, BlockEvm, EvmFailure, access_list, authorizations, build_evm, price, transaction_env,
+};
 pub(crate) use execution::BlockExecution;
 pub(crate) use executor::assemble;
 pub(crate) use interrupt::{Interrupt, Stopped};

@@ -101,10 +101,7 @@ mod tests {
     fn no_requests_hash_to_the_digest_of_nothing() {
         let requests = Requests::from_deposits(&rules(), &[]).unwrap();
 
-        assert_eq!(
-            requests.hash().0,
-            hex!("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855")
-        );
+        assert_eq!(requests.hash().0, hex!("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"));
     }
 
     #[test]

@@ -61,7 +61,8 @@ impl BlockRules {
         let blobs = spec.blob_parameters(header.timestamp).filter(|_| fork >= Fork::Cancun);
         let mut cfg = CfgEnv::new_with_spec(spec_id).with_chain_id(spec.chain_id);
         if let Some(blobs) = &blobs {
-            let per_transaction = if fork >= Fork::Osaka { MAX_BLOBS_PER_TRANSACTION.min(blobs.max) } else { blobs.max };
+            let per_transaction =
+                if fork >= Fork::Osaka { MAX_BLOBS_PER_TRANSACTION.min(blobs.max) } else { blobs.max };
             cfg.max_blobs_per_tx = Some(per_transaction);
             cfg.blob_base_fee_update_fraction = Some(blobs.update_fraction);
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{
     Address, B256, Bytes, U256,
-    map::{AddressMap, B256Map, HashMap, U256Map},
+    map::{AddressMap, B256Map, U256Map},
 };
 use revm::{
     Database, DatabaseCommit, DatabaseRef,
@@ -30,8 +30,6 @@ pub(crate) struct BlockState {
     accounts: AddressMap<TrackedAccount>,
     /// Code that was installed since the parent's state.
     codes: B256Map<Bytecode>,
-    /// BLOCKHASH answers that a block override changes.
-    block_hashes: HashMap<u64, B256>,
 }
 
 #[derive(Clone, Default)]
@@ -52,13 +50,7 @@ struct TrackedSlot {
 
 impl BlockState {
     pub(crate) fn new(parent: Arc<dyn StateReader>, code_cache: CodeCache) -> Self {
-        Self {
-            parent,
-            code_cache,
-            accounts: AddressMap::default(),
-            codes: B256Map::default(),
-            block_hashes: HashMap::default(),
-        }
+        Self { parent, code_cache, accounts: AddressMap::default(), codes: B256Map::default() }
     }
 
     /// Adds to a balance and touches the account, also when nothing is added (EIP-158 then removes an empty one).
@@ -101,11 +93,6 @@ impl BlockState {
     pub(crate) fn set_storage(&mut self, address: Address, slot: U256, value: U256) -> Result<(), StoreError> {
         self.tracked(address)?.set(slot, value);
         Ok(())
-    }
-
-    /// Answers BLOCKHASH for a height with this hash.
-    pub(crate) fn set_block_hash(&mut self, number: u64, hash: B256) {
-        self.block_hashes.insert(number, hash);
     }
 
     /// The account in the parent's state, as far as it has been read.
@@ -161,9 +148,6 @@ impl BlockState {
     }
 
     fn load_block_hash(&self, number: u64) -> Result<B256, StoreError> {
-        if let Some(hash) = self.block_hashes.get(&number) {
-            return Ok(*hash);
-        }
         Ok(self.parent.block_hash(number.into())?.unwrap_or_default())
     }
 }

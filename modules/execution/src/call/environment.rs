@@ -93,7 +93,7 @@ fn waive_fees_of_free_calls(transaction: &TxEnv, block: &mut BlockEnv) {
 ///
 /// # Errors
 /// Contradicting or impossible members, in go-ethereum's words.
-pub(crate) fn message_env(
+fn message_env(
     request: &CallRequest,
     chain_id: u64,
     spec_id: SpecId,

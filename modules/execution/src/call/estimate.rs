@@ -7,12 +7,7 @@ use revm::{
         ContextTr, TxEnv,
         result::{ExecutionResult, HaltReason},
     },
-    primitives::{
-        TxKind,
-        eip4844::GAS_PER_BLOB,
-        eip7825::TX_GAS_LIMIT_CAP,
-        hardfork::SpecId,
-    },
+    primitives::{TxKind, eip4844::GAS_PER_BLOB, eip7825::TX_GAS_LIMIT_CAP, hardfork::SpecId},
 };
 use tenon_api::{Failure, messages::EstimateGas};
 use tenon_bus::CallContext;
@@ -31,8 +26,14 @@ impl Calls {
     /// `eth_estimateGas`.
     pub(crate) fn estimate_gas(&self, estimate: &EstimateGas, caller: &CallContext) -> Result<u64, Failure> {
         let (header, mut state) = self.base(estimate.block)?;
-        let environment =
-            prepare(self, &header, &mut state, &estimate.request, &estimate.state_overrides, &estimate.block_overrides)?;
+        let environment = prepare(
+            self,
+            &header,
+            &mut state,
+            &estimate.request,
+            &estimate.state_overrides,
+            &estimate.block_overrides,
+        )?;
         let mut evm = environment.evm(state, self.interrupt(caller), ());
         let ceiling = self.ceiling(&environment, estimate.request.gas, &mut evm)?;
         let search = Search { calls: self, environment: &environment };

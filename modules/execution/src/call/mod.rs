@@ -14,7 +14,7 @@ use tenon_bus::CallContext;
 
 use crate::{ExecutionLimits, Executor, block::BlockState};
 
-pub(crate) use environment::{CallEnvironment, message_env, prepare};
+pub(crate) use environment::{CallEnvironment, prepare};
 pub(crate) use overrides::{apply_account_overrides, apply_block_overrides};
 pub(crate) use run::{RunFailure, output_or_failure, run};
 pub(crate) use words::{duration_text, halt_text, invalid_transaction_text};
@@ -47,7 +47,8 @@ impl Calls {
     /// `eth_call`: what the call returns.
     pub(crate) fn call(&self, call: &Call, caller: &CallContext) -> Result<Bytes, Failure> {
         let (header, mut state) = self.base(call.block)?;
-        let environment = prepare(self, &header, &mut state, &call.request, &call.state_overrides, &call.block_overrides)?;
+        let environment =
+            prepare(self, &header, &mut state, &call.request, &call.state_overrides, &call.block_overrides)?;
         let mut evm = environment.evm(state, self.interrupt(caller), ());
         let gas_limit = environment.transaction.gas_limit;
         let result = run(&mut evm, environment.transaction.clone())

@@ -115,10 +115,9 @@ pub(crate) fn invalid_transaction_text(invalid: &InvalidTransaction, message: &T
         InvalidTransaction::OverflowPaymentInTransaction => {
             format!("insufficient funds for gas * price + value: address {address}")
         }
-        InvalidTransaction::CreateInitCodeSizeLimit => format!(
-            "max initcode size exceeded: code size {} limit {MAX_INITCODE_SIZE}",
-            message.data.len()
-        ),
+        InvalidTransaction::CreateInitCodeSizeLimit => {
+            format!("max initcode size exceeded: code size {} limit {MAX_INITCODE_SIZE}", message.data.len())
+        }
         InvalidTransaction::BlobGasPriceGreaterThanMax { block_blob_gas_price, tx_max_fee_per_blob_gas } => format!(
             "max fee per blob gas less than block blob gas fee: address {address} \
              blobGasFeeCap: {tx_max_fee_per_blob_gas}, blobBaseFee: {block_blob_gas_price}"

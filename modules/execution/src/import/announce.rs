@@ -50,9 +50,10 @@ impl Importer {
 }
 
 fn located_logs(block: &RecoveredBlock, receipts: &[Receipt], removed: bool) -> Vec<LocatedLog> {
-    let located = block.transactions.iter().zip(receipts).zip(0u64..).flat_map(|((transaction, receipt), index)| {
-        receipt.logs.iter().map(move |log| (log, transaction.hash, index))
-    });
+    let located =
+        block.transactions.iter().zip(receipts).zip(0u64..).flat_map(|((transaction, receipt), index)| {
+            receipt.logs.iter().map(move |log| (log, transaction.hash, index))
+        });
     located
         .zip(0u64..)
         .map(|((log, transaction_hash, transaction_index), log_index)| LocatedLog {

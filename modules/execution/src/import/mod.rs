@@ -7,6 +7,6 @@ mod pipeline;
 mod produce;
 mod reorganise;
 
-pub use actor::{ChainActor, ChainHandle, ChainMessage};
+pub use actor::{ChainActor, ChainHandle, ChainMessage, Reply};
 pub use importer::Importer;
 pub use pipeline::{ImportObserver, ImportSummary, ImportedBlock};

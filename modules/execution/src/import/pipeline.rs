@@ -124,8 +124,7 @@ impl Importer {
             let batch: Vec<Result<Block, ImportError>> = batch
                 .into_iter()
                 .map(|block| {
-                    let block =
-                        block.map_err(|error| ImportError::Source { after, reason: error.to_string() })?;
+                    let block = block.map_err(|error| ImportError::Source { after, reason: error.to_string() })?;
                     after = block.number();
                     Ok(block)
                 })

@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use tenon_api::{
-    BlockCommit, BlockNumber, InsertOutcome, Receipt, RecoveredBlock, SealedHeader, StoreError,
-};
+use tenon_api::{BlockCommit, BlockNumber, InsertOutcome, Receipt, RecoveredBlock, SealedHeader, StoreError};
 
 use super::importer::Importer;
 use crate::ImportError;

@@ -1,5 +1,5 @@
 //! A chain in memory, and the public conformance chain to put into it.
-#![allow(dead_code, missing_docs, reason = "every test binary uses another part")]
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "every test binary uses another part")]
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,14 +10,17 @@ use std::{
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use parking_lot::RwLock;
+use serde_json::Value;
 use tenon_api::{
     Account, Block, BlockCommit, BlockNumber, ChainReader, ChainWriter, EMPTY_CODE_HASH, Head, LocatedLog, LogFilter,
     Receipt, RecoveredBlock, SealedHeader, StateReader, StoreError, TrieReader,
 };
-use tenon_bus::Bus;
+use tenon_api::{Failure, Request, messages::CallRequest};
+use tenon_bus::{Bus, CallContext, WorkPool};
 use tenon_chain::{ChainSpec, Genesis};
 use tenon_consensus::EthereumEngine;
-use tenon_execution::Importer;
+use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Importer, register};
+use tenon_supervisor::{ActorOptions, Supervisor};
 
 type State = BTreeMap<Address, (Account, BTreeMap<B256, U256>)>;
 
@@ -237,6 +240,64 @@ pub fn conformance_blocks() -> Vec<Block> {
     blocks
 }
 
+/// Every request and answer of a public case file, by its path in the archive.
+pub fn recorded_cases(prefix: &str) -> Vec<RecordedCase> {
+    let archive = test_data("execution-apis/cases.tar.gz");
+    let mut cases = Vec::new();
+    let mut rest = &archive[..];
+    while rest.len() >= 512 && rest[0] != 0 {
+        let text =
+            |range: std::ops::Range<usize>| String::from_utf8_lossy(&rest[range]).trim_matches(['\0', ' ']).to_owned();
+        let (name, size) = (text(0..100), usize::from_str_radix(&text(124..136), 8).unwrap());
+        let content = String::from_utf8_lossy(&rest[512..512 + size]).into_owned();
+        if name.contains(prefix) && name.ends_with(".io") {
+            cases.push(RecordedCase::parse(name, &content));
+        }
+        rest = &rest[512 + size.next_multiple_of(512)..];
+    }
+    assert!(!cases.is_empty(), "no cases below {prefix}");
+    cases
+}
+
+/// The first request of a case file and its answer.
+pub struct RecordedCase {
+    pub name: String,
+    pub params: Vec<Value>,
+    pub answer: Value,
+}
+
+impl RecordedCase {
+    fn parse(name: String, content: &str) -> Self {
+        let line = |mark: &str| {
+            let line = content.lines().find_map(|line| line.strip_prefix(mark)).unwrap();
+            serde_json::from_str::<Value>(line).unwrap()
+        };
+        let params = line(">>")["params"].as_array().cloned().unwrap_or_default();
+        Self { name, params, answer: line("<<") }
+    }
+}
+
+/// A call object as clients write it.
+pub fn call_request(object: &Value) -> CallRequest {
+    let text = |name: &str| object.get(name).and_then(Value::as_str);
+    let number = |name: &str| text(name).map(|text| text.parse::<U256>().unwrap());
+    let hashes = object.get("blobVersionedHashes").and_then(Value::as_array);
+    CallRequest {
+        from: text("from").map(|text| text.parse().unwrap()),
+        to: text("to").map(|text| text.parse().unwrap()),
+        gas: number("gas").map(|gas| gas.to()),
+        gas_price: number("gasPrice"),
+        max_fee_per_gas: number("maxFeePerGas"),
+        max_priority_fee_per_gas: number("maxPriorityFeePerGas"),
+        max_fee_per_blob_gas: number("maxFeePerBlobGas"),
+        value: number("value"),
+        input: text("input").or(text("data")).map(|text| text.parse().unwrap()).unwrap_or_default(),
+        blob_versioned_hashes: hashes
+            .map(|list| list.iter().map(|hash| hash.as_str().unwrap().parse().unwrap()).collect()),
+        ..CallRequest::default()
+    }
+}
+
 /// A node without network: chain, engine and importer.
 pub struct TestNode {
     pub spec: Arc<ChainSpec>,
@@ -269,5 +330,21 @@ impl TestNode {
             node.importer.insert(block).unwrap();
         }
         node
+    }
+
+    /// Registers the handlers on the bus. The supervisor must live as long as the node is asked.
+    pub fn serve(&self, limits: ExecutionLimits) -> (Supervisor, ChainHandle) {
+        let supervisor = Supervisor::new().unwrap();
+        let importer = Arc::clone(&self.importer);
+        let make = move || Ok(ChainActor::new(Arc::clone(&importer)));
+        let handle = ChainHandle::new(supervisor.spawn("chain", ActorOptions::default(), make).unwrap());
+        let (chain, engine) = (Arc::new(self.chain.clone()), Arc::clone(&self.engine));
+        let pool = WorkPool::new("execution", 2, 16);
+        register(&self.bus, chain, Arc::clone(&self.spec), engine, &pool, limits, handle.clone()).unwrap();
+        (supervisor, handle)
+    }
+
+    pub async fn ask<R: Request>(&self, request: R) -> Result<R::Reply, Failure> {
+        self.bus.call(request, &CallContext::new()).await
     }
 }

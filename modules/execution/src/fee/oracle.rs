@@ -1,0 +1,87 @@
+//! The tip oracle (`spec/rpc-eth.md` 11.1, with go-ethereum's values on the Ethereum profile).
+
+use alloy_primitives::{B256, U256};
+use tenon_api::{Failure, RecoveredBlock};
+
+use super::Fees;
+
+/// How many blocks are looked at.
+const BLOCKS: usize = 20;
+/// The samples' percentile that is suggested.
+const PERCENTILE: usize = 60;
+/// How many of a block's lowest tips count.
+const SAMPLES_PER_BLOCK: usize = 3;
+/// Tips below this do not count, wei.
+const LEAST_COUNTED: U256 = U256::from_limbs([2, 0, 0, 0]);
+/// Never suggest more: 500 gwei.
+const MOST_SUGGESTED: U256 = U256::from_limbs([500_000_000_000, 0, 0, 0]);
+/// What is suggested as long as no transaction says otherwise: a thousandth of a gwei, go-ethereum's least tip
+/// for its own blocks.
+const INITIAL: U256 = U256::from_limbs([1_000_000, 0, 0, 0]);
+
+/// The last suggestion and the head that it was made for.
+#[derive(Clone, Copy)]
+pub(super) struct Suggestion {
+    head: B256,
+    tip: U256,
+}
+
+impl Default for Suggestion {
+    fn default() -> Self {
+        Self { head: B256::ZERO, tip: INITIAL }
+    }
+}
+
+impl Fees {
+    /// A tip that should get a transaction included soon, wei per gas.
+    pub(crate) fn suggest_tip(&self) -> Result<U256, Failure> {
+        let head = self.chain.head();
+        let last = *self.suggestion.lock();
+        if last.head == head.header.hash() {
+            return Ok(last.tip);
+        }
+        let mut samples = self.samples(head.header.number, last.tip)?;
+        samples.sort_unstable();
+        let chosen = samples.len().saturating_sub(1) * PERCENTILE / 100;
+        let tip = samples.get(chosen).copied().unwrap_or(last.tip).min(MOST_SUGGESTED);
+        *self.suggestion.lock() = Suggestion { head: head.header.hash(), tip };
+        Ok(tip)
+    }
+
+    /// Walks back from the head; blocks that say little let the walk go further, to twice the length at most.
+    fn samples(&self, head: u64, last: U256) -> Result<Vec<U256>, Failure> {
+        let mut samples: Vec<U256> = Vec::new();
+        let mut outstanding = BLOCKS;
+        let mut number = head;
+        while outstanding > 0 && number > 0 {
+            outstanding -= 1;
+            let mut tips = lowest_tips(&*self.canonical_block(number)?);
+            if tips.is_empty() {
+                tips.push(last);
+            }
+            if tips.len() == 1 && samples.len() + 1 + outstanding < BLOCKS * 2 {
+                outstanding += 1;
+            }
+            samples.append(&mut tips);
+            number -= 1;
+        }
+        Ok(samples)
+    }
+}
+
+fn lowest_tips(block: &RecoveredBlock) -> Vec<U256> {
+    let base_fee = block.header.base_fee_per_gas;
+    let mut tips: Vec<U256> = block
+        .transactions
+        .iter()
+        .zip(&block.senders)
+        .filter(|(_, sender)| **sender != block.header.beneficiary)
+        .map(|(transaction, _)| {
+            transaction.effective_gas_price(base_fee).saturating_sub(U256::from(base_fee.unwrap_or_default()))
+        })
+        .filter(|tip| *tip >= LEAST_COUNTED)
+        .collect();
+    tips.sort_unstable();
+    tips.truncate(SAMPLES_PER_BLOCK);
+    tips
+}

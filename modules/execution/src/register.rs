@@ -1,0 +1,60 @@
+//! The handlers of the messages that this crate answers.
+
+use std::sync::Arc;
+
+use tenon_api::{
+    ChainReader, ConsensusEngine,
+    messages::{Call, CreateAccessList, EstimateGas, GetFeeHistory, GetNextBlockFees, SetHead, SuggestTip, Trace},
+};
+use tenon_bus::{Bus, RegisterError, WorkPool};
+use tenon_chain::ChainSpec;
+
+use crate::{ChainHandle, ExecutionLimits, Executor, call::Calls, fee::Fees};
+
+/// Answers calls, estimates, access lists, traces, questions about fees, and the command to move the head.
+///
+/// Everything that runs the EVM or reads many blocks is one job on `pool`.
+///
+/// # Errors
+/// [`RegisterError`] when somebody answers one of these messages already.
+pub fn register(
+    bus: &Bus,
+    chain: Arc<dyn ChainReader>,
+    spec: Arc<ChainSpec>,
+    engine: Arc<dyn ConsensusEngine>,
+    pool: &WorkPool,
+    limits: ExecutionLimits,
+    writer: ChainHandle,
+) -> Result<(), RegisterError> {
+    let executor = Executor::new(Arc::clone(&spec));
+    let calls = Calls { executor, chain: Arc::clone(&chain), engine, limits };
+    let fees = Fees::new(spec, chain, limits);
+    register_calls(bus, pool, &calls)?;
+    register_fees(bus, pool, &fees)?;
+    bus.handle(move |request: SetHead, _| {
+        let writer = writer.clone();
+        async move { writer.set_head(request.number).await }
+    })
+}
+
+fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), RegisterError> {
+    let own = calls.clone();
+    bus.handle_work(pool, move |request: Call, caller| own.call(&request, caller))?;
+    let own = calls.clone();
+    bus.handle_work(pool, move |request: EstimateGas, caller| own.estimate_gas(&request, caller))?;
+    let own = calls.clone();
+    bus.handle_work(pool, move |request: CreateAccessList, caller| own.create_access_list(&request, caller))?;
+    let own = calls.clone();
+    bus.handle_work(pool, move |request: Trace, caller| own.trace(&request, caller))
+}
+
+fn register_fees(bus: &Bus, pool: &WorkPool, fees: &Fees) -> Result<(), RegisterError> {
+    let own = fees.clone();
+    bus.handle_work(pool, move |_: SuggestTip, _| own.suggest_tip())?;
+    let own = fees.clone();
+    bus.handle_work(pool, move |request: GetFeeHistory, caller| {
+        own.fee_history(request.block_count, request.newest, &request.percentiles, caller)
+    })?;
+    let own = fees.clone();
+    bus.handle_read(move |_: GetNextBlockFees, _| Ok(own.next_block_fees()))
+}

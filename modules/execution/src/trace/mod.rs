@@ -1,0 +1,9 @@
+//! Watching transactions run (`debug_trace*`; `spec/rpc-node.md` 4.2).
+
+mod inspector;
+mod options;
+mod replay;
+mod struct_log;
+
+pub(crate) use inspector::TraceInspector;
+pub(crate) use options::TraceOptions;

@@ -1,0 +1,249 @@
+//! Bringing the state to the place of a transaction, and tracing what runs there.
+
+use std::{sync::Arc, time::Instant};
+
+use alloy_primitives::B256;
+use alloy_rpc_types_trace::geth::GethTrace;
+use revm::{
+    DatabaseCommit, InspectEvm,
+    context::{ContextTr, TxEnv, result::EVMError},
+};
+use revm_inspectors::tracing::TransactionContext;
+use tenon_api::{
+    BlockId, Failure, RecoveredBlock, SealedHeader,
+    messages::{Trace, TraceReply, TraceTarget},
+};
+use tenon_bus::CallContext;
+
+use super::{TraceInspector, TraceOptions, inspector::TOO_LARGE_MARK, struct_log::struct_log_json};
+use crate::{
+    TransactionRejection,
+    block::{BlockEvm, BlockExecution, BlockState, Interrupt, Stopped, transaction_env},
+    call::{Calls, RunFailure, invalid_transaction_text, prepare},
+};
+
+/// One request: what is asked and who waits.
+struct Tracing<'a> {
+    calls: &'a Calls,
+    options: TraceOptions,
+    caller: &'a CallContext,
+}
+
+impl Calls {
+    /// `debug_trace*`.
+    pub(crate) fn trace(&self, trace: &Trace, caller: &CallContext) -> Result<TraceReply, Failure> {
+        let options = TraceOptions::parse(&trace.options, &self.limits)?;
+        let tracing = Tracing { calls: self, options, caller };
+        let json = match &trace.target {
+            TraceTarget::Transaction(hash) => tracing.transaction(*hash)?,
+            TraceTarget::Block(block) => tracing.whole_block(&*tracing.block(*block)?)?,
+            TraceTarget::RawBlock(bytes) => tracing.whole_block(&tracing.raw_block(bytes)?)?,
+            TraceTarget::Call { .. } => tracing.call(&trace.target)?,
+        };
+        Ok(TraceReply { json })
+    }
+}
+
+impl Tracing<'_> {
+    fn transaction(&self, hash: B256) -> Result<String, Failure> {
+        let location = self.calls.chain.transaction_location(hash)?;
+        let (block_hash, index) = location.ok_or_else(|| Failure::server("transaction not found"))?;
+        let block = self.block(BlockId::hash(block_hash))?;
+        let index = usize::try_from(index).map_err(|_| Failure::server("transaction not found"))?;
+        let mut execution = self.replay(&block, index)?;
+        self.trace_transaction(&mut execution, &block, index)
+    }
+
+    fn whole_block(&self, block: &RecoveredBlock) -> Result<String, Failure> {
+        let mut execution = self.replay(block, 0)?;
+        let mut json = String::from("[");
+        for (index, transaction) in block.transactions.iter().enumerate() {
+            if self.caller.is_cancelled() {
+                return Err(request_timed_out());
+            }
+            let member = match self.trace_transaction(&mut execution, block, index) {
+                Ok(result) => format!("\"result\":{result}"),
+                // A single trace that fails does not fail the others, but they need what it did to the state.
+                Err(failure) => {
+                    self.run_untraced(&mut execution, block, index)?;
+                    format!("\"error\":{}", serde_json::Value::from(failure.message))
+                }
+            };
+            let comma = if index > 0 { "," } else { "" };
+            json.push_str(&format!("{comma}{{\"txHash\":\"{}\",{member}}}", transaction.hash));
+            self.check_size(&json)?;
+        }
+        json.push(']');
+        Ok(json)
+    }
+
+    fn call(&self, target: &TraceTarget) -> Result<String, Failure> {
+        let TraceTarget::Call { request, block, transaction_index, state_overrides, block_overrides } = target else {
+            return Err(Failure::server("not a call"));
+        };
+        let (header, mut state) = match transaction_index {
+            None => self.calls.base(*block)?,
+            Some(index) => self.state_before(*block, *index)?,
+        };
+        let environment = prepare(self.calls, &header, &mut state, request, state_overrides, block_overrides)?;
+        let inspector = TraceInspector::new(&self.options, &self.calls.limits)?;
+        let mut evm = environment.evm(state, self.interrupt(), inspector);
+        self.inspect(&mut evm, environment.transaction.clone(), None)
+    }
+
+    fn state_before(&self, block: BlockId, index: u64) -> Result<(Arc<SealedHeader>, BlockState), Failure> {
+        let block = self.block(block)?;
+        let count = block.transactions.len();
+        let index = usize::try_from(index).ok().filter(|index| *index <= count).ok_or_else(|| {
+            Failure::server(format!("transaction index {index} out of range for block {}", block.hash()))
+        })?;
+        let execution = self.replay(&block, index)?;
+        Ok((Arc::new(block.header.clone()), execution.into_state()))
+    }
+
+    /// The block, which must have a parent to start from.
+    fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, Failure> {
+        let not_found = || {
+            Failure::server(match id {
+                BlockId::Hash { hash, .. } => format!("block {hash} not found"),
+                BlockId::Number(number) => format!("block #{number} not found"),
+                BlockId::Tag(_) => "block not found".to_owned(),
+            })
+        };
+        let header = tenon_chain::resolve_block(&*self.calls.chain, id)?.ok_or_else(not_found)?;
+        if header.number == 0 {
+            return Err(genesis_is_not_traceable());
+        }
+        self.calls.chain.block(header.hash())?.ok_or_else(not_found)
+    }
+
+    fn raw_block(&self, bytes: &[u8]) -> Result<RecoveredBlock, Failure> {
+        // What follows the block is ignored, as in the reference.
+        let block = tenon_chain::decode_block(&mut &*bytes)
+            .map_err(|error| Failure::server(format!("could not decode block: {error}")))?;
+        if block.header.number == 0 {
+            return Err(genesis_is_not_traceable());
+        }
+        let rules = self.calls.executor.spec().signer_rules(block.header.number, block.header.timestamp);
+        tenon_chain::recover_senders_under(block, &rules).map_err(|error| Failure::server(error.to_string()))
+    }
+
+    /// Executes a block up to, but without, its transaction `index`.
+    fn replay(&self, block: &RecoveredBlock, index: usize) -> Result<BlockExecution<TraceInspector>, Failure> {
+        let parent_hash = block.header.parent_hash;
+        let parent = self.calls.chain.header(parent_hash)?;
+        let parent = parent.ok_or_else(|| Failure::server(format!("parent {parent_hash} not found")))?;
+        let state = self.calls.state_after(&parent)?;
+        let author = self.calls.engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
+        let inspector = TraceInspector::new(&self.options, &self.calls.limits)?;
+        let (spec, never) = (self.calls.executor.spec(), Interrupt::when(self.caller, None));
+        let mut execution = BlockExecution::watched(spec, &block.header, author, state, never, inspector)?;
+        execution.run_opening_calls();
+        for earlier in 0..index {
+            self.run_untraced(&mut execution, block, earlier)?;
+        }
+        Ok(execution)
+    }
+
+    fn run_untraced(
+        &self,
+        execution: &mut BlockExecution<TraceInspector>,
+        block: &RecoveredBlock,
+        index: usize,
+    ) -> Result<(), Failure> {
+        let (Some(transaction), Some(sender)) = (block.transactions.get(index), block.senders.get(index)) else {
+            return Err(Failure::server("transaction not found"));
+        };
+        execution.evm_mut().ctx.chain = Interrupt::when(self.caller, None);
+        execution.run_transaction(transaction, *sender).map_err(|reason| match reason {
+            TransactionRejection::Store(error) => error.into(),
+            _ if self.caller.is_cancelled() => request_timed_out(),
+            reason => Failure::server(format!("transaction {} failed: {reason}", transaction.hash)),
+        })
+    }
+
+    /// Traces the next transaction and keeps what it did to the state.
+    fn trace_transaction(
+        &self,
+        execution: &mut BlockExecution<TraceInspector>,
+        block: &RecoveredBlock,
+        index: usize,
+    ) -> Result<String, Failure> {
+        let (Some(transaction), Some(sender)) = (block.transactions.get(index), block.senders.get(index)) else {
+            return Err(Failure::server("transaction not found"));
+        };
+        let env = transaction_env(transaction, *sender).map_err(Failure::server)?;
+        let evm = execution.evm_mut();
+        evm.inspector = TraceInspector::new(&self.options, &self.calls.limits)?;
+        evm.ctx.chain = self.interrupt();
+        let place = TransactionContext {
+            block_hash: Some(block.hash()),
+            tx_index: Some(index),
+            tx_hash: Some(transaction.hash),
+        };
+        self.inspect(evm, env, Some(place))
+    }
+
+    /// Runs a transaction under its inspector; the JSON text of the result.
+    fn inspect(
+        &self,
+        evm: &mut BlockEvm<TraceInspector>,
+        transaction: TxEnv,
+        place: Option<TransactionContext>,
+    ) -> Result<String, Failure> {
+        let outcome = match evm.inspect_tx(transaction.clone()) {
+            Ok(outcome) => outcome,
+            Err(EVMError::Custom(text)) if text == TOO_LARGE_MARK => {
+                let (steps, bytes) = (self.calls.limits.trace_steps, self.calls.limits.trace_bytes);
+                return Err(Failure::limit(format!(
+                    "the trace records more than {steps} steps or {bytes} bytes; set \"limit\" or use another tracer"
+                )));
+            }
+            Err(failure) => return Err(self.failure(RunFailure::from_evm(failure, &evm.ctx.chain), evm, &transaction)),
+        };
+        let block = evm.ctx.block.clone();
+        let state = &mut evm.ctx.journaled_state.database;
+        let result = evm.inspector.tracer.get_result(place, &transaction, &block, &outcome, state);
+        let result = result.map_err(|error| Failure::server(error.to_string()))?;
+        evm.ctx.db_mut().commit(outcome.state);
+        let json = match &result {
+            GethTrace::Default(frame) => struct_log_json(frame),
+            other => serde_json::to_string(other).map_err(|error| Failure::server(error.to_string()))?,
+        };
+        self.check_size(&json)?;
+        Ok(json)
+    }
+
+    fn failure(&self, failure: RunFailure, evm: &BlockEvm<TraceInspector>, transaction: &TxEnv) -> Failure {
+        match failure {
+            RunFailure::Stopped(Stopped::TimedOut) => Failure::server("execution timeout"),
+            RunFailure::Stopped(Stopped::CallerGone) => request_timed_out(),
+            RunFailure::Message(invalid) => {
+                let text = invalid_transaction_text(&invalid, transaction, &evm.ctx.block);
+                Failure::server(format!("tracing failed: {text}"))
+            }
+            RunFailure::Store(error) => error.into(),
+            RunFailure::Other(text) => Failure::server(format!("tracing failed: {text}")),
+        }
+    }
+
+    fn interrupt(&self) -> Interrupt {
+        Interrupt::when(self.caller, Instant::now().checked_add(self.options.timeout))
+    }
+
+    fn check_size(&self, json: &str) -> Result<(), Failure> {
+        let most = self.calls.limits.trace_bytes;
+        if json.len() as u64 > most {
+            return Err(Failure::limit(format!("the trace is longer than {most} bytes")));
+        }
+        Ok(())
+    }
+}
+
+fn genesis_is_not_traceable() -> Failure {
+    Failure::server("genesis is not traceable")
+}
+
+fn request_timed_out() -> Failure {
+    Failure::limit("request timed out")
+}

@@ -1,0 +1,219 @@
+//! Calls, estimates, access lists and fees against the recorded answers of the public suite.
+
+mod support;
+
+use std::time::Duration;
+
+use alloy_primitives::{Address, B256, Bytes, U256, address, hex};
+use serde_json::Value;
+use support::{RecordedCase, TestNode, call_request, recorded_cases};
+use tenon_api::{
+    BlockId, Failure, FailureCode,
+    messages::{
+        AccountOverride, BlockOverrides, Call, CallRequest, CreateAccessList, EstimateGas, GetFeeHistory,
+        GetNextBlockFees, SuggestTip,
+    },
+};
+use tenon_bus::CallContext;
+use tenon_execution::ExecutionLimits;
+
+fn call(request: CallRequest) -> Call {
+    Call { request, block: BlockId::LATEST, state_overrides: vec![], block_overrides: BlockOverrides::default() }
+}
+
+fn estimate(request: CallRequest) -> EstimateGas {
+    EstimateGas { request, block: BlockId::LATEST, state_overrides: vec![], block_overrides: BlockOverrides::default() }
+}
+
+fn assert_recorded(case: &RecordedCase, outcome: Result<Value, Failure>) {
+    match outcome {
+        Ok(result) => assert_eq!(result, case.answer["result"], "{}", case.name),
+        Err(failure) => {
+            let error = &case.answer["error"];
+            assert_eq!(Value::from(failure.code.0), error["code"], "{}: {failure}", case.name);
+            assert_eq!(Value::from(failure.message), error["message"], "{}", case.name);
+            let data = failure.data.map(|data| serde_json::from_str::<Value>(&data).unwrap());
+            assert_eq!(data.unwrap_or_default(), error["data"], "{}", case.name);
+        }
+    }
+}
+
+#[tokio::test]
+async fn recorded_calls_answer_as_recorded() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+    for case in recorded_cases("eth_call/") {
+        let outcome = node.ask(call(call_request(&case.params[0]))).await;
+        assert_recorded(&case, outcome.map(|output| Value::from(output.to_string())));
+    }
+}
+
+#[tokio::test]
+async fn recorded_estimates_answer_as_recorded() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+    for case in recorded_cases("eth_estimateGas/") {
+        let outcome = node.ask(estimate(call_request(&case.params[0]))).await;
+        assert_recorded(&case, outcome.map(|gas| Value::from(format!("{gas:#x}"))));
+    }
+}
+
+#[tokio::test]
+async fn recorded_access_lists_answer_as_recorded() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+    for case in recorded_cases("eth_createAccessList/") {
+        let request = call_request(&case.params[0]);
+        let reply =
+            node.ask(CreateAccessList { request, block: BlockId::LATEST, state_overrides: vec![] }).await.unwrap();
+        let recorded = &case.answer["result"];
+        assert_eq!(Value::from(format!("{:#x}", reply.gas_used)), recorded["gasUsed"], "{}", case.name);
+        let list: Vec<Value> = reply
+            .access_list
+            .iter()
+            .map(|item| serde_json::json!({ "address": item.address, "storageKeys": item.storage_keys }))
+            .collect();
+        let lower = |value: &Value| value.to_string().to_lowercase();
+        assert_eq!(lower(&Value::from(list)), lower(&recorded["accessList"]), "{}", case.name);
+    }
+}
+
+#[tokio::test]
+async fn the_fee_history_of_the_first_london_block_is_as_recorded() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+
+    let history =
+        node.ask(GetFeeHistory { block_count: 1, newest: BlockId::number(27), percentiles: vec![95.0, 99.0] }).await;
+
+    let history = history.unwrap();
+    assert_eq!(history.oldest.0, 27);
+    assert_eq!(history.reward, Some(vec![vec![U256::from(1), U256::from(1)]]));
+    assert_eq!(history.base_fee_per_gas, [U256::from(0x3b9a_ca00_u64), U256::from(0x342a_385a_u64)]);
+    assert_eq!(history.gas_used_ratio, [0.000_728_68]);
+    assert_eq!(history.base_fee_per_blob_gas, [U256::ZERO, U256::ZERO]);
+    assert_eq!(history.blob_gas_used_ratio, [0.0]);
+}
+
+#[tokio::test]
+async fn fees_of_the_next_block_follow_the_head() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+
+    let fees = node.ask(GetNextBlockFees).await.unwrap();
+    let tip = node.ask(SuggestTip).await.unwrap();
+
+    assert_eq!(fees.blob_base_fee, Some(U256::from(1)));
+    assert!(fees.base_fee_per_gas.is_some());
+    assert!(tip > U256::ZERO);
+}
+
+#[tokio::test]
+async fn a_fee_history_beyond_the_head_is_refused() {
+    let node = TestNode::with_conformance_chain(3);
+    let _served = node.serve(ExecutionLimits::default());
+
+    let refused = node.ask(GetFeeHistory { block_count: 1, newest: BlockId::number(9), percentiles: vec![] }).await;
+
+    assert_eq!(refused.unwrap_err().message, "request beyond head block: requested 9, head 3");
+}
+
+/// Code that is executed by an override at an address of its own.
+fn with_code(code: &[u8]) -> Call {
+    let target = address!("00000000000000000000000000000000c0de0001");
+    let request = CallRequest { to: Some(target), ..CallRequest::default() };
+    let code = AccountOverride { code: Some(Bytes::copy_from_slice(code)), ..AccountOverride::default() };
+    Call { state_overrides: vec![(target, code)], ..call(request) }
+}
+
+/// JUMPDEST, PUSH1 0, JUMP: runs until something stops it.
+const ENDLESS: &[u8] = &hex!("5b600056");
+
+#[tokio::test]
+async fn an_endless_call_ends_with_its_gas_or_its_time() {
+    let node = TestNode::with_conformance_chain(1);
+    let limits =
+        ExecutionLimits { call_gas_cap: 0, call_timeout: Duration::from_millis(50), ..ExecutionLimits::default() };
+    let _served = node.serve(limits);
+
+    let timed_out = node.ask(with_code(ENDLESS)).await.unwrap_err();
+    let mut small = with_code(ENDLESS);
+    small.request.gas = Some(100_000);
+    let out_of_gas = node.ask(small).await.unwrap_err();
+
+    assert_eq!(timed_out.message, "execution aborted (timeout = 50ms)");
+    assert_eq!((out_of_gas.code, out_of_gas.message.as_str()), (FailureCode::SERVER, "out of gas"));
+}
+
+#[tokio::test]
+async fn a_call_stops_when_its_caller_is_gone() {
+    let node = TestNode::with_conformance_chain(1);
+    let limits =
+        ExecutionLimits { call_gas_cap: 0, call_timeout: Duration::from_secs(3600), ..ExecutionLimits::default() };
+    let _served = node.serve(limits);
+    let caller = CallContext::new();
+    caller.cancel();
+
+    let stopped = node.bus.call(with_code(ENDLESS), &caller).await.unwrap_err();
+
+    assert_eq!(stopped.message, "request timed out");
+}
+
+#[tokio::test]
+async fn overrides_of_block_storage_and_precompiles_are_seen() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+
+    // NUMBER, TIMESTAMP, SLOAD(1) in three words.
+    let mut probe = with_code(&hex!("435f52426020526001545f5460405260606000f3"));
+    probe.block_overrides = BlockOverrides { number: Some(U256::from(777)), ..BlockOverrides::default() };
+    probe.state_overrides[0].1.state = Some(vec![(B256::ZERO, B256::with_last_byte(9))]);
+    let output = node.ask(probe).await.unwrap();
+
+    assert_eq!(U256::from_be_slice(&output[..32]), U256::from(777));
+    assert_eq!(output[95], 9);
+
+    // The identity contract (4), moved elsewhere.
+    let elsewhere = address!("00000000000000000000000000000000c0de0002");
+    let identity = Address::with_last_byte(4);
+    let moved = AccountOverride { move_precompile_to: Some(elsewhere), ..AccountOverride::default() };
+    let input = Bytes::from_static(b"hello");
+    let mut request = call(CallRequest { to: Some(elsewhere), input: input.clone(), ..CallRequest::default() });
+    request.state_overrides = vec![(identity, moved)];
+    let at_new_place = node.ask(request.clone()).await.unwrap();
+    request.request.to = Some(identity);
+    let at_old_place = node.ask(request).await.unwrap();
+
+    assert_eq!((at_new_place, at_old_place), (input, Bytes::new()));
+}
+
+#[tokio::test]
+async fn contradicting_members_are_refused_in_the_usual_words() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+    let price = Some(U256::from(1));
+    let cases = [
+        (
+            CallRequest { gas_price: price, max_fee_per_gas: price, ..CallRequest::default() },
+            "both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified",
+        ),
+        (
+            CallRequest { chain_id: Some(5), ..CallRequest::default() },
+            "chainId does not match node's (have=5, want=3503995874084926)",
+        ),
+        (
+            CallRequest { to: Some(Address::ZERO), gas: Some(20_000), ..CallRequest::default() },
+            "err: intrinsic gas too low: have 20000, want 21000 (supplied gas 20000)",
+        ),
+        (
+            CallRequest { to: Some(Address::ZERO), gas: Some(21_000), gas_price: price, ..CallRequest::default() },
+            "err: max fee per gas less than block base fee: address 0x0000000000000000000000000000000000000000, \
+             maxFeePerGas: 1, baseFee:",
+        ),
+    ];
+    for (request, expected) in cases {
+        let failure = node.ask(call(request)).await.unwrap_err();
+
+        assert!(failure.message.starts_with(expected), "{}", failure.message);
+    }
+}

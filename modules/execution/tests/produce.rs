@@ -1,0 +1,146 @@
+//! Making blocks, and moving between branches.
+
+mod support;
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use support::{TestNode, conformance_blocks};
+use tenon_api::{
+    BlockProducer, ChainReader, InsertOutcome, RecoveredBlock, RecoveredTransaction, SealAttributes,
+    messages::{BlocksUnwound, NewHead},
+};
+use tenon_bus::Delivery;
+use tenon_execution::ExecutionLimits;
+
+fn attributes(node: &TestNode, tag: u8) -> SealAttributes {
+    let head = node.chain.head();
+    SealAttributes {
+        timestamp: head.header.timestamp + 10 + u64::from(tag),
+        beneficiary: Address::with_last_byte(tag),
+        gas_limit: head.header.gas_limit,
+        extra_data: Bytes::from(vec![tag]),
+        mix_hash: B256::with_last_byte(tag),
+    }
+}
+
+/// The recorded transactions of block 54 with their senders.
+fn candidates() -> Vec<RecoveredTransaction> {
+    let block = tenon_chain::recover_senders(conformance_blocks().remove(53)).unwrap();
+    let pairs = block.block.transactions.iter().zip(&block.senders);
+    pairs
+        .map(|(transaction, sender)| RecoveredTransaction { transaction: Arc::clone(transaction), sender: *sender })
+        .collect()
+}
+
+#[test]
+fn a_produced_block_is_accepted_by_another_node() {
+    let maker = TestNode::with_conformance_chain(53);
+    let other = TestNode::with_conformance_chain(53);
+
+    let block: Arc<RecoveredBlock> = maker.importer.produce(&attributes(&maker, 1), candidates()).unwrap();
+    let outcome = other.importer.insert(block.block.clone()).unwrap();
+
+    assert_eq!(block.transactions.len(), candidates().len());
+    assert_eq!(outcome, InsertOutcome::Head { reorganised: vec![] });
+    assert_eq!(other.chain.head().header, maker.chain.head().header);
+}
+
+#[test]
+fn what_is_not_valid_or_does_not_fit_is_left_out() {
+    let node = TestNode::with_conformance_chain(53);
+    let mut transactions = candidates();
+    // Played already, then one whose nonce leaves a gap.
+    let old = tenon_chain::recover_senders(conformance_blocks().remove(52)).unwrap();
+    let stale = RecoveredTransaction { transaction: Arc::clone(&old.block.transactions[0]), sender: old.senders[0] };
+    transactions.insert(0, stale);
+
+    let block = node.importer.produce(&attributes(&node, 1), transactions).unwrap();
+
+    assert!(block.transactions.len() <= candidates().len());
+    assert!(!block.transactions.iter().any(|each| each.hash == old.block.transactions[0].hash));
+}
+
+#[test]
+fn blocks_of_every_era_can_be_produced_empty() {
+    for height in [0, 5, 11, 26, 38, 41, 44, 47, 54] {
+        let node = TestNode::with_conformance_chain(height);
+        let block = node.importer.produce(&attributes(&node, 0), vec![]);
+
+        let number = block.unwrap_or_else(|error| panic!("on block {height}: {error}")).header.number;
+        assert_eq!(number, height + 1);
+    }
+}
+
+#[tokio::test]
+async fn a_longer_branch_wins_and_is_announced() {
+    let node = TestNode::with_conformance_chain(50);
+    let other = TestNode::with_conformance_chain(50);
+    let own: Vec<_> = (0..2).map(|_| node.importer.produce(&attributes(&node, 1), vec![]).unwrap()).collect();
+    let theirs: Vec<_> = (0..3).map(|_| other.importer.produce(&attributes(&other, 2), vec![]).unwrap()).collect();
+    let mut heads = node.bus.subscribe::<NewHead>();
+    let mut unwound = node.bus.subscribe::<BlocksUnwound>();
+
+    let outcomes: Vec<_> = theirs.iter().map(|block| node.importer.insert(block.block.clone()).unwrap()).collect();
+
+    let reorganised = vec![own[1].hash(), own[0].hash()];
+    assert_eq!(outcomes[0], InsertOutcome::SideBranch);
+    assert_eq!(outcomes[1], InsertOutcome::SideBranch);
+    assert_eq!(outcomes[2], InsertOutcome::Head { reorganised: reorganised.clone() });
+    assert_eq!(node.chain.head().header, other.chain.head().header);
+    let Some(Delivery::Event(event)) = unwound.next().await else { panic!("no event") };
+    assert_eq!(event.blocks.iter().map(|block| block.hash()).collect::<Vec<_>>(), reorganised);
+    for expected in &theirs {
+        let Some(Delivery::Event(event)) = heads.next().await else { panic!("no event") };
+        assert_eq!(event.header.hash(), expected.hash());
+    }
+}
+
+#[test]
+fn a_branch_that_turns_out_invalid_leaves_the_old_chain() {
+    let node = TestNode::with_conformance_chain(50);
+    let other = TestNode::with_conformance_chain(50);
+    let own = node.importer.produce(&attributes(&node, 1), vec![]).unwrap();
+    let theirs: Vec<_> = (0..2).map(|_| other.importer.produce(&attributes(&other, 2), vec![]).unwrap()).collect();
+    let mut header = theirs[1].header.header().clone();
+    header.state_root = B256::ZERO;
+    let bad = tenon_chain::assemble_block(tenon_chain::seal(header), vec![], vec![], Some(vec![]));
+
+    node.importer.insert(theirs[0].block.clone()).unwrap();
+    let error = node.importer.insert(bad).unwrap_err();
+
+    assert!(error.to_string().starts_with("block 52: state root is 0x"), "{error}");
+    assert_eq!(node.chain.head().header.hash(), own.hash());
+}
+
+#[tokio::test]
+async fn the_actor_produces_inserts_and_moves_the_head() {
+    let node = TestNode::with_conformance_chain(53);
+    let (supervisor, handle) = node.serve(ExecutionLimits::default());
+    let block = conformance_blocks().remove(53);
+
+    let inserted = handle.insert(block).await.unwrap();
+    let on_head = attributes(&node, 1);
+    let producer = handle.clone();
+    let produced = tokio::task::spawn_blocking(move || producer.produce(&on_head, vec![])).await.unwrap().unwrap();
+    handle.set_head(53.into()).await.unwrap();
+    let refused = handle.set_head(99.into()).await.unwrap_err();
+
+    assert_eq!(inserted, InsertOutcome::Head { reorganised: vec![] });
+    assert_eq!(produced.header.number, 55);
+    assert_eq!(node.chain.head().header.number, 53);
+    assert_eq!(refused.message, "block 99 is not in the database");
+    supervisor.stop(std::time::Duration::from_secs(5)).await;
+}
+
+#[test]
+fn a_withdrawal_free_dev_chain_keeps_its_value() {
+    let node = TestNode::with_conformance_chain(54);
+    let before = node.chain.state_root();
+
+    node.importer.produce(&attributes(&node, 1), vec![]).unwrap();
+
+    // The system calls of each block change the state even when nothing else does.
+    assert_ne!(node.chain.state_root(), before);
+    assert_eq!(node.chain.head().total_difficulty, U256::from(node.chain.head().total_difficulty));
+}

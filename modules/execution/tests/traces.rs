@@ -1,0 +1,168 @@
+//! Traces against the recorded answers of the public suite, and their bounds.
+
+mod support;
+
+use alloy_primitives::{B256, U256};
+use serde_json::Value;
+use support::{TestNode, conformance_blocks, recorded_cases};
+use tenon_api::{
+    BlockId, Failure,
+    messages::{CallRequest, Trace, TraceTarget},
+};
+use tenon_execution::ExecutionLimits;
+
+async fn trace(node: &TestNode, target: TraceTarget, options: &str) -> Result<Value, Failure> {
+    let reply = node.ask(Trace { target, options: options.to_owned() }).await?;
+    Ok(serde_json::from_str(&reply.json).unwrap())
+}
+
+fn options(params: &[Value]) -> String {
+    params.get(1).map_or_else(|| "{}".to_owned(), Value::to_string)
+}
+
+fn target(case: &str, first: &Value) -> TraceTarget {
+    let text = first.as_str().unwrap();
+    if case.contains("traceTransaction") {
+        return TraceTarget::Transaction(text.parse().unwrap());
+    }
+    if case.contains("ByHash") {
+        return TraceTarget::Block(BlockId::hash(text.parse().unwrap()));
+    }
+    TraceTarget::Block(BlockId::number(text.parse::<U256>().unwrap().to()))
+}
+
+#[tokio::test]
+async fn recorded_traces_answer_as_recorded() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+    for case in recorded_cases("debug_trace") {
+        let outcome = trace(&node, target(&case.name, &case.params[0]), &options(&case.params)).await;
+        match outcome {
+            Ok(result) => assert_same(&case.name, &result, &case.answer["result"]),
+            Err(failure) => {
+                assert_eq!(Value::from(failure.message), case.answer["error"]["message"], "{}", case.name);
+                assert_eq!(Value::from(failure.code.0), case.answer["error"]["code"], "{}", case.name);
+            }
+        }
+    }
+}
+
+/// As `assert_eq`, but names the first place that differs: a trace may have thousands of lines.
+fn assert_same(place: &str, computed: &Value, recorded: &Value) {
+    match (computed, recorded) {
+        (Value::Object(left), Value::Object(right)) => {
+            for (name, value) in right {
+                let found = left.get(name).unwrap_or_else(|| panic!("{place}: {name} is missing, want {value}"));
+                assert_same(&format!("{place}.{name}"), found, value);
+            }
+            let extra = left.keys().find(|name| !right.contains_key(*name));
+            assert_eq!(extra, None, "{place}");
+        }
+        (Value::Array(left), Value::Array(right)) => {
+            for (index, (left, right)) in left.iter().zip(right).enumerate() {
+                assert_same(&format!("{place}[{index}]"), left, right);
+            }
+            assert_eq!(left.len(), right.len(), "{place}");
+        }
+        _ => assert_eq!(computed, recorded, "{place}"),
+    }
+}
+
+#[tokio::test]
+async fn every_block_can_be_traced_by_every_tracer() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+    let tracers = [
+        r#"{"tracer":"callTracer","tracerConfig":{"withLog":true}}"#,
+        r#"{"tracer":"callTracer","tracerConfig":{"onlyTopCall":true}}"#,
+        r#"{"tracer":"prestateTracer"}"#,
+        r#"{"tracer":"prestateTracer","tracerConfig":{"diffMode":true}}"#,
+        r#"{"tracer":"4byteTracer"}"#,
+        r#"{"tracer":"noopTracer"}"#,
+        r#"{"tracer":"flatCallTracer"}"#,
+        r#"{"tracer":"muxTracer","tracerConfig":{"callTracer":{},"prestateTracer":{},"4byteTracer":null}}"#,
+    ];
+    for block in conformance_blocks() {
+        for tracer in tracers {
+            let target = TraceTarget::Block(BlockId::number(block.header.number));
+            let result = trace(&node, target, tracer).await.unwrap();
+
+            let traces = result.as_array().unwrap();
+            assert_eq!(traces.len(), block.transactions.len());
+            let receipts = tenon_api::ChainReader::receipts(&node.chain, block.hash()).unwrap().unwrap();
+            for ((trace, transaction), receipt) in traces.iter().zip(&block.transactions).zip(&*receipts) {
+                assert_eq!(trace["txHash"], Value::from(transaction.hash.to_string()));
+                assert!(trace["error"].is_null(), "{tracer}: {trace}");
+                if tracer.contains("\"callTracer\"") && !tracer.contains("mux") {
+                    assert_eq!(trace["result"]["gasUsed"], Value::from(format!("{:#x}", receipt.gas_used)));
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_call_can_be_traced_on_a_past_state_and_between_transactions() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+    let block = &conformance_blocks()[1];
+    let sender = tenon_chain::recover_sender(&block.transactions[0]).unwrap();
+    for (transaction_index, expected) in [(None, "after"), (Some(0), "before"), (Some(5), "between")] {
+        let target = TraceTarget::Call {
+            request: Box::new(CallRequest { from: Some(sender), to: Some(sender), ..CallRequest::default() }),
+            block: BlockId::number(2),
+            transaction_index,
+            state_overrides: vec![],
+            block_overrides: Box::default(),
+        };
+
+        let result = trace(&node, target, r#"{"tracer":"prestateTracer"}"#).await.unwrap();
+
+        let key = format!("{sender:#x}");
+        assert!(result[&key]["balance"].is_string(), "{expected}: {result}");
+    }
+}
+
+#[tokio::test]
+async fn a_block_given_as_bytes_traces_like_the_same_block_of_the_chain() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+    let block = &conformance_blocks()[44];
+    let bytes = tenon_chain::encode_block(block).into();
+
+    let by_number = trace(&node, TraceTarget::Block(BlockId::number(45)), "{}").await.unwrap();
+    let by_bytes = trace(&node, TraceTarget::RawBlock(bytes), "{}").await.unwrap();
+
+    assert_eq!(by_bytes, by_number);
+}
+
+#[tokio::test]
+async fn a_trace_that_records_too_much_is_refused_and_a_limit_helps() {
+    let node = TestNode::with_conformance_chain(3);
+    let _served = node.serve(ExecutionLimits { trace_steps: 50, ..ExecutionLimits::default() });
+    let hash = conformance_blocks()[1].transactions[0].hash;
+
+    let refused = trace(&node, TraceTarget::Transaction(hash), "{}").await.unwrap_err();
+    let limited = trace(&node, TraceTarget::Transaction(hash), r#"{"limit":10}"#).await.unwrap();
+
+    assert!(refused.message.starts_with("the trace records more than 50 steps"), "{}", refused.message);
+    assert_eq!(limited["structLogs"].as_array().map(Vec::len), Some(10));
+}
+
+#[tokio::test]
+async fn what_cannot_be_traced_says_why() {
+    let node = TestNode::with_conformance_chain(2);
+    let _served = node.serve(ExecutionLimits::default());
+    let cases = [
+        (TraceTarget::Block(BlockId::number(0)), "{}", "genesis is not traceable"),
+        (TraceTarget::Block(BlockId::number(9)), "{}", "block #9 not found"),
+        (TraceTarget::Transaction(B256::ZERO), "{}", "transaction not found"),
+        (TraceTarget::Block(BlockId::number(1)), r#"{"timeout":"10"}"#, "time: missing unit in duration \"10\""),
+        (TraceTarget::Block(BlockId::number(1)), r#"{"tracer":"{}"}"#, "tracer \"{}\" is not available"),
+    ];
+    for (target, options, expected) in cases {
+        let failure = trace(&node, target, options).await.unwrap_err();
+
+        assert!(failure.message.starts_with(expected), "{}", failure.message);
+    }
+}
