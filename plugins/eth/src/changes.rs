@@ -1,6 +1,8 @@
 //! What joined and left the canonical chain since a block that somebody saw last: shared by polling filters
 //! and by subscriptions that fell behind.
 
+use std::collections::VecDeque;
+
 use tenon_sdk::prelude::*;
 
 use crate::{EthContext, criteria::Criteria};
@@ -12,8 +14,17 @@ const MAX_BLOCKS: u64 = 1024;
 const RANGE_QUERY_FROM: usize = 4;
 
 /// The changes since `since`, and the block to ask from next time.
+///
+/// A block that the node has forgotten (its head was moved back below it, or it was pruned) cannot be compared
+/// with anything: the watcher then starts anew from the head, for failing would stop it for good.
 pub(crate) async fn chain_changes(context: &EthContext, since: B256) -> Result<(ChainChanges, B256), Failure> {
-    let changes = context.call(GetChainChanges { since, limit: MAX_BLOCKS }).await?;
+    let changes = match context.call(GetChainChanges { since, limit: MAX_BLOCKS }).await {
+        Ok(changes) => changes,
+        Err(failure) if context.call(GetHeader { block: BlockId::hash(since) }).await?.is_some() => {
+            return Err(failure);
+        }
+        Err(_) => return Ok((ChainChanges::default(), context.call(GetHead).await?.header.hash())),
+    };
     let seen = match (changes.added.last(), changes.removed.last()) {
         (Some((_, newest)), _) => *newest,
         // The chain only got shorter: what is left is the parent of the oldest block that went.
@@ -27,18 +38,24 @@ pub(crate) async fn chain_changes(context: &EthContext, since: B256) -> Result<(
 }
 
 /// The logs that `changes` took away (marked `removed`), oldest first, and then those that it brought.
+///
+/// The node need not keep the logs of blocks that left the chain, so what the watcher was given before,
+/// `delivered`, comes first: nobody has to be told of the removal of a log that was never announced.
 pub(crate) async fn log_changes(
     context: &EthContext,
     changes: &ChainChanges,
     criteria: &Criteria,
+    delivered: &Delivered,
 ) -> Result<Vec<LocatedLog>, Failure> {
     let mut logs = Vec::new();
     for (number, hash) in changes.removed.iter().rev() {
         if !criteria.covers(*number) {
             continue;
         }
-        // A block that the database has forgotten cannot be reported; failing would stop the filter for good.
-        let removed = logs_of_block(context, *hash, criteria).await.unwrap_or_default();
+        let mut removed = delivered.of_block(*hash);
+        if removed.is_empty() {
+            removed = logs_of_block(context, *hash, criteria).await.unwrap_or_default();
+        }
         logs.extend(removed.into_iter().map(|log| LocatedLog { removed: true, ..log }));
     }
     let added: Vec<_> = changes.added.iter().filter(|(number, _)| criteria.covers(*number)).collect();
@@ -50,6 +67,45 @@ pub(crate) async fn log_changes(
         logs.extend(logs_of_block(context, *hash, criteria).await?);
     }
     Ok(logs)
+}
+
+/// The newest logs that a watcher was given, so that their removal can be told.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Delivered {
+    /// Oldest first.
+    logs: VecDeque<LocatedLog>,
+    bytes: usize,
+}
+
+impl Delivered {
+    /// Most that one watcher remembers. Reorganisations are a few blocks deep; what does not fit is forgotten.
+    const MAX_BYTES: usize = 32 * 1024;
+    /// What a log takes beside its topics and data.
+    const LOG_BYTES: usize = 200;
+
+    /// Takes note of an answer: what it removed is forgotten, what it brought is remembered.
+    pub(crate) fn note<'a>(&mut self, logs: impl IntoIterator<Item = &'a LocatedLog>) {
+        for log in logs {
+            if log.removed {
+                self.logs.retain(|known| known.block_hash != log.block_hash);
+                self.bytes = self.logs.iter().map(Self::size).sum();
+            } else {
+                self.bytes += Self::size(log);
+                self.logs.push_back(log.clone());
+            }
+            while self.bytes > Self::MAX_BYTES {
+                self.bytes = self.logs.pop_front().map_or(0, |oldest| self.bytes - Self::size(&oldest));
+            }
+        }
+    }
+
+    fn of_block(&self, hash: B256) -> Vec<LocatedLog> {
+        self.logs.iter().filter(|log| log.block_hash == hash).cloned().collect()
+    }
+
+    fn size(log: &LocatedLog) -> usize {
+        Self::LOG_BYTES + log.log.topics.len() * 32 + log.log.data.len()
+    }
 }
 
 async fn logs_of_block(context: &EthContext, hash: B256, criteria: &Criteria) -> Result<Vec<LocatedLog>, Failure> {
@@ -71,4 +127,48 @@ async fn logs_of_range(
     // If the last block is still canonical after the query, all of them were during it.
     let last = context.call(GetHeader { block: BlockId::hash(*last) }).await?;
     Ok(last.is_some_and(|last| last.is_canonical).then_some(logs))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn log(block: u8, data: usize) -> LocatedLog {
+        LocatedLog {
+            log: Log { address: Address::ZERO, topics: Vec::new(), data: vec![0; data].into() },
+            block_number: BlockNumber(u64::from(block)),
+            block_hash: B256::repeat_byte(block),
+            block_timestamp: 0,
+            transaction_hash: B256::ZERO,
+            transaction_index: 0,
+            log_index: 0,
+            removed: false,
+        }
+    }
+
+    #[test]
+    fn delivered_logs_are_remembered_until_they_are_removed() {
+        let mut delivered = Delivered::default();
+        delivered.note(&[log(1, 0), log(2, 0), log(2, 5)]);
+        assert_eq!(delivered.of_block(B256::repeat_byte(2)).len(), 2);
+
+        delivered.note(&[LocatedLog { removed: true, ..log(2, 0) }]);
+
+        assert!(delivered.of_block(B256::repeat_byte(2)).is_empty());
+        assert_eq!(delivered.of_block(B256::repeat_byte(1)), [log(1, 0)]);
+    }
+
+    #[test]
+    fn what_is_remembered_is_bounded_in_bytes() {
+        let mut delivered = Delivered::default();
+
+        for block in 0..100 {
+            delivered.note(&[log(block, 1000)]);
+        }
+        delivered.note(&[log(100, 1 << 20)]);
+
+        assert!(delivered.logs.is_empty() && delivered.bytes == 0, "one log beyond the bound leaves nothing");
+        delivered.note(&[log(101, 1)]);
+        assert_eq!(delivered.of_block(B256::repeat_byte(101)).len(), 1);
+    }
 }

@@ -44,35 +44,41 @@ pub(crate) async fn uninstall_filter(context: EthContext, id: String) -> Result<
 pub(crate) async fn get_filter_changes(context: EthContext, id: String) -> Answer {
     for _ in 0..MAX_RACES {
         let filter = context.filters.get(context.host().now(), &id, true)?;
-        let (json, position) = changes_of(&context, &filter).await?;
-        if context.filters.advance(&id, filter.position, position) {
-            return Ok(json);
+        let changes = changes_of(&context, &filter).await?;
+        if context.filters.advance(&id, filter.position, changes.position, &changes.logs) {
+            return Ok(changes.json);
         }
     }
     Err(Failure::limit("the filter is polled by too many clients at once"))
 }
 
-async fn changes_of(context: &EthContext, filter: &Filter) -> Result<(JsonWriter, Position), Failure> {
-    match filter.position {
+/// The answer to a poll.
+struct Changes {
+    json: JsonWriter,
+    /// Where the next poll starts.
+    position: Position,
+    /// The logs in the answer.
+    logs: Vec<LocatedLog>,
+}
+
+async fn changes_of(context: &EthContext, filter: &Filter) -> Result<Changes, Failure> {
+    let since = match filter.position {
+        Position::Block(since) => since,
         Position::Cursor(cursor) => {
             let pending = context.call(GetPendingSince { cursor: Some(cursor) }).await?;
-            Ok((hashes_json(&pending.hashes), Position::Cursor(pending.cursor)))
+            let position = Position::Cursor(pending.cursor);
+            return Ok(Changes { json: hashes_json(&pending.hashes), position, logs: Vec::new() });
         }
-        Position::Block(since) => {
-            let (changes, seen) = chain_changes(context, since).await?;
-            let json = match &filter.watched {
-                Watched::Logs(criteria) => {
-                    let profile = crate::profile(context).await?;
-                    logs_json(profile, &log_changes(context, &changes, criteria).await?)
-                }
-                Watched::Blocks | Watched::PendingTransactions => {
-                    let hashes: Vec<B256> = changes.added.iter().map(|(_, hash)| *hash).collect();
-                    hashes_json(&hashes)
-                }
-            };
-            Ok((json, Position::Block(seen)))
-        }
-    }
+    };
+    let (changes, seen) = chain_changes(context, since).await?;
+    let position = Position::Block(seen);
+    let Watched::Logs(criteria) = &filter.watched else {
+        let hashes: Vec<B256> = changes.added.iter().map(|(_, hash)| *hash).collect();
+        return Ok(Changes { json: hashes_json(&hashes), position, logs: Vec::new() });
+    };
+    let profile = crate::profile(context).await?;
+    let logs = log_changes(context, &changes, criteria, &filter.delivered).await?;
+    Ok(Changes { json: logs_json(profile, &logs), position, logs })
 }
 
 /// All logs of the filter's range, evaluated afresh; does not count as a poll.

@@ -95,7 +95,8 @@ fn resolve(head: &Head, profile: Profile, end: BlockId) -> Result<BlockNumber, F
             Profile::Ethereum => missing("finalized"),
             Profile::Native => missing("committed"),
         }),
-        BlockId::Tag(BlockTag::Safe) => head.safe.ok_or_else(|| missing("safe")),
+        // What is final is safe.
+        BlockId::Tag(BlockTag::Safe) => head.safe.or(head.finalized).ok_or_else(|| missing("safe")),
         BlockId::Tag(BlockTag::Latest | BlockTag::Pending) | BlockId::Hash { .. } => Ok(head.number()),
     }
 }

@@ -12,12 +12,12 @@ use std::{
 
 use tenon_sdk::{api::codec, prelude::*};
 
-use crate::criteria::Criteria;
+use crate::{changes::Delivered, criteria::Criteria};
 
 /// A filter that nobody polls for this long is forgotten (`spec/rpc-eth.md` 14.3).
 pub(crate) const IDLE_LIMIT: Duration = Duration::from_mins(5);
-/// Most filters at a time; one is a few hundred bytes.
-const MAX_FILTERS: usize = 10_000;
+/// Most filters at a time; one is a few hundred bytes, and up to 32 KiB of delivered logs.
+const MAX_FILTERS: usize = 2_000;
 
 /// What a filter watches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +44,8 @@ pub(crate) enum Position {
 pub(crate) struct Filter {
     pub(crate) watched: Watched,
     pub(crate) position: Position,
+    /// Kept for log filters only.
+    pub(crate) delivered: Delivered,
     /// By the host's clock.
     last_polled: Duration,
 }
@@ -83,7 +85,7 @@ impl Registry {
         if filters.len() >= MAX_FILTERS {
             return Err(Failure::limit(format!("too many filters: {MAX_FILTERS} are installed; uninstall some")));
         }
-        filters.insert(id, Filter { watched, position, last_polled: now });
+        filters.insert(id, Filter { watched, position, delivered: Delivered::default(), last_polled: now });
         Ok(format!("{id:#x}"))
     }
 
@@ -103,12 +105,13 @@ impl Registry {
         Ok(filter.clone())
     }
 
-    /// Moves a filter on; false when somebody else moved it since `from` was read.
-    pub(crate) fn advance(&self, id: &str, from: Position, to: Position) -> bool {
+    /// Moves a filter on past `logs`; false when somebody else moved it since `from` was read.
+    pub(crate) fn advance(&self, id: &str, from: Position, to: Position, logs: &[LocatedLog]) -> bool {
         let Some(id) = parse_id(id) else { return false };
         match self.lock().get_mut(&id) {
             Some(filter) if filter.position == from => {
                 filter.position = to;
+                filter.delivered.note(logs);
                 true
             }
             Some(_) => false,
@@ -188,8 +191,8 @@ mod tests {
         let id = installed(&registry);
         let (first, second) = (Position::Block(B256::ZERO), Position::Block(B256::repeat_byte(1)));
 
-        assert!(registry.advance(&id, first, second));
-        assert!(!registry.advance(&id, first, second));
+        assert!(registry.advance(&id, first, second, &[]));
+        assert!(!registry.advance(&id, first, second, &[]));
 
         assert_eq!(registry.get(START, &id, true).map(|filter| filter.position), Ok(second));
     }

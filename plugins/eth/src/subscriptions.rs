@@ -13,7 +13,7 @@ use tenon_sdk::{
 use crate::{
     EthContext,
     chain::write_sync_status,
-    changes::{chain_changes, log_changes},
+    changes::{Delivered, chain_changes, log_changes},
     criteria::Criteria,
     transactions::transaction_json,
 };
@@ -79,6 +79,7 @@ pub(crate) async fn logs(context: EthContext, sink: Sink, criteria: Criteria) ->
     let mut events = context.events::<LogsChanged>();
     let mut last = context.call(GetHead).await?.header.hash();
     let mut caught_up = CaughtUp::default();
+    let mut delivered = Delivered::default();
     sink.accept().await;
     while let Some(delivery) = events.next().await? {
         match delivery {
@@ -90,12 +91,14 @@ pub(crate) async fn logs(context: EthContext, sink: Sink, criteria: Criteria) ->
                 }
                 for log in logs.into_iter().filter(|log| criteria.matches(log)) {
                     send_log(&sink, profile, log).await?;
+                    delivered.note([log]);
                 }
             }
             Delivery::Missed(_) => {
                 let (changes, seen) = chain_changes(&context, last).await?;
-                for log in &log_changes(&context, &changes, &criteria).await? {
+                for log in &log_changes(&context, &changes, &criteria, &delivered).await? {
                     send_log(&sink, profile, log).await?;
+                    delivered.note([log]);
                 }
                 caught_up.remember(&changes);
                 last = seen;

@@ -120,6 +120,42 @@ fn a_log_filter_tells_what_a_reorganisation_took_away() {
 }
 
 #[test]
+fn the_removal_of_delivered_logs_is_told_though_the_node_has_forgotten_them() {
+    let chain = chain();
+    let eth = plugin(&chain.node);
+    let id = call_on(&chain.node, &eth, "eth_newFilter", "[{}]").expect("an id");
+    chain.prepare(&[], &[11, 12]);
+    chain.prepare(&[12, 11], &[]);
+    let poll = |node: &FakeHost| {
+        numbers_and_removed(&call_on(node, &eth, "eth_getFilterChanges", &format!("[{id}]")).expect("changes"))
+    };
+
+    let added = poll(&chain.node);
+    let forgetful = chain.node.clone().answer(|_: GetLogs| Err(Failure::server("unknown block")));
+    let removed = poll(&forgetful);
+
+    assert_eq!(added, [("0xb".to_owned(), false), ("0xc".to_owned(), false)]);
+    assert_eq!(removed, [("0xb".to_owned(), true), ("0xc".to_owned(), true)]);
+}
+
+#[test]
+fn a_filter_whose_block_was_forgotten_starts_anew() {
+    let node = host(Profile::Ethereum)
+        .answer(|_: GetHead| Ok(head(10)))
+        .answer(|_: GetChainChanges| Err(Failure::server("unknown block")))
+        .answer(|_: GetHeader| Ok(None));
+    let eth = plugin(&node);
+    let id = call_on(&node, &eth, "eth_newBlockFilter", "[]").expect("an id");
+
+    let changes = call_on(&node, &eth, "eth_getFilterChanges", &format!("[{id}]"));
+    let known = node.clone().answer(|_: GetHeader| Ok(Some(stored_header(10, true))));
+    let failed = call_on(&known, &eth, "eth_getFilterChanges", &format!("[{id}]"));
+
+    assert_eq!(changes, Ok(json!([])));
+    assert_eq!(failed, Err(Failure::server("unknown block")), "another failure is not swallowed");
+}
+
+#[test]
 fn filter_logs_are_evaluated_afresh() {
     let chain = chain();
     let eth = plugin(&chain.node);
