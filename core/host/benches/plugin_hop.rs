@@ -3,6 +3,9 @@
 //! The path that every request takes behind a front-end: route look-up, the call into the shared library, JSON
 //! parameters decoded, a read over the bus and back, the result as JSON bytes. The aim is a microsecond.
 
+#![allow(clippy::expect_used, reason = "a measurement that cannot be set up has failed")]
+#![allow(missing_docs, reason = "the macros of criterion write undocumented items")]
+
 #[path = "../tests/support/mod.rs"]
 mod support;
 
@@ -11,8 +14,8 @@ use std::{hint::black_box, sync::Arc, task::Context};
 use criterion::{Criterion, criterion_group, criterion_main};
 use support::{TestHost, rust_plugin};
 use tenon_api::{
-    B256, ChainInfo, Profile,
-    messages::{GetChainInfo, GetClientVersion},
+    B256,
+    messages::{ChainInfo, GetChainInfo, GetClientVersion, Profile},
 };
 use tenon_bus::CallContext;
 use tenon_host::{Caller, Exposure, Router};

@@ -156,7 +156,8 @@ mod tests {
 
     #[test]
     fn what_is_malformed_is_named() {
-        let cases: [(fn(&mut Manifest), &str); 10] = [
+        type Case = (fn(&mut Manifest), &'static str);
+        let cases: [Case; 10] = [
             (|m| m.namespace = String::new(), "namespace \"\" is malformed"),
             (|m| m.namespace = "a_b".into(), "namespace \"a_b\" is malformed"),
             (|m| m.version = "1".into(), "version \"1\" of namespace good is malformed"),

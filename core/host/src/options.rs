@@ -6,7 +6,8 @@ use tenon_api::Capability;
 #[derive(Clone, Debug)]
 pub struct HostOptions {
     /// Folder for the copies that libraries are loaded from. Created when it is missing, readable and writable
-    /// by its owner only: whoever can write here runs code in the node.
+    /// by its owner only: whoever can write here runs code in the node. Not to be shared by two nodes: copies of
+    /// other builds of a library are removed when a new one is written.
     pub cache_folder: PathBuf,
     /// How many methods of the slow class (EVM runs, scans) run at a time.
     pub slow_calls: NonZeroUsize,

@@ -14,7 +14,7 @@ const BROKEN: &str = "tests/plugins/broken.c";
 fn refusal(flags: &[&str]) -> HostError {
     let test = TestHost::new();
     let library = c_plugin(test.folder.path(), BROKEN, flags);
-    let error = test.host.load(&library, "").expect_err("it is refused");
+    let error = test.host.load(&library, "").err().unwrap_or_else(|| panic!("{flags:?} is refused"));
     assert!(test.host.router().namespaces().is_empty());
     error
 }
@@ -89,6 +89,22 @@ fn a_library_is_loaded_from_a_copy_named_by_its_content() {
     assert_eq!(fs::read_dir(test.folder.path().join("cache")).unwrap().count(), 1, "nothing else is left behind");
     assert_eq!((info.namespace.as_str(), info.version.as_str(), info.methods), ("hello", "1.0", 1));
     assert!(info.built_with.contains("rustc 1."), "{}", info.built_with);
+}
+
+#[tokio::test]
+async fn copies_of_older_builds_are_removed_even_while_they_are_loaded() {
+    let test = TestHost::new();
+    let compile = |namespace: &str| c_plugin(test.folder.path(), BROKEN, &[&format!("-DNAMESPACE=\"{namespace}\"")]);
+    test.host.load(&compile("older"), "").unwrap();
+
+    test.host.load(&compile("newer"), "").unwrap();
+
+    let copies = fs::read_dir(test.folder.path().join("cache")).unwrap().count();
+    assert_eq!(copies, 1);
+    for method in ["older_nothing", "newer_nothing"] {
+        let answer = test.host.router().call(method, None, &Caller::local()).await;
+        assert_eq!(answer.unwrap_err().message, "the plugin gave no result", "{method} is still mapped");
+    }
 }
 
 #[test]

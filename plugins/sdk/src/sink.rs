@@ -87,11 +87,13 @@ impl Sink {
     }
 }
 
+type Function = Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>;
+
 /// Drives a subscription's function and hands out what it puts into its sink.
 pub(crate) struct SubscriptionStream<S> {
     sink: Sink,
     /// None once it has returned.
-    function: Option<Pin<Box<dyn Future<Output = Result<(), Failure>> + Send>>>,
+    function: Option<Function>,
     /// The error that the function returned, delivered after the last item.
     failure: Option<Failure>,
     _guard: ScopeGuard<S>,

@@ -33,6 +33,8 @@ use crate::{
     context::HostPort,
 };
 
+/// A frame, or the notice that some were missed.
+type PreparedEvent = Result<Vec<u8>, Failure>;
 type Answer = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, Failure> + Send + Sync>;
 
 /// A host that answers requests by closures, announces prepared events and remembers what was logged.
@@ -47,7 +49,7 @@ pub struct FakeHost {
 struct FakePort {
     answers: Mutex<HashMap<u32, Answer>>,
     /// Frames that the next subscriber of a topic receives.
-    events: Mutex<HashMap<u32, Vec<Result<Vec<u8>, Failure>>>>,
+    events: Mutex<HashMap<u32, Vec<PreparedEvent>>>,
     log: Mutex<Vec<(LogLevel, String)>>,
     nanos: AtomicU64,
 }

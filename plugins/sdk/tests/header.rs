@@ -1,6 +1,8 @@
 //! The C header and the Rust definitions say the same: a program compiled with the header prints sizes,
 //! offsets and constants, and they are compared one by one.
 
+#![allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
+
 use std::{
     env, fs,
     mem::{offset_of, size_of},

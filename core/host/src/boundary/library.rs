@@ -91,7 +91,22 @@ fn copy_by_content(path: &Path, cache_folder: &Path) -> Result<(PathBuf, String)
         fs::rename(&unfinished, &target)
     };
     write().map_err(failed(&target, "cannot copy the library"))?;
+    remove_other_builds(&folder, &stem, &target);
     Ok((target, hash))
+}
+
+/// Removes copies of other builds of the same library, or the folder would grow with every build. One of them
+/// may be loaded: its mapping outlives its name.
+fn remove_other_builds(folder: &Path, stem: &str, current: &Path) {
+    // What cannot be removed does no harm.
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for path in entries.flatten().map(|entry| entry.path()).filter(|path| path != current) {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let hash = name.strip_prefix(stem).and_then(|rest| rest.strip_prefix('-')?.strip_suffix(".so"));
+        if hash.is_some_and(|hash| hash.len() == 64 && hash.bytes().all(|digit| digit.is_ascii_hexdigit())) {
+            let _ = fs::remove_file(path);
+        }
+    }
 }
 
 /// Checks magic, versions, size and messages, then reads the rest.

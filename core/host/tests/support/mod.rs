@@ -1,6 +1,7 @@
 //! Where the tests' shared libraries come from.
 
 #![allow(dead_code, reason = "every test program uses a part of it")]
+#![allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
 
 use std::{
     env,
