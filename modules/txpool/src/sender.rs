@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Range, time::Instant};
 
 use tenon_api::{Account, RecoveredTransaction, U256};
 
-use crate::entry::Entry;
+use crate::{Origin, entry::Entry};
 
 /// What the pool knows of an account, and after which block it was so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +56,9 @@ impl Sender {
         self.entries.get(&nonce)
     }
 
-    pub(crate) fn slots(&self) -> u64 {
-        self.entries.values().map(|entry| entry.slots).sum()
+    /// Slots of the transactions that are not local.
+    pub(crate) fn foreign_slots(&self) -> u64 {
+        self.entries.values().filter(|entry| entry.origin != Origin::Local).map(|entry| entry.slots).sum()
     }
 
     /// The nonce after the last pending one.

@@ -214,9 +214,12 @@ impl PoolState {
         let address = entry.transaction.sender;
         let sender = self.senders.get(&address);
         let replaced = sender.and_then(|sender| sender.get(entry.nonce())).map_or(0, |replaced| replaced.slots);
-        let of_sender = sender.map_or(0, Sender::slots) + entry.slots - replaced;
-        if entry.origin != Origin::Local && of_sender > options.account_slots {
-            return Err(PoolError::AccountLimit { sender: address, limit: options.account_slots });
+        // Counted for foreign ones only: a local sender may have thousands, and each would be counted again.
+        if entry.origin != Origin::Local {
+            let others = sender.map_or(0, Sender::foreign_slots).saturating_sub(replaced);
+            if others + entry.slots > options.account_slots {
+                return Err(PoolError::AccountLimit { sender: address, limit: options.account_slots });
+            }
         }
         let mut excess = (self.slots + entry.slots).saturating_sub(replaced + options.global_slots);
         let mut victims = Vec::new();

@@ -1,5 +1,5 @@
-//! Uncles: at most two, each a valid header that branched off one to seven blocks ago and was not rewarded
-//! before (Yellow Paper 11.1).
+//! Uncles: at most two, each a valid header whose parent is an ancestor two to seven generations up, and none
+//! of them an ancestor or included before (Yellow Paper 11.1).
 
 use std::{
     collections::{HashMap, HashSet},
@@ -71,7 +71,7 @@ fn verify_one(spec: &ChainSpec, block: &Block, ommer: &SealedHeader, kinship: &m
     let parent = kinship.ancestors.get(&ommer.parent_hash).filter(|_| ommer.parent_hash != block.header.parent_hash);
     let Some(parent) = parent else {
         let found = format!("{} on parent {}", ommer.hash(), ommer.parent_hash);
-        return Err(Violation::new("uncle", found, format_args!("a branch 1 to {MAX_OMMER_DEPTH} blocks deep")));
+        return Err(Violation::new("uncle", found, format_args!("a parent 2 to {MAX_OMMER_DEPTH} generations up")));
     };
     header::verify(spec, ommer, parent, false)
         .map_err(|violation| Violation::new("uncle header", violation, "a valid one"))

@@ -195,7 +195,7 @@ fn transactions_of_a_lost_branch_come_back_and_those_of_a_reset_head_do_not() {
     let genesis = chain.head().header.as_ref().clone();
     let pool = open(&chain);
     let lost = sign(0, transfer(0, 9, 0));
-    let commit = chain.advance(&[lost.clone()], &[(address(0), rich(1))]);
+    let commit = chain.advance(std::slice::from_ref(&lost), &[(address(0), rich(1))]);
     pool.on_committed(&commit).unwrap();
     let unwound = [Arc::clone(&commit.block)];
 

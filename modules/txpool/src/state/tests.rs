@@ -65,7 +65,7 @@ impl PoolState {
             }
             pending += sender.ready();
             queued += sender.len() - sender.ready();
-            slots += sender.slots();
+            slots += sender.entries().map(|entry| entry.slots).sum::<u64>();
             entries += sender.entries().filter(|entry| entry.origin != Origin::Local).count();
         }
         assert_eq!((self.pending, self.queued, self.slots), (pending, queued, slots));

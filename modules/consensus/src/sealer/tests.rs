@@ -1,0 +1,172 @@
+//! The sealer over a chain and a pool in memory.
+
+use std::sync::Mutex;
+
+use tenon_api::{
+    ConsensusEngine, EMPTY_OMMERS_HASH, Header, Transaction, TransactionPayload, TransactionSignature, U256,
+};
+use tenon_chain::Fork;
+
+use super::*;
+use crate::{
+    DevEngine,
+    fake_chain::{FakeChain, block_of},
+};
+
+const SENDER: Address = Address::repeat_byte(0xaa);
+
+fn transaction(nonce: u64) -> RecoveredTransaction {
+    let transaction = Transaction {
+        hash: B256::with_last_byte(u8::try_from(nonce).unwrap()),
+        chain_id: Some(1),
+        nonce,
+        gas_limit: 21_000,
+        to: Some(Address::ZERO),
+        value: U256::ZERO,
+        input: Bytes::new(),
+        payload: TransactionPayload::Legacy { gas_price: U256::from(1) },
+        signature: TransactionSignature { v: 27, r: U256::from(1), s: U256::from(1) },
+    };
+    RecoveredTransaction { transaction: Arc::new(transaction), sender: SENDER }
+}
+
+/// A pool that forgets nothing, so that a sealer that trusts it blindly would seal for ever, and a write
+/// path that takes at most `per_block` transactions.
+struct Network {
+    chain: Arc<FakeChain>,
+    engine: DevEngine,
+    pool: Mutex<Vec<RecoveredTransaction>>,
+    per_block: usize,
+    attributes: Mutex<Vec<SealAttributes>>,
+    made: tokio::sync::mpsc::UnboundedSender<Arc<RecoveredBlock>>,
+}
+
+impl PendingTransactions for Network {
+    fn best(&self, _: Option<u64>) -> Vec<RecoveredTransaction> {
+        self.pool.lock().unwrap().clone()
+    }
+}
+
+impl BlockProducer for Network {
+    fn produce(
+        &self,
+        attributes: &SealAttributes,
+        mut transactions: Vec<RecoveredTransaction>,
+    ) -> Result<Arc<RecoveredBlock>, Failure> {
+        transactions.truncate(self.per_block);
+        let header = self.engine.prepare(&self.chain.head().header, attributes, &*self.chain).unwrap();
+        let mut block = block_of(tenon_chain::seal(header), Vec::new());
+        if let Some(last) = transactions.last() {
+            self.chain.set_nonce(last.sender, last.transaction.nonce + 1);
+        }
+        block.transactions = transactions.into_iter().map(|recovered| recovered.transaction).collect();
+        self.chain.add(block.clone());
+        self.attributes.lock().unwrap().push(attributes.clone());
+        let block = Arc::new(RecoveredBlock { block, senders: Vec::new() });
+        let _ = self.made.send(Arc::clone(&block));
+        Ok(block)
+    }
+}
+
+type Made = tokio::sync::mpsc::UnboundedReceiver<Arc<RecoveredBlock>>;
+
+fn network(pending: Vec<RecoveredTransaction>, per_block: usize) -> (Arc<Network>, SealerPorts, Made) {
+    let spec = Arc::new(ChainSpec::ethereum_at(1, Fork::Osaka));
+    let genesis = tenon_chain::seal(Header {
+        ommers_hash: EMPTY_OMMERS_HASH,
+        gas_limit: 30_000_000,
+        timestamp: 1000,
+        base_fee_per_gas: Some(1),
+        ..Header::default()
+    });
+    let (made, receive) = tokio::sync::mpsc::unbounded_channel();
+    let network = Arc::new(Network {
+        chain: Arc::new(FakeChain::starting_at(&genesis)),
+        engine: DevEngine::new(Arc::clone(&spec)).unwrap(),
+        pool: Mutex::new(pending),
+        per_block,
+        attributes: Mutex::default(),
+        made,
+    });
+    let clock = SealerClock { now: Arc::new(|| 1000), random: Arc::new(|| B256::repeat_byte(3)) };
+    let ports = SealerPorts {
+        spec,
+        chain: Arc::clone(&network.chain) as _,
+        pool: Arc::clone(&network) as _,
+        producer: Arc::clone(&network) as _,
+        clock,
+    };
+    (network, ports, receive)
+}
+
+fn options(mode: SealMode) -> SealerOptions {
+    SealerOptions { mode, beneficiary: Address::ZERO, gas_limit: 30_000_000, extra_data: Bytes::new() }
+}
+
+#[test]
+fn seals_what_is_pending_in_as_many_blocks_as_it_takes_and_then_stops() {
+    let (network, ports, _made) = network((0..5).map(transaction).collect(), 2);
+    let sealer = Sealer::new(options(SealMode::OnTransaction), ports);
+
+    assert_eq!(sealer.seal(), Ok(3));
+    assert_eq!(sealer.seal(), Ok(0));
+
+    let attributes = network.attributes.lock().unwrap();
+    assert_eq!(attributes.iter().map(|each| each.timestamp).collect::<Vec<_>>(), [1001, 1002, 1003]);
+    assert!(attributes.iter().all(|each| each.mix_hash == B256::repeat_byte(3)));
+}
+
+#[test]
+fn a_transaction_that_fits_no_block_costs_one_empty_block() {
+    let (_network, ports, _made) = network(vec![transaction(0)], 0);
+
+    assert_eq!(Sealer::new(options(SealMode::OnTransaction), ports).seal(), Ok(1));
+}
+
+#[test]
+fn a_gap_in_the_nonces_is_left_alone() {
+    let (_network, ports, _made) = network(vec![transaction(1)], 9);
+
+    assert_eq!(Sealer::new(options(SealMode::OnTransaction), ports).seal(), Ok(0));
+}
+
+#[test]
+fn on_an_interval_empty_blocks_are_made_too() {
+    let (network, ports, _made) = network(Vec::new(), 9);
+    let sealer = Sealer::new(options(SealMode::Interval(Duration::from_secs(1))), ports);
+
+    assert_eq!((sealer.seal(), sealer.seal()), (Ok(1), Ok(1)));
+
+    assert_eq!(network.chain.head().header.number, 2);
+}
+
+#[tokio::test]
+async fn the_waker_wakes_the_actor_for_what_waits_at_the_start_and_for_each_event() {
+    let (network, ports, mut made) = network(vec![transaction(0)], 9);
+    let (bus, supervisor) = (Bus::new(), Supervisor::new().unwrap());
+    let waker = spawn_sealer(&supervisor, &bus, options(SealMode::OnTransaction), ports).unwrap();
+    let waking = tokio::spawn(waker.run());
+
+    assert_eq!(made.recv().await.unwrap().transactions.len(), 1);
+    network.pool.lock().unwrap().push(transaction(1));
+    bus.publish(TransactionPending { transaction: transaction(1) });
+    assert_eq!(made.recv().await.unwrap().header.number, 2);
+
+    waking.abort();
+    assert!(supervisor.stop(Duration::from_secs(10)).await.is_empty());
+}
+
+#[tokio::test]
+async fn the_interval_wakes_the_actor() {
+    let (_network, ports, mut made) = network(Vec::new(), 9);
+    let (bus, supervisor) = (Bus::new(), Supervisor::new().unwrap());
+    let mode = SealMode::Interval(Duration::from_millis(2));
+    let waker = spawn_sealer(&supervisor, &bus, options(mode), ports).unwrap();
+    let waking = tokio::spawn(waker.run());
+
+    assert_eq!(made.recv().await.unwrap().header.number, 1);
+    assert_eq!(made.recv().await.unwrap().header.number, 2);
+
+    waking.abort();
+    assert!(supervisor.stop(Duration::from_secs(10)).await.is_empty());
+}
