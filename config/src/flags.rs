@@ -5,13 +5,15 @@ use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use crate::settings::all_settings;
 use crate::table::SettingInfo;
+use crate::value::Value;
 
 /// Adds the flags of the settings that `wanted` picks to a command. Those that `prominent` picks are shown by
-/// `-h`; `--help` shows all.
+/// `-h`; `--help` shows all. `defaults` are the values that this command has instead of the built-in ones.
 pub fn add_flags(
     command: Command,
     wanted: impl Fn(&SettingInfo) -> bool,
     prominent: impl Fn(&SettingInfo) -> bool,
+    defaults: &[(&'static str, Value)],
 ) -> Command {
     let config = Arg::new("config")
         .long("config")
@@ -22,7 +24,7 @@ pub fn add_flags(
         let arg = Arg::new(row.key)
             .long(row.flag)
             .aliases(row.old_flags.iter().copied())
-            .help(help(row))
+            .help(help(row, defaults.iter().find(|(key, _)| *key == row.key).map(|(_, value)| value)))
             .help_heading(row.section)
             .value_name(row.kind_word())
             .hide_short_help(!prominent(row))
@@ -50,23 +52,21 @@ pub fn given_flags(matches: &ArgMatches) -> Vec<(&'static str, String, String)> 
         .collect()
 }
 
-fn help(row: &SettingInfo) -> String {
+fn help(row: &SettingInfo, default: Option<&Value>) -> String {
     let text = row.help_text();
     let text = text.strip_suffix('.').unwrap_or(&text);
-    match &row.default {
-        crate::Value::Absent => text.to_owned(),
-        crate::Value::Bool(false) => text.to_owned(),
-        crate::Value::Text(value) if value.is_empty() => text.to_owned(),
-        crate::Value::List(values) if values.is_empty() => text.to_owned(),
+    let default = match default.unwrap_or(&row.default) {
         // The home folder of whoever builds the page must not stand in it.
-        _ if row.key == "datadir" => format!("{text} [default: ~/.tenon]"),
-        crate::Value::Text(value) => format!("{text} [default: {value}]"),
-        crate::Value::List(values) => {
+        _ if row.key == "datadir" && default.is_none() => "~/.tenon".to_owned(),
+        Value::Absent | Value::Bool(false) => return text.to_owned(),
+        Value::Text(value) => value.clone(),
+        Value::List(values) => {
             let words: Vec<String> = values.iter().map(|value| value.to_string().replace('"', "")).collect();
-            format!("{text} [default: {}]", words.join(","))
+            words.join(",")
         }
-        value => format!("{text} [default: {value}]"),
-    }
+        value => value.to_string(),
+    };
+    if default.is_empty() { text.to_owned() } else { format!("{text} [default: {default}]") }
 }
 
 impl SettingInfo {

@@ -21,12 +21,28 @@ pub struct Layers {
     environment: BTreeMap<String, String>,
     flags: Vec<(&'static str, String, String)>,
     file: Option<PathBuf>,
+    has_temporary_folder: bool,
 }
 
 impl Layers {
     /// Defaults only, for the command of this name.
     pub fn new(command: &'static str) -> Self {
-        Self { command, command_defaults: Vec::new(), environment: BTreeMap::new(), flags: Vec::new(), file: None }
+        Self {
+            command,
+            command_defaults: Vec::new(),
+            environment: BTreeMap::new(),
+            flags: Vec::new(),
+            file: None,
+            has_temporary_folder: false,
+        }
+    }
+
+    /// Says that the data folder is a new temporary one unless somebody chooses one: no settings file is looked for in
+    /// it then.
+    #[must_use]
+    pub fn temporary_data_folder(mut self) -> Self {
+        self.has_temporary_folder = true;
+        self
     }
 
     /// Adds values that this command has instead of the built-in ones.
@@ -107,7 +123,8 @@ pub fn resolve(layers: Layers) -> Result<Resolved, SettingsError> {
     let (variables, config_variable) = read_environment(&layers.environment, &mut resolved.warnings);
     // The data folder has to be known before its settings file can be.
     put_all(&mut resolved, &variables, &layers.flags, |key| key == "datadir")?;
-    read_settings_file(&mut resolved, layers.file.or(config_variable))?;
+    let has_own_folder = !layers.has_temporary_folder || resolved.is_chosen("datadir");
+    read_settings_file(&mut resolved, layers.file.or(config_variable), has_own_folder)?;
     put_all(&mut resolved, &variables, &layers.flags, |_| true)?;
     Ok(resolved)
 }
@@ -148,12 +165,16 @@ fn read_environment(
     (variables, file)
 }
 
-fn read_settings_file(resolved: &mut Resolved, named: Option<PathBuf>) -> Result<(), SettingsError> {
+fn read_settings_file(
+    resolved: &mut Resolved,
+    named: Option<PathBuf>,
+    has_own_folder: bool,
+) -> Result<(), SettingsError> {
     let own = resolved.settings.node.datadir.join(FILE_NAME);
     let is_own = named.is_none();
     let path = match named {
         Some(path) => path,
-        None if own.is_file() => own,
+        None if has_own_folder && own.is_file() => own,
         None => return Ok(()),
     };
     let content = read_file(&path)?;
@@ -297,6 +318,18 @@ mod tests {
         assert!(!settings.plugin_entries["debug"].is_enabled);
         assert_eq!(settings.plugin_entries["mine"].path, Some("/opt/mine.so".into()));
         assert_eq!(settings.plugin_entries["mine"].settings_json, "{\"depth\":3,\"names\":[\"a\"]}");
+    }
+
+    #[test]
+    fn looks_for_no_settings_in_a_temporary_data_folder() {
+        let folder = folder_with("[http]\nport = 1\n");
+        let default = Value::Text(folder.path().display().to_string());
+
+        let temporary = Layers::new("dev").command_defaults([("datadir", default)]).temporary_data_folder();
+        let chosen = layers_in(&folder).temporary_data_folder();
+
+        assert_eq!(resolve(temporary).unwrap().settings.http.port, 8545);
+        assert_eq!(resolve(chosen).unwrap().settings.http.port, 1);
     }
 
     #[test]

@@ -13,8 +13,7 @@ const HEAD: &str = "\
 
 Every setting can be given in a settings file, in the environment or as a flag. Later ones win:
 
-1. the default; some commands have defaults of their own (`tenon dev`: `database.mode = \"archive\"`, the WebSocket on
-   the port of HTTP)
+1. the default; `tenon dev` has some of its own: `tenon config --dev` prints them
 2. the settings file: `--config FILE`, or `TENON_CONFIG`, or `tenon.toml` in the data folder if there is one
 3. the environment: `TENON_`, then the key in capitals with `_` for `.` and `-` (`http.port` is `TENON_HTTP_PORT`)
 4. the flag

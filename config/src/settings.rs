@@ -45,8 +45,9 @@ section! {
     "Database";
     /// How the chain is kept.
     DatabaseSettings {
-        /// `archive` answers for every block since the first; `pruned` keeps the state of the last blocks only.
-        mode: HistoryMode = HistoryMode::Pruned, "database.mode", "gcmode";
+        /// `archive` answers for every block since the first; `pruned` keeps the state of the last blocks only, and
+        /// drops older state for good.
+        mode: HistoryMode = HistoryMode::Archive, "database.mode", "gcmode";
         /// How many blocks of state history `pruned` keeps.
         history: u64 = 90_000, "database.history", "history.state";
         /// Memory for cached records, MiB.
@@ -142,6 +143,12 @@ section! {
         gas_cap: u64 = 50_000_000, "rpc.gascap", "rpc.gascap", old "rpc-gascap";
         /// Longest time of one call of the EVM.
         evm_timeout: Duration = Duration::from_secs(5), "rpc.evmtimeout", "rpc.evmtimeout";
+        /// Longest trace of one transaction, when the caller names no time-out; callers may name up to 5 minutes.
+        trace_timeout: Duration = Duration::from_secs(5), "rpc.tracetimeout", "rpc.tracetimeout";
+        /// Most instructions that one traced transaction may record.
+        trace_steps: u64 = 10_000_000, "rpc.tracesteps", "rpc.tracesteps";
+        /// Most memory that the trace of one transaction may take.
+        trace_memory: ByteSize = ByteSize::mebibytes(1024), "rpc.tracememory", "rpc.tracememory";
         /// Longest time of one request of any kind over WebSocket and the socket; HTTP has `http.requesttimeout` too.
         request_timeout: Duration = Duration::from_secs(600), "rpc.requesttimeout", "rpc.requesttimeout";
         /// Most requests of a batch.

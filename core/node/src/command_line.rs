@@ -1,7 +1,7 @@
 //! The command line: one subcommand a file in `commands/`, the settings as flags of each.
 
 use clap::{ArgMatches, Command};
-use tenon_config::{Layers, Resolved, SettingInfo, Value, resolve};
+use tenon_config::{Layers, Resolved, SettingInfo, resolve};
 
 use crate::commands;
 use crate::exit::Stop;
@@ -52,21 +52,14 @@ pub(crate) fn dispatch(matches: &ArgMatches) -> Result<(), Stop> {
     }
 }
 
-/// The settings of a command, with the values that this command has instead of the built-in ones.
+/// The settings of a command: what it brings, then the settings file, the environment and the flags.
 ///
 /// # Errors
 /// [`Stop::Usage`] naming the value that can't be used.
-pub(crate) fn settings(
-    command: &'static str,
-    matches: &ArgMatches,
-    defaults: impl IntoIterator<Item = (&'static str, Value)>,
-    extra_flags: impl IntoIterator<Item = (&'static str, String, String)>,
-) -> Result<Resolved, Stop> {
-    let layers = Layers::new(command)
-        .command_defaults(defaults)
+pub(crate) fn settings(layers: Layers, matches: &ArgMatches) -> Result<Resolved, Stop> {
+    let layers = layers
         .environment(std::env::vars_os())
         .flags(tenon_config::given_flags(matches))
-        .flags(extra_flags)
         .file(matches.get_one::<String>("config").map(Into::into));
     Ok(resolve(layers)?)
 }

@@ -9,7 +9,7 @@ use tenon_api::{ChainWriter, ConsensusEngine, PendingTransactions};
 use tenon_bus::{Bus, Delivery, WorkPool};
 use tenon_config::Settings;
 use tenon_consensus::{SealerClock, SealerOptions, SealerPorts, spawn_sealer};
-use tenon_execution::{ChainActor, ChainHandle, Importer};
+use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Importer};
 use tenon_host::{HostOptions, PluginHost};
 use tenon_ipc::{HealthReport, Servers};
 use tenon_storage::StoreLimits;
@@ -168,6 +168,16 @@ fn start_chain(
         Arc::new(Importer::new(Arc::clone(&chain.spec), chain.reader(), writer, Arc::clone(engine), bus.clone()));
     let make = move || Ok(ChainActor::new(Arc::clone(&importer)));
     let handle = ChainHandle::new(supervisor.spawn("chain", ActorOptions::default(), make)?);
+    let limits = ExecutionLimits {
+        call_gas_cap: settings.rpc.gas_cap,
+        call_timeout: settings.rpc.evm_timeout,
+        trace_timeout: settings.rpc.trace_timeout,
+        trace_steps: settings.rpc.trace_steps,
+        trace_bytes: settings.rpc.trace_memory.0,
+        ..ExecutionLimits::default()
+    };
+    let (spec, engine) = (Arc::clone(&chain.spec), Arc::clone(engine));
+    tenon_execution::register(bus, chain.reader(), spec, engine, work, limits, handle.clone())?;
     Ok(handle)
 }
 

@@ -2,7 +2,7 @@
 
 mod support;
 
-use support::{RunningNode, plugin_folder, run, tenon, text};
+use support::{RunningNode, plugin_folder, run, text};
 
 const BLOCK_NUMBER: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}"#;
 
@@ -81,32 +81,4 @@ fn refuses_a_folder_that_was_made_with_other_settings() {
     assert_eq!(second.status.code(), Some(3));
     let message = text(&second.stderr);
     assert!(message.contains("leave `dev.accounts` (flag --accounts) out, or choose another --datadir"), "{message}");
-}
-
-#[test]
-fn names_the_place_and_the_fix_of_bad_settings() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("node.toml");
-    std::fs::write(&file, "[http]\nprot = 1\n").unwrap();
-    let file = file.to_str().unwrap();
-
-    let in_file = run(&["dev", "--config", file]);
-    let in_variable = tenon().arg("dev").env("TENON_HTTP_PORT", "many").output().unwrap();
-    let in_flag = run(&["dev", "--verbosity", "loud"]);
-
-    for (output, wanted) in [
-        (in_file, format!("tenon: {file}:2: unknown key `http.prot`; did you mean `http.port`?")),
-        (
-            in_variable,
-            "tenon: environment TENON_HTTP_PORT: `http.port`: expected a whole number from 0 to 65535, found `many`"
-                .into(),
-        ),
-        (
-            in_flag,
-            "tenon: flag --verbosity: `log.verbosity`: expected a whole number from 0 to 255, found `loud`".into(),
-        ),
-    ] {
-        assert_eq!(output.status.code(), Some(2));
-        assert_eq!(text(&output.stderr).trim(), wanted);
-    }
 }

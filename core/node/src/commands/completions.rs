@@ -12,10 +12,13 @@ Examples:
   tenon completions zsh  > ~/.zfunc/_tenon";
 
 pub(crate) fn definition() -> Command {
-    Command::new("completions")
-        .about("Print a shell's completion script")
-        .after_help(EXAMPLES)
-        .arg(Arg::new("shell").value_name("SHELL").required(true).value_parser(value_parser!(Shell)))
+    Command::new("completions").about("Print a shell's completion script").after_help(EXAMPLES).arg(
+        Arg::new("shell")
+            .value_name("SHELL")
+            .required(true)
+            .value_parser(value_parser!(Shell))
+            .help("bash, elvish, fish, powershell or zsh"),
+    )
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {

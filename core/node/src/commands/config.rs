@@ -2,7 +2,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::json;
-use tenon_config::{Resolved, all_settings};
+use tenon_config::{Layers, Resolved, all_settings};
 
 use crate::command_line;
 use crate::commands::{dev, print};
@@ -20,12 +20,15 @@ pub(crate) fn definition() -> Command {
         .after_help(EXAMPLES)
         .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON object"))
         .arg(Arg::new("dev").long("dev").action(ArgAction::SetTrue).help("With the defaults of `tenon dev`"));
-    tenon_config::add_flags(command, |_| true, |_| false)
+    tenon_config::add_flags(command, |_| true, |_| false, &[])
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
-    let resolved =
-        if matches.get_flag("dev") { dev::settings(matches)? } else { command_line::settings("run", matches, [], [])? };
+    let resolved = if matches.get_flag("dev") {
+        dev::settings(matches)?
+    } else {
+        command_line::settings(Layers::new("run"), matches)?
+    };
     for warning in &resolved.warnings {
         eprintln!("tenon: {warning}");
     }

@@ -9,6 +9,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use indicatif::HumanBytes;
 use tenon_api::{BlockNumber, ChainReader as _, ChainWriter};
 use tenon_bus::Bus;
+use tenon_config::Layers;
 use tenon_execution::Importer;
 use tenon_storage::{Mode, VerifyProgress, VerifyStage};
 
@@ -25,7 +26,8 @@ Examples:
   tenon db unwind 1000        block 1000 becomes the head; the blocks above leave the chain";
 
 pub(crate) fn definition() -> Command {
-    let with_settings = |command| tenon_config::add_flags(command, is_database_setting, |row| row.key == "datadir");
+    let with_settings =
+        |command| tenon_config::add_flags(command, is_database_setting, |row| row.key == "datadir", &[]);
     let number = Arg::new("number").value_name("N").required(true).value_parser(value_parser!(u64));
     Command::new("db")
         .about("Look at, check or unwind the database; the node must be stopped")
@@ -44,7 +46,7 @@ pub(crate) fn definition() -> Command {
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let Some((name, matches)) = matches.subcommand() else { return Err(Stop::Usage("tenon db: which one?".into())) };
-    let resolved = command_line::settings("db", matches, [], [])?;
+    let resolved = command_line::settings(Layers::new("db"), matches)?;
     logging::start(&resolved.settings.log)?;
     let chain = OpenedChain::open_existing(&resolved.settings)?;
     match name {

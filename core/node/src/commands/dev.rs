@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::{Arg, ArgMatches, Command};
 use tenon_accounts::Accounts;
 use tenon_api::{Bytes, U256};
-use tenon_config::{DevGenesis, Resolved, Settings, Value};
+use tenon_config::{DevGenesis, Layers, Resolved, Settings, Value};
 use tenon_consensus::{DevEngine, SealMode, SealerOptions};
 
 use crate::command_line;
@@ -55,23 +55,28 @@ pub(crate) fn definition() -> Command {
         .after_help(EXAMPLES)
         .arg(port);
     let is_wanted = |row: &tenon_config::SettingInfo| !matches!(row.key, "network" | "genesis");
-    tenon_config::add_flags(command, is_wanted, |row| PROMINENT.contains(&row.key))
+    tenon_config::add_flags(command, is_wanted, |row| PROMINENT.contains(&row.key), &defaults())
 }
 
-/// The settings of a development network. Everything is on loopback and the keys are public, so that `debug` and
-/// `txpool` are served without being asked for, and `debug` without a token.
-pub(crate) fn settings(matches: &ArgMatches) -> Result<Resolved, Stop> {
+/// What a development network has instead of the built-in values. Everything is on loopback and the keys are public, so
+/// that `debug` and `txpool` are served without being asked for, and `debug` without a token.
+fn defaults() -> [(&'static str, Value); 5] {
     let list = |names: &[&str]| Value::List(names.iter().map(|name| Value::Text((*name).to_owned())).collect());
-    let defaults = [
-        ("database.mode", Value::Text("archive".into())),
+    [
+        ("datadir", Value::Text("/tmp/tenon-dev-XXXXXX".into())),
         ("database.cache", Value::Integer(64)),
         ("http.api", list(&["eth", "net", "web3", "txpool", "debug"])),
         ("ws.api", list(&["eth", "net", "web3", "txpool", "debug"])),
         ("auth.namespaces", list(&["admin", "miner", "personal"])),
-    ];
+    ]
+}
+
+/// The settings of a development network.
+pub(crate) fn settings(matches: &ArgMatches) -> Result<Resolved, Stop> {
     let port = matches.try_get_one::<String>("port").ok().flatten();
     let port = port.map(|port| ("http.port", "--port".to_owned(), port.clone()));
-    let mut resolved = command_line::settings("dev", matches, defaults, port)?;
+    let layers = Layers::new("dev").command_defaults(defaults()).temporary_data_folder().flags(port);
+    let mut resolved = command_line::settings(layers, matches)?;
     // One address for everything, as tools for development networks expect it.
     if !resolved.is_chosen("ws.port") && !resolved.is_chosen("ws.addr") {
         resolved.settings.ws.port = resolved.settings.http.port;

@@ -9,6 +9,7 @@ use clap::{Arg, ArgMatches, Command, value_parser};
 use flate2::{Compression, write::GzEncoder};
 use tempfile::NamedTempFile;
 use tenon_api::{BlockNumber, ChainReader};
+use tenon_config::Layers;
 
 use crate::command_line::{self, is_database_setting};
 use crate::exit::Stop;
@@ -36,11 +37,11 @@ pub(crate) fn definition() -> Command {
         )
         .arg(number("first", "FIRST", "First block; 0 without it"))
         .arg(number("last", "LAST", "Last block; the head without it"));
-    tenon_config::add_flags(command, is_database_setting, |row| row.key == "datadir")
+    tenon_config::add_flags(command, is_database_setting, |row| row.key == "datadir", &[])
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
-    let resolved = command_line::settings("export", matches, [], [])?;
+    let resolved = command_line::settings(Layers::new("export"), matches)?;
     logging::start(&resolved.settings.log)?;
     let chain = OpenedChain::open_existing(&resolved.settings)?;
     let head = chain.store.head().header.number;

@@ -10,6 +10,7 @@ use clap::{Arg, ArgMatches, Command};
 use tenon_api::{ChainReader as _, ChainWriter as _};
 use tenon_bus::Bus;
 use tenon_chain::BlockStream;
+use tenon_config::Layers;
 use tenon_execution::{ImportObserver, ImportedBlock, Importer};
 
 use self::chain_file::ChainFile;
@@ -37,24 +38,27 @@ pub(crate) fn definition() -> Command {
                 .required(true)
                 .help("Blocks as RLP, one after the other, gzip or not; `-` is standard input"),
         );
-    tenon_config::add_flags(command, is_database_setting, |row| {
-        matches!(row.key, "datadir" | "genesis" | "database.mode")
-    })
+    tenon_config::add_flags(
+        command,
+        is_database_setting,
+        |row| matches!(row.key, "datadir" | "genesis" | "database.mode"),
+        &[],
+    )
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
-    let resolved = command_line::settings("import", matches, [], [])?;
+    let resolved = command_line::settings(Layers::new("import"), matches)?;
     logging::start(&resolved.settings.log)?;
     let files: Vec<String> = matches.get_many::<String>("files").into_iter().flatten().cloned().collect();
     // Before anything is made in the data folder: a name that is mistyped should leave no trace.
     let sources = files.iter().map(|name| ChainFile::open(name)).collect::<Result<Vec<_>, _>>()?;
-    let folder = DataFolder::create(&resolved.settings.node.datadir)?;
-    let genesis = chosen_genesis(&resolved, &folder)?;
-    let chain = OpenedChain::open(&resolved.settings, &folder, &genesis)?;
-
     let runtime = shutdown::runtime()?;
     let _inside = runtime.enter();
     let is_interrupted = shutdown::interruption_flag()?;
+
+    let folder = DataFolder::create(&resolved.settings.node.datadir)?;
+    let genesis = chosen_genesis(&resolved, &folder)?;
+    let chain = OpenedChain::open(&resolved.settings, &folder, &genesis)?;
     let outcome = import_all(&chain, sources, &is_interrupted);
     chain.store.flush()?;
     outcome

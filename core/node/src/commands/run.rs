@@ -2,6 +2,8 @@
 
 use clap::{ArgMatches, Command};
 
+use tenon_config::Layers;
+
 use crate::command_line;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
@@ -38,11 +40,16 @@ const PROMINENT: &[&str] = &[
 
 pub(crate) fn definition() -> Command {
     let command = Command::new("run").about("Serve the chain of a data folder").after_help(EXAMPLES);
-    tenon_config::add_flags(command, |row| row.section != "Development network", |row| PROMINENT.contains(&row.key))
+    tenon_config::add_flags(
+        command,
+        |row| row.section != "Development network",
+        |row| PROMINENT.contains(&row.key),
+        &[],
+    )
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
-    let resolved = command_line::settings("run", matches, [], [])?;
+    let resolved = command_line::settings(Layers::new("run"), matches)?;
     logging::start(&resolved.settings.log)?;
     let folder = DataFolder::create(&resolved.settings.node.datadir)?;
     let genesis = chosen_genesis(&resolved, &folder)?;

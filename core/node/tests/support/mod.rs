@@ -52,10 +52,13 @@ pub(crate) fn recorded_chain() -> Vec<u8> {
     bytes
 }
 
-/// Builds the plugins, once a test run, and gives the folder that they are in.
+/// The plugins that the tests of this crate use.
+const PLUGINS: [&str; 4] = ["eth", "net", "web3", "rpc"];
+
+/// Builds the plugins, once a test run, and gives a folder with these and no others.
 pub(crate) fn plugin_folder() -> &'static Path {
-    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
-    FOLDER.get_or_init(|| {
+    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
+    let folder = FOLDER.get_or_init(|| {
         let program = Path::new(env!("CARGO_BIN_EXE_tenon"));
         let folder = program.parent().unwrap().to_owned();
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
@@ -63,13 +66,19 @@ pub(crate) fn plugin_folder() -> &'static Path {
         if folder.ends_with("release") {
             command.arg("--release");
         }
-        for name in ["eth", "net", "web3", "rpc"] {
+        for name in PLUGINS {
             command.arg("-p").arg(format!("tenon-plugin-{name}"));
         }
         let output = command.output().unwrap();
         assert!(output.status.success(), "plugins do not build: {}", text(&output.stderr));
-        folder
-    })
+        let plugins = tempfile::tempdir().unwrap();
+        for name in PLUGINS {
+            let library = format!("libtenon_plugin_{name}.so");
+            std::fs::copy(folder.join(&library), plugins.path().join(&library)).unwrap();
+        }
+        plugins
+    });
+    folder.path()
 }
 
 /// A running node. Killed when dropped.
