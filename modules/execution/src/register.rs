@@ -9,7 +9,7 @@ use tenon_api::{
 use tenon_bus::{Bus, RegisterError, WorkPool};
 use tenon_chain::ChainSpec;
 
-use crate::{ChainHandle, ExecutionLimits, Executor, call::Calls, fee::Fees};
+use crate::{ChainHandle, ExecutionLimits, Executor, call::Calls, fee::Fees, trace::RecordingMemory};
 
 /// Answers calls, estimates, access lists, traces, questions about fees, and the command to move the head.
 ///
@@ -27,7 +27,8 @@ pub fn register(
     writer: ChainHandle,
 ) -> Result<(), RegisterError> {
     let executor = Executor::new(Arc::clone(&spec));
-    let calls = Calls { executor, chain: Arc::clone(&chain), engine, limits };
+    let recording_memory = RecordingMemory::new(limits.trace_recording_bytes);
+    let calls = Calls { executor, chain: Arc::clone(&chain), engine, limits, recording_memory };
     let fees = Fees::new(spec, chain, limits);
     register_calls(bus, pool, &calls)?;
     register_fees(bus, pool, &fees)?;

@@ -1,5 +1,7 @@
 //! Calls, estimates, access lists and fees against the recorded answers of the public suite.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here fails the test")]
+
 mod support;
 
 use std::time::Duration;
@@ -118,6 +120,23 @@ async fn a_fee_history_beyond_the_head_is_refused() {
     assert_eq!(refused.unwrap_err().message, "request beyond head block: requested 9, head 3");
 }
 
+#[tokio::test]
+async fn an_overridden_time_brings_the_rules_of_its_fork() {
+    let node = TestNode::with_conformance_chain(36);
+    let _served = node.serve(ExecutionLimits::default());
+    // PUSH0 (Shanghai, time 390) ... return one zero word.
+    let mut push0 = with_code(&hex!("5f5f5260205ff3"));
+
+    let before = node.ask(push0.clone()).await.unwrap_err();
+    push0.block_overrides.time = Some(390);
+    let in_shanghai = node.ask(push0.clone()).await.unwrap();
+    push0.block_overrides.time = Some(600);
+    let in_osaka = node.ask(push0).await.unwrap();
+
+    assert!(before.message.starts_with("invalid opcode"), "{}", before.message);
+    assert_eq!((in_shanghai, in_osaka), (Bytes::from([0; 32]), Bytes::from([0; 32])));
+}
+
 /// Code that is executed by an override at an address of its own.
 fn with_code(code: &[u8]) -> Call {
     let target = address!("00000000000000000000000000000000c0de0001");
@@ -151,8 +170,8 @@ async fn a_call_stops_when_its_caller_is_gone() {
     let limits =
         ExecutionLimits { call_gas_cap: 0, call_timeout: Duration::from_secs(3600), ..ExecutionLimits::default() };
     let _served = node.serve(limits);
-    let caller = CallContext::new();
-    caller.cancel();
+    // The pool has a free thread, so the job begins, and only its own look at the caller can end it.
+    let caller = CallContext::with_timeout(Duration::from_millis(100));
 
     let stopped = node.bus.call(with_code(ENDLESS), &caller).await.unwrap_err();
 

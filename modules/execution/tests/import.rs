@@ -1,5 +1,7 @@
 //! Whole chains in: the public conformance chain, tampered blocks, reorganisations, resuming.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here fails the test")]
+
 mod support;
 
 use std::convert::Infallible;
@@ -70,7 +72,8 @@ fn with_header(block: &Block, change: impl FnOnce(&mut Header)) -> Block {
 #[test]
 fn a_tampered_block_is_refused_by_what_differs() {
     let blocks = conformance_blocks();
-    let cases: [(u64, fn(&mut Header), &str); 6] = [
+    type Tamper = fn(&mut Header);
+    let cases: [(u64, Tamper, &str); 6] = [
         (2, |header| header.state_root.0[0] ^= 1, "block 2: state root is 0x"),
         (5, |header| header.receipts_root.0[0] ^= 1, "block 5: receipts root is 0x"),
         (5, |header| header.gas_used += 1, "block 5: gas used is"),

@@ -1,13 +1,15 @@
 //! Traces against the recorded answers of the public suite, and their bounds.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a failure here fails the test")]
+
 mod support;
 
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{B256, U256, address, hex};
 use serde_json::Value;
 use support::{TestNode, conformance_blocks, recorded_cases};
 use tenon_api::{
     BlockId, Failure,
-    messages::{CallRequest, Trace, TraceTarget},
+    messages::{AccountOverride, CallRequest, Trace, TraceTarget},
 };
 use tenon_execution::ExecutionLimits;
 
@@ -147,6 +149,45 @@ async fn a_trace_that_records_too_much_is_refused_and_a_limit_helps() {
 
     assert!(refused.message.starts_with("the trace records more than 50 steps"), "{}", refused.message);
     assert_eq!(limited["structLogs"].as_array().map(Vec::len), Some(10));
+}
+
+/// A call that loops until its gas is used up.
+fn looping_call(gas: u64) -> TraceTarget {
+    let target = address!("00000000000000000000000000000000c0de0001");
+    let code = AccountOverride { code: Some(hex!("5b600056").into()), ..AccountOverride::default() };
+    TraceTarget::Call {
+        request: Box::new(CallRequest { to: Some(target), gas: Some(gas), ..CallRequest::default() }),
+        block: BlockId::LATEST,
+        transaction_index: None,
+        state_overrides: vec![(target, code)],
+        block_overrides: Box::default(),
+    }
+}
+
+#[tokio::test]
+async fn recordings_share_their_memory_and_give_it_back() {
+    let node = TestNode::with_conformance_chain(1);
+    // One mebibyte is one share: room for a single small recording at a time.
+    let _served = node.serve(ExecutionLimits { trace_recording_bytes: 1 << 20, ..ExecutionLimits::default() });
+
+    for _ in 0..3 {
+        let refused = trace(&node, looping_call(1_000_000), "{}").await.unwrap_err();
+        let result = trace(&node, looping_call(25_000), "{}").await.unwrap();
+
+        assert!(refused.message.contains("more memory than is left for traces"), "{}", refused.message);
+        assert_eq!(result["failed"], Value::from(true));
+    }
+}
+
+#[tokio::test]
+async fn an_endless_trace_ends_at_the_timeout_that_its_caller_names() {
+    let node = TestNode::with_conformance_chain(1);
+    let _served = node.serve(ExecutionLimits { call_gas_cap: 0, ..ExecutionLimits::default() });
+
+    let stopped =
+        trace(&node, looping_call(u64::MAX), r#"{"tracer":"callTracer","timeout":"50ms"}"#).await.unwrap_err();
+
+    assert_eq!(stopped.message, "execution timeout");
 }
 
 #[tokio::test]

@@ -76,7 +76,7 @@ impl BlockRules {
             receipts_have_status: fork >= Fork::Byzantium,
             clears_empty_accounts: fork >= Fork::SpuriousDragon,
             opening_calls: opening_calls(fork, header)?,
-            requests: (fork >= Fork::Prague).then(|| RequestRules {
+            requests: (fork >= Fork::Prague).then_some(RequestRules {
                 deposit_contract: spec.deposit_contract,
                 queues: [(1, WITHDRAWAL_REQUESTS_ADDRESS), (2, CONSOLIDATION_REQUESTS_ADDRESS)],
             }),

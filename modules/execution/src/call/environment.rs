@@ -6,7 +6,7 @@ use revm::{
     primitives::{TxKind, hardfork::SpecId},
 };
 use tenon_api::{
-    Failure, SealedHeader, TransactionType,
+    Failure, Header, SealedHeader, TransactionType,
     messages::{AccountOverride, BlockOverrides, CallRequest},
 };
 use tenon_bus::CallContext;
@@ -56,15 +56,27 @@ pub(crate) fn prepare(
     block_overrides: &BlockOverrides,
 ) -> Result<CallEnvironment, Failure> {
     let spec = calls.executor.spec();
-    let mut rules = BlockRules::for_header(spec, header)?;
     let author = calls.engine.author(header).map_err(|error| Failure::server(error.to_string()))?;
-    let mut block = rules.block_env(spec, header, author);
+    let pretended = pretended_header(header, block_overrides);
+    let mut rules = BlockRules::for_header(spec, &pretended)?;
+    let mut block = rules.block_env(spec, &pretended, author);
     relax_for_calls(&mut rules);
     apply_block_overrides(block_overrides, &mut block);
     let precompiles = apply_account_overrides(account_overrides, rules.spec_id(), state)?;
     let transaction = message_env(request, spec.chain_id, rules.spec_id(), &block, calls.limits.call_gas_cap)?;
     waive_fees_of_free_calls(&transaction, &mut block);
     Ok(CallEnvironment { rules, block, transaction, precompiles })
+}
+
+/// The header that decides which fork's rules hold: an overridden height or time may lie in another fork, whose
+/// header items the block may lack.
+fn pretended_header(header: &SealedHeader, overrides: &BlockOverrides) -> Header {
+    let mut header = header.header().clone();
+    header.number = overrides.number.map_or(header.number, |number| number.saturating_to());
+    header.timestamp = overrides.time.unwrap_or(header.timestamp);
+    header.parent_beacon_block_root.get_or_insert_default();
+    header.excess_blob_gas.get_or_insert_default();
+    header
 }
 
 /// A call is no transaction: its sender may be a contract, its nonce is not looked at, and its gas is bounded by
@@ -82,10 +94,9 @@ fn waive_fees_of_free_calls(transaction: &TxEnv, block: &mut BlockEnv) {
     if transaction.gas_price == 0 && transaction.gas_priority_fee.unwrap_or_default() == 0 {
         block.basefee = 0;
     }
-    if transaction.blob_hashes.is_empty() && transaction.max_fee_per_blob_gas == 0 {
-        if let Some(blob) = &mut block.blob_excess_gas_and_price {
-            blob.blob_gasprice = 0;
-        }
+    let is_without_blobs = transaction.blob_hashes.is_empty() && transaction.max_fee_per_blob_gas == 0;
+    if let Some(blob) = block.blob_excess_gas_and_price.as_mut().filter(|_| is_without_blobs) {
+        blob.blob_gasprice = 0;
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use tenon_api::{BlockId, Bytes, ChainReader, ConsensusEngine, Failure, SealedHeader, messages::Call};
 use tenon_bus::CallContext;
 
-use crate::{ExecutionLimits, Executor, block::BlockState};
+use crate::{ExecutionLimits, Executor, block::BlockState, trace::RecordingMemory};
 
 pub(crate) use environment::{CallEnvironment, prepare};
 pub(crate) use overrides::{apply_account_overrides, apply_block_overrides};
@@ -26,6 +26,7 @@ pub(crate) struct Calls {
     pub(crate) chain: Arc<dyn ChainReader>,
     pub(crate) engine: Arc<dyn ConsensusEngine>,
     pub(crate) limits: ExecutionLimits,
+    pub(crate) recording_memory: RecordingMemory,
 }
 
 impl Calls {

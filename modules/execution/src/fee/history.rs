@@ -46,11 +46,10 @@ impl Fees {
 
     fn newest(&self, block: BlockId) -> Result<u64, Failure> {
         let head = self.chain.head().header.number;
-        if let BlockId::Number(BlockNumber(number)) = block {
-            if number > head {
-                let text = format!("request beyond head block: requested {number}, head {head}");
-                return Err(Failure::server(text));
-            }
+        if let BlockId::Number(BlockNumber(number)) = block
+            && number > head
+        {
+            return Err(Failure::server(format!("request beyond head block: requested {number}, head {head}")));
         }
         Ok(tenon_chain::require_block(&*self.chain, block)?.number)
     }

@@ -1,5 +1,10 @@
 //! The inspector of a trace, with bounds around what it records.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
 use alloy_primitives::{Address, Log, U256};
 use revm::{
     Inspector,
@@ -11,10 +16,35 @@ use revm_inspectors::tracing::DebugInspector;
 use tenon_api::Failure;
 
 use super::TraceOptions;
-use crate::{ExecutionLimits, block::BlockContext};
+use crate::block::BlockContext;
 
 /// What the recording of one instruction takes at least, bytes: measured on the recorder's own step type.
 const STEP_BYTES: u64 = 320;
+
+/// By how much a recording's share of the common memory grows at a time, bytes.
+const SHARE_STEP: u64 = 1 << 20;
+
+/// The memory that all recordings of this node share. Clones share it.
+#[derive(Clone)]
+pub(crate) struct RecordingMemory {
+    free: Arc<AtomicU64>,
+}
+
+impl RecordingMemory {
+    /// So many bytes for all recordings together.
+    pub(crate) fn new(bytes: u64) -> Self {
+        Self { free: Arc::new(AtomicU64::new(bytes)) }
+    }
+
+    fn take(&self, bytes: u64) -> bool {
+        let take = |free: u64| free.checked_sub(bytes);
+        self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    }
+
+    fn give_back(&self, bytes: u64) {
+        self.free.fetch_add(bytes, Ordering::Relaxed);
+    }
+}
 
 /// The text by which a run that recorded too much is told from other failures of the EVM.
 pub(super) const TOO_LARGE_MARK: &str = "trace too large";
@@ -30,7 +60,9 @@ struct Recording {
     steps: u64,
     bytes: u64,
     most_steps: u64,
-    most_bytes: u64,
+    memory: RecordingMemory,
+    /// Bytes taken from `memory`, given back when the recording is dropped.
+    share: u64,
     /// How many steps the caller wants; later ones are executed but not recorded.
     wanted: u64,
     with_stack: bool,
@@ -41,14 +73,15 @@ struct Recording {
 }
 
 impl TraceInspector {
-    pub(crate) fn new(options: &TraceOptions, limits: &ExecutionLimits) -> Result<Self, Failure> {
+    pub(crate) fn new(options: &TraceOptions, most_steps: u64, memory: &RecordingMemory) -> Result<Self, Failure> {
         let tracer = options.inspector()?;
         let config = &options.geth.config;
         let recording = matches!(tracer, DebugInspector::Default(..)).then(|| Recording {
             steps: 0,
             bytes: 0,
-            most_steps: limits.trace_steps,
-            most_bytes: limits.trace_bytes,
+            most_steps,
+            memory: memory.clone(),
+            share: 0,
             wanted: config.limit.filter(|limit| *limit > 0).unwrap_or(u64::MAX),
             with_stack: config.is_stack_enabled(),
             with_memory: config.is_memory_enabled(),
@@ -77,7 +110,23 @@ impl Recording {
         if self.with_return_data {
             self.bytes += interpreter.return_data.0.len() as u64;
         }
-        self.steps <= self.most_steps && self.bytes <= self.most_bytes
+        self.steps <= self.most_steps && self.grow_share()
+    }
+
+    fn grow_share(&mut self) -> bool {
+        while self.share < self.bytes {
+            if !self.memory.take(SHARE_STEP) {
+                return false;
+            }
+            self.share += SHARE_STEP;
+        }
+        true
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        self.memory.give_back(self.share);
     }
 }
 

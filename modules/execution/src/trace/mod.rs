@@ -5,5 +5,7 @@ mod options;
 mod replay;
 mod struct_log;
 
-pub(crate) use inspector::TraceInspector;
-pub(crate) use options::TraceOptions;
+pub(crate) use inspector::RecordingMemory;
+
+use inspector::TraceInspector;
+use options::TraceOptions;

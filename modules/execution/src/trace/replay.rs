@@ -86,7 +86,7 @@ impl Tracing<'_> {
             Some(index) => self.state_before(*block, *index)?,
         };
         let environment = prepare(self.calls, &header, &mut state, request, state_overrides, block_overrides)?;
-        let inspector = TraceInspector::new(&self.options, &self.calls.limits)?;
+        let inspector = self.inspector()?;
         let mut evm = environment.evm(state, self.interrupt(), inspector);
         self.inspect(&mut evm, environment.transaction.clone(), None)
     }
@@ -135,7 +135,7 @@ impl Tracing<'_> {
         let parent = parent.ok_or_else(|| Failure::server(format!("parent {parent_hash} not found")))?;
         let state = self.calls.state_after(&parent)?;
         let author = self.calls.engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
-        let inspector = TraceInspector::new(&self.options, &self.calls.limits)?;
+        let inspector = self.inspector()?;
         let (spec, never) = (self.calls.executor.spec(), Interrupt::when(self.caller, None));
         let mut execution = BlockExecution::watched(spec, &block.header, author, state, never, inspector)?;
         execution.run_opening_calls();
@@ -174,7 +174,7 @@ impl Tracing<'_> {
         };
         let env = transaction_env(transaction, *sender).map_err(Failure::server)?;
         let evm = execution.evm_mut();
-        evm.inspector = TraceInspector::new(&self.options, &self.calls.limits)?;
+        evm.inspector = self.inspector()?;
         evm.ctx.chain = self.interrupt();
         let place = TransactionContext {
             block_hash: Some(block.hash()),
@@ -194,9 +194,10 @@ impl Tracing<'_> {
         let outcome = match evm.inspect_tx(transaction.clone()) {
             Ok(outcome) => outcome,
             Err(EVMError::Custom(text)) if text == TOO_LARGE_MARK => {
-                let (steps, bytes) = (self.calls.limits.trace_steps, self.calls.limits.trace_bytes);
+                let steps = self.calls.limits.trace_steps;
                 return Err(Failure::limit(format!(
-                    "the trace records more than {steps} steps or {bytes} bytes; set \"limit\" or use another tracer"
+                    "the trace records more than {steps} steps or more memory than is left for traces; \
+                     set \"limit\", disable what is not needed, or use callTracer"
                 )));
             }
             Err(failure) => return Err(self.failure(RunFailure::from_evm(failure, &evm.ctx.chain), evm, &transaction)),
@@ -210,6 +211,8 @@ impl Tracing<'_> {
             GethTrace::Default(frame) => struct_log_json(frame),
             other => serde_json::to_string(other).map_err(|error| Failure::server(error.to_string()))?,
         };
+        // The recording is no longer needed; its memory is free for others.
+        evm.inspector = self.inspector()?;
         self.check_size(&json)?;
         Ok(json)
     }
@@ -225,6 +228,10 @@ impl Tracing<'_> {
             RunFailure::Store(error) => error.into(),
             RunFailure::Other(text) => Failure::server(format!("tracing failed: {text}")),
         }
+    }
+
+    fn inspector(&self) -> Result<TraceInspector, Failure> {
+        TraceInspector::new(&self.options, self.calls.limits.trace_steps, &self.calls.recording_memory)
     }
 
     fn interrupt(&self) -> Interrupt {

@@ -1,5 +1,11 @@
 //! A chain in memory, and the public conformance chain to put into it.
-#![allow(dead_code, missing_docs, unreachable_pub, reason = "every test binary uses another part")]
+#![allow(
+    dead_code,
+    missing_docs,
+    unreachable_pub,
+    clippy::unwrap_used,
+    reason = "test support: every binary uses another part, and a failure here fails the test"
+)]
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -82,10 +88,6 @@ impl MemoryChain {
         tables.blocks.insert(hash, Arc::clone(&commit.block));
         tables.receipts.insert(hash, Arc::clone(&commit.receipts));
         tables.canonical.push(hash);
-    }
-
-    pub fn state_root(&self) -> B256 {
-        self.head().header.state_root
     }
 }
 
