@@ -8,15 +8,13 @@ mod outgoing;
 
 use std::{
     collections::VecDeque,
-    future::poll_fn,
     io,
     pin::pin,
     sync::{Arc, Mutex, PoisonError},
-    task::Poll,
     time::Duration,
 };
 
-use bytes::{Bytes, BytesMut};
+use bytes::{Buf as _, Bytes, BytesMut};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
     sync::Semaphore,
@@ -27,10 +25,9 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use outgoing::{Encode, Outgoing};
 
 use crate::{
-    envelope::{Answer, Dispatcher, Opened, RawMessage, Reply, Subscriptions},
-    service::{Caller, Exposure, Notifications as _, RpcService},
+    envelope::{Answer, Dispatcher, Opened, RawMessage, Reply, Subscriptions, poll_once},
+    service::{Exposure, Notifications as _, RpcService},
 };
-use tenon_bus::CallContext;
 
 /// Bounds that WebSocket and local socket share.
 #[derive(Clone, Copy, Debug)]
@@ -196,9 +193,8 @@ async fn start_call<S: RpcService>(shared: &Arc<Shared<S>>, text: Bytes, message
     let call = {
         let shared = Arc::clone(shared);
         async move {
-            let context = CallContext::new();
-            let guard = context.cancel_on_drop();
-            let caller = Caller { exposure: shared.exposure.clone(), context };
+            let caller = shared.dispatcher.caller(shared.exposure.clone());
+            let guard = caller.context.cancel_on_drop();
             let answer = shared.dispatcher.answer(&text, message, &caller, Some(&shared.subscriptions)).await;
             guard.disarm();
             deliver(&shared, answer);
@@ -206,7 +202,7 @@ async fn start_call<S: RpcService>(shared: &Arc<Shared<S>>, text: Bytes, message
     };
     let mut call = Box::pin(call);
     // Most calls are done on their first poll and need no task of their own.
-    let first = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
+    let first = poll_once(call.as_mut()).await;
     if first.is_pending() {
         shared.spawn(async move {
             call.await;
@@ -266,29 +262,33 @@ async fn write_all<W: AsyncWrite + Unpin>(
     limits: DuplexLimits,
     keep_alive: Option<Bytes>,
 ) -> io::Result<()> {
-    loop {
-        let taken = match (limits.ping_interval, &keep_alive) {
-            (Some(interval), Some(ping)) => match tokio::time::timeout(interval, outgoing.take()).await {
-                Ok(taken) => taken,
-                Err(_) => {
-                    outgoing.push_raw(ping.clone());
-                    continue;
+    let writing = async {
+        loop {
+            let mut pieces = match (limits.ping_interval, &keep_alive) {
+                (Some(interval), Some(ping)) => match tokio::time::timeout(interval, outgoing.take()).await {
+                    Ok(pieces) => pieces,
+                    Err(_) => {
+                        outgoing.push_raw(ping.clone());
+                        continue;
+                    }
+                },
+                _ => outgoing.take().await,
+            };
+            while pieces.has_remaining() {
+                let written = tokio::time::timeout(limits.write_timeout, writer.write_buf(&mut pieces)).await;
+                let count = written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
+                if count == 0 {
+                    return Err(io::ErrorKind::WriteZero.into());
                 }
-            },
-            _ => outgoing.take().await,
-        };
-        let mut pieces = taken.map_err(|_| io::Error::other("the client reads too slowly"))?;
-        while bytes::Buf::has_remaining(&pieces) {
-            let written = tokio::time::timeout(limits.write_timeout, writer.write_buf(&mut pieces)).await;
-            let count = written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-            if count == 0 {
-                return Err(io::ErrorKind::WriteZero.into());
+                outgoing.sent(count);
             }
-            if !outgoing.sent(count) {
-                return Err(io::Error::other("the client reads too slowly"));
-            }
+            writer.flush().await?;
         }
-        writer.flush().await?;
+    };
+    tokio::select! {
+        biased;
+        result = writing => result,
+        () = outgoing.has_overflowed() => Err(io::Error::other("the client reads its notifications too slowly")),
     }
 }
 

@@ -26,6 +26,7 @@ pub(crate) struct Outgoing {
     most: usize,
     filled: Notify,
     drained: Notify,
+    overflowed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -42,7 +43,14 @@ pub(crate) struct Overflow;
 
 impl Outgoing {
     pub(crate) fn new(encode: Encode, most: usize) -> Self {
-        Self { queue: Mutex::default(), encode, most, filled: Notify::new(), drained: Notify::new() }
+        Self {
+            queue: Mutex::default(),
+            encode,
+            most,
+            filled: Notify::new(),
+            drained: Notify::new(),
+            overflowed: Notify::new(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -65,10 +73,14 @@ impl Outgoing {
         } else {
             queue.length += self.encode_into(reply, &mut queue.pieces);
         }
-        let result = if queue.has_overflowed { Err(Overflow) } else { Ok(()) };
+        let has_overflowed = queue.has_overflowed;
         drop(queue);
         self.filled.notify_one();
-        result
+        if has_overflowed {
+            self.overflowed.notify_one();
+            return Err(Overflow);
+        }
+        Ok(())
     }
 
     /// Queues bytes of the transport itself, such as a pong.
@@ -101,30 +113,30 @@ impl Outgoing {
     }
 
     /// Waits for something to write and takes all of it.
-    pub(crate) async fn take(&self) -> Result<Pieces, Overflow> {
+    pub(crate) async fn take(&self) -> Pieces {
         loop {
             {
                 let mut queue = self.lock();
-                if queue.has_overflowed {
-                    return Err(Overflow);
-                }
                 if !queue.pieces.is_empty() {
-                    return Ok(Pieces::new(std::mem::take(&mut queue.pieces)));
+                    return Pieces::new(std::mem::take(&mut queue.pieces));
                 }
             }
             self.filled.notified().await;
         }
     }
 
-    /// The writer has sent `count` bytes of what it took. False if the connection must end.
-    pub(crate) fn sent(&self, count: usize) -> bool {
+    /// Returns when a notification has found the queue full: the connection must end.
+    pub(crate) async fn has_overflowed(&self) {
+        self.overflowed.notified().await;
+    }
+
+    /// The writer has sent `count` bytes of what it took.
+    pub(crate) fn sent(&self, count: usize) {
         let mut queue = self.lock();
         queue.length = queue.length.saturating_sub(count);
-        let goes_on = !queue.has_overflowed;
         drop(queue);
         // The reader waits for room, or the end for emptiness; never both at a time.
         self.drained.notify_one();
-        goes_on
     }
 }
 

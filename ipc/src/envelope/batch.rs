@@ -1,10 +1,10 @@
 //! Batches: calls run at the same time, answers stand in order.
 
-use std::{future::poll_fn, pin::Pin, task::Poll};
+use std::task::Poll;
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 
-use super::{Answer, Dispatcher, Outcome, Reply, Request, Subscriptions, failures, reply, scan::RawMessage};
+use super::{Answer, Dispatcher, Outcome, Reply, Request, Subscriptions, failures, poll_once, reply, scan::RawMessage};
 use crate::service::{Caller, RpcService};
 
 /// One entry of the answer.
@@ -79,10 +79,6 @@ impl<S: RpcService> Dispatcher<S> {
         }
         entries
     }
-}
-
-async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
-    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
 
 /// What is left of the bytes that a batch's answer may have.

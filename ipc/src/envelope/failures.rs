@@ -4,8 +4,6 @@ use tenon_api::{Failure, FailureCode};
 
 /// A response beyond its bound; the number that go-ethereum uses.
 pub(crate) const RESPONSE_TOO_LARGE: FailureCode = FailureCode(-32003);
-/// A call beyond its time; the number that go-ethereum uses.
-pub(crate) const TIMED_OUT: FailureCode = FailureCode(-32002);
 
 fn failure(code: FailureCode, message: impl Into<String>) -> Failure {
     Failure { code, message: message.into(), data: None }
@@ -73,7 +71,8 @@ pub(crate) fn batch_response_too_large(most: usize) -> Failure {
 }
 
 pub(crate) fn timed_out() -> Failure {
-    failure(TIMED_OUT, "request timed out")
+    // The router ends its own waiting at the same instant with the same words.
+    Failure::limit("request timed out")
 }
 
 pub(crate) fn message_too_large(most: usize) -> Failure {

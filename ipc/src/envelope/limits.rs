@@ -9,11 +9,12 @@ use std::time::Duration;
 /// | `batch_items` | one error object: `-32005 batch too large: N requests, at most M` |
 /// | `response_bytes` | that call fails: `-32003 response too large: N bytes, at most M` |
 /// | `batch_response_bytes` | every call from there on fails: `-32003 response too large: batch beyond M bytes` |
-/// | `call_timeout` | that call fails: `-32002 request timed out` |
+/// | `call_timeout` | that call fails: `-32005 request timed out` |
 /// | `subscriptions` | that call fails: `-32005 too many subscriptions: at most N on a connection` |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvelopeLimits {
-    /// Requests in one batch. Default 1,000.
+    /// Requests in one batch. Default 10,000: the reference has no bound, and batches of a little over 1,000
+    /// are recorded from it.
     pub batch_items: usize,
     /// Calls of one batch that run at the same time. Default 16.
     pub batch_concurrency: usize,
@@ -21,8 +22,8 @@ pub struct EnvelopeLimits {
     pub response_bytes: usize,
     /// Bytes of all results of one batch. Default 64 MiB.
     pub batch_response_bytes: usize,
-    /// How long one message's calls may take, `None` for ever. Default 10 minutes; HTTP has a shorter one of
-    /// its own.
+    /// How long the calls of one message may take over WebSocket and the socket, `None` for ever. Default 10
+    /// minutes. HTTP has a shorter limit of its own instead.
     pub call_timeout: Option<Duration>,
     /// Open subscriptions of one connection. Default 256.
     pub subscriptions: usize,
@@ -31,7 +32,7 @@ pub struct EnvelopeLimits {
 impl Default for EnvelopeLimits {
     fn default() -> Self {
         Self {
-            batch_items: 1_000,
+            batch_items: 10_000,
             batch_concurrency: 16,
             response_bytes: 64 << 20,
             batch_response_bytes: 64 << 20,

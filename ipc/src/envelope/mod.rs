@@ -8,17 +8,25 @@ mod scan;
 mod subscriptions;
 mod text;
 
-use std::{borrow::Cow, panic::AssertUnwindSafe, sync::Arc};
+use std::{
+    borrow::Cow,
+    future::poll_fn,
+    panic::AssertUnwindSafe,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+};
 
 use futures_util::FutureExt as _;
 use tenon_api::{Failure, FailureCode};
+use tenon_bus::CallContext;
 
 pub use limits::EnvelopeLimits;
 pub(crate) use reply::Reply;
 pub(crate) use scan::{Ending, Progress, RawMessage, Scanner};
 pub(crate) use subscriptions::Subscriptions;
 
-use crate::service::{Caller, RpcService};
+use crate::service::{Caller, Exposure, RpcService};
 use scan::RawRequest;
 use text::read_string;
 
@@ -102,6 +110,12 @@ impl<S: RpcService> Dispatcher<S> {
         }
     }
 
+    /// Who calls, over a connection that shows `exposure`: each message has a time limit of its own.
+    pub(crate) fn caller(&self, exposure: Exposure) -> Caller {
+        let context = self.limits.call_timeout.map_or_else(CallContext::new, CallContext::with_timeout);
+        Caller { exposure, context }
+    }
+
     /// A scanner for one message of a stream.
     pub(crate) fn scanner(&self) -> Scanner {
         Scanner::new(self.limits.batch_items)
@@ -171,6 +185,7 @@ impl<S: RpcService> Dispatcher<S> {
         }
     }
 
+    /// A call that ends at its caller's deadline.
     async fn call_in_time(
         &self,
         method: &str,
@@ -178,13 +193,14 @@ impl<S: RpcService> Dispatcher<S> {
         caller: &Caller,
         subscriptions: Option<&Subscriptions>,
     ) -> Outcome<S> {
-        let call = self.call(method, params, caller, subscriptions);
-        match self.limits.call_timeout {
-            None => call.await,
-            Some(limit) => {
-                tokio::time::timeout(limit, call).await.unwrap_or_else(|_| Outcome::Failed(failures::timed_out()))
-            }
+        let mut call = pin!(self.call(method, params, caller, subscriptions));
+        let Some(deadline) = caller.context.deadline() else { return call.await };
+        // Most calls are done on their first poll: no timer is made for them.
+        if let Poll::Ready(outcome) = poll_once(call.as_mut()).await {
+            return outcome;
         }
+        let outcome = tokio::time::timeout_at(deadline.into(), call).await;
+        outcome.unwrap_or_else(|_| Outcome::Failed(failures::timed_out()))
     }
 
     async fn call(
@@ -251,6 +267,11 @@ impl<S: RpcService> Dispatcher<S> {
             Err(_) => Outcome::Failed(failures::handler_crashed()),
         }
     }
+}
+
+/// Polls a future a single time.
+pub(crate) async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Output> {
+    poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
 
 struct Reservation<'a> {

@@ -1,1 +1,99 @@
+//! The envelope without a transport: what no recording has.
 
+use tenon_bus::CallContext;
+
+use super::*;
+use crate::service::{Exposure, Notifications};
+
+#[derive(Clone)]
+struct Echo;
+
+struct NoNotifications;
+
+impl RpcService for Echo {
+    type Json = String;
+    type Notifications = NoNotifications;
+
+    async fn call(&self, method: &str, params: Option<&str>, _: &Caller) -> Result<String, Failure> {
+        match method {
+            "fail" => {
+                Err(Failure { code: FailureCode(3), message: "<reverted>".into(), data: Some("\"0x01\"".into()) })
+            }
+            _ => Ok(format!("[{},{}]", serde_json::json!(method), params.unwrap_or("null"))),
+        }
+    }
+
+    async fn subscribe(&self, _: &str, _: &str, _: Option<&str>, _: &Caller) -> Result<NoNotifications, Failure> {
+        Ok(NoNotifications)
+    }
+}
+
+impl Notifications for NoNotifications {
+    type Json = String;
+
+    async fn next(&mut self) -> Option<Result<String, Failure>> {
+        None
+    }
+}
+
+fn answer(body: &[u8]) -> Option<String> {
+    let limits = EnvelopeLimits { call_timeout: None, ..EnvelopeLimits::default() };
+    let caller = Caller { exposure: Exposure::all(), context: CallContext::new() };
+    let dispatcher = Dispatcher::new(Echo, limits);
+    let answer = dispatcher.answer_text(body, &caller).now_or_never().expect("the service never waits");
+    answer.map(|text| String::from_utf8(text).unwrap())
+}
+
+#[test]
+fn gives_raw_params_and_ids_through_untouched() {
+    for (body, expected) in [
+        (
+            r#"{"id": 1.50e+3 ,"method":"m","params":[ 1e400, "\u00e9" ]}"#,
+            r#""id":1.50e+3,"result":["m",[ 1e400, "\u00e9" ]]"#,
+        ),
+        (r#"{"id":"\ud800\"","method":"a\nb"}"#, r#""id":"\ud800\"","result":["a\nb",null]"#),
+        (r#"{"id":-0,"method":"m","params":{"a":1}}"#, r#""id":-0,"result":["m",{"a":1}]"#),
+        (r#"{"id":7,"method":"fail"}"#, r#""id":7,"error":{"code":3,"message":"\u003creverted\u003e","data":"0x01"}"#),
+    ] {
+        assert_eq!(answer(body.as_bytes()).unwrap(), format!("{{\"jsonrpc\":\"2.0\",{expected}}}\n"), "{body}");
+    }
+}
+
+#[test]
+fn drops_what_is_no_question() {
+    for body in [
+        r#"{"method":"m"}"#,
+        r#"{"method":"eth_subscribe","params":["newHeads"]}"#,
+        r#"{"id":1,"result":null}"#,
+        r#"[{"method":"m"},{"id":1,"error":{}}]"#,
+        " \n",
+    ] {
+        assert_eq!(answer(body.as_bytes()), None, "{body}");
+    }
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_bytes_are_answered_with_json_or_silence(bytes: Vec<u8>) {
+        check_answer(&bytes)?;
+    }
+
+    #[test]
+    fn any_torn_request_is_answered_with_json_or_silence(
+        pieces in proptest::collection::vec(proptest::sample::select(vec![
+            "{", "}", "[", "]", ",", ":", "\"id\"", "\"method\"", "\"params\"", "\"m\"", "\"eth_subscribe\"",
+            "\"eth_unsubscribe\"", "1", "null", "-", "\"\\ud8", "00\"", "\"", " ", "\u{e9}", "true", "\"result\"",
+        ]), 0..30),
+    ) {
+        check_answer(pieces.concat().as_bytes())?;
+    }
+}
+
+fn check_answer(bytes: &[u8]) -> Result<(), proptest::test_runner::TestCaseError> {
+    if let Some(text) = answer(bytes) {
+        proptest::prop_assert!(text.ends_with('\n'));
+        let parsed = serde_json::from_str::<&serde_json::value::RawValue>(&text);
+        proptest::prop_assert!(parsed.is_ok(), "{}", text);
+    }
+    Ok(())
+}

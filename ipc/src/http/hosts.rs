@@ -24,12 +24,12 @@ impl VirtualHosts {
         if self.allows_all || host.is_empty() {
             return true;
         }
+        // `::1` has colons and no port; in `[::1]:80` the brackets tell the two apart.
+        let has_port = |name: &str, port: &str| {
+            port.bytes().all(|byte| byte.is_ascii_digit()) && (name.ends_with(']') || !name.contains(':'))
+        };
         let name = match host.rsplit_once(':') {
-            Some((name, port))
-                if port.bytes().all(|byte| byte.is_ascii_digit()) && !(name.contains(':') && !name.ends_with(']')) =>
-            {
-                name
-            }
+            Some((name, port)) if has_port(name, port) => name,
             _ => host,
         };
         let name = name.trim_start_matches('[').trim_end_matches(']');

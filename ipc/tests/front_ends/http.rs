@@ -1,0 +1,281 @@
+//! HTTP beyond what was recorded: bounds, tokens, cancellation, stop.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use tenon_ipc::{EnvelopeLimits, HealthReport, HttpLimits, HttpSettings, Servers, Settings, StartError};
+
+use crate::{
+    raw_http::Client,
+    service::{TestService, until},
+};
+
+async fn start(http: HttpSettings) -> (Servers, SocketAddr, TestService) {
+    let service = TestService::default();
+    let settings = Settings { http: Some(HttpSettings { port: 0, ..http }), ..Settings::default() };
+    let servers = Servers::start(settings, service.clone(), None).await.unwrap();
+    let address = servers.endpoints().http.unwrap();
+    (servers, address, service)
+}
+
+fn with_limits(limits: HttpLimits) -> HttpSettings {
+    HttpSettings { modules: vec!["test".to_owned()], limits, ..HttpSettings::default() }
+}
+
+#[tokio::test]
+async fn the_default_serves_three_namespaces_to_local_programs_only() {
+    let (_servers, address, _) = start(HttpSettings::default()).await;
+    assert!(address.ip().is_loopback());
+    let mut client = Client::connect(address).await;
+
+    let open = client.post(&[("Origin", "http://a.example")], r#"{"id":1,"method":"eth_open"}"#).await;
+    let hidden = client.post(&[], r#"{"id":1,"method":"debug_secret"}"#).await;
+    let rebound = client
+        .request("POST", "/", &[("Host", "evil.example"), ("Content-Type", "application/json")], Some(b"{}"))
+        .await;
+
+    assert_eq!(open.text(), "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":true}\n");
+    assert_eq!((open.header("vary"), open.header("access-control-allow-origin")), (None, None));
+    assert!(hidden.text().contains("the method debug_secret does not exist/is not available"));
+    assert_eq!((rebound.status, rebound.text().as_str()), (403, "invalid host specified\n"));
+}
+
+#[tokio::test]
+async fn powerful_namespaces_need_a_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("jwt.hex");
+    std::fs::write(&secret, "07".repeat(32)).unwrap();
+    let modules = vec!["eth".to_owned(), "debug".to_owned()];
+    let settings = Settings {
+        http: Some(HttpSettings { port: 0, modules, ..HttpSettings::default() }),
+        token_secret: Some(secret),
+        ..Settings::default()
+    };
+    let servers = Servers::start(settings, TestService::default(), None).await.unwrap();
+    let mut client = Client::connect(servers.endpoints().http.unwrap()).await;
+    let call = r#"{"id":1,"method":"debug_secret"}"#;
+
+    let without = client.post(&[], call).await.text();
+    let with = client.post(&[("Authorization", &format!("Bearer {}", token(0)))], call).await.text();
+    let stale = client.post(&[("Authorization", &format!("Bearer {}", token(120)))], call).await;
+
+    assert!(without.contains("does not exist/is not available"), "{without}");
+    assert!(with.contains(r#""result":true"#), "{with}");
+    assert_eq!(stale.status, 401);
+}
+
+/// A token for the secret of the test above, `age` seconds old.
+fn token(age: u64) -> String {
+    use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
+    use hmac::{Hmac, Mac as _};
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    let signed = format!(
+        "{}.{}",
+        BASE64.encode(r#"{"alg":"HS256","typ":"JWT"}"#),
+        BASE64.encode(format!(r#"{{"iat":{}}}"#, now - age))
+    );
+    let mut hash = Hmac::<sha2::Sha256>::new_from_slice(&[7; 32]).unwrap();
+    hash.update(signed.as_bytes());
+    format!("{signed}.{}", BASE64.encode(hash.finalize().into_bytes()))
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_cancels_its_call() {
+    let (_servers, address, service) = start(with_limits(HttpLimits::default())).await;
+    let mut client = Client::connect(address).await;
+    let body = r#"{"id":1,"method":"test_forever"}"#;
+    let head = format!(
+        "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    client.send(format!("{head}{body}").as_bytes()).await;
+    let context = service.first_call().await;
+    assert!(!context.is_cancelled());
+
+    drop(client);
+
+    until(|| context.is_cancelled()).await;
+}
+
+#[tokio::test]
+async fn a_call_beyond_the_time_limit_gets_503_and_is_cancelled() {
+    let limits = HttpLimits { request_timeout: Duration::from_millis(50), ..HttpLimits::default() };
+    let (_servers, address, service) = start(with_limits(limits)).await;
+
+    let answer = Client::connect(address).await.post(&[], r#"{"id":1,"method":"test_forever"}"#).await;
+
+    assert_eq!((answer.status, answer.text().as_str()), (503, r#"{"error":"http server timeout"}"#));
+    assert!(service.first_call().await.is_cancelled());
+}
+
+#[tokio::test]
+async fn batches_run_at_the_same_time_and_answer_in_order() {
+    let (_servers, address, service) = start(with_limits(HttpLimits::default())).await;
+    let mut client = Client::connect(address).await;
+    let calls: Vec<String> = (0..40)
+        .map(|id| {
+            let method = if id < 10 { "test_wait" } else { "test_yield" };
+            format!(r#"{{"id":{id},"method":"{method}"}}"#)
+        })
+        .collect();
+    let body = format!("[{}]", calls.join(","));
+    // If the ten waited one after another, the first notice would not be followed by the others.
+    let opener = tokio::spawn(async move {
+        for _ in 0..10 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            service.gate.notify_one();
+        }
+    });
+
+    let answer = client.post(&[], &body).await.text();
+
+    opener.await.unwrap();
+    let answers: Vec<serde_json::Value> = serde_json::from_str(&answer).unwrap();
+    let ids: Vec<u64> = answers.iter().map(|answer| answer["id"].as_u64().unwrap()).collect();
+    assert_eq!(ids, (0..40).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn limits_answer_with_named_errors() {
+    let envelope =
+        EnvelopeLimits { batch_items: 3, response_bytes: 100, batch_response_bytes: 150, ..EnvelopeLimits::default() };
+    let (_servers, address, _) = start(with_limits(HttpLimits { envelope, ..HttpLimits::default() })).await;
+    let mut client = Client::connect(address).await;
+    for (body, expected) in [
+        (
+            "[1,2,3,4]",
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32005,"message":"batch too large: 4 requests, at most 3"}}"#,
+        ),
+        (
+            r#"{"id":1,"method":"test_large","params":[99]}"#,
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32003,"message":"response too large: 101 bytes, at most 100"}}"#,
+        ),
+        (
+            r#"[{"id":1,"method":"test_large","params":[1]},{"id":2,"method":"test_large","params":[97]},{"id":3,"method":"test_large","params":[97]}]"#,
+            &format!(
+                r#"[{{"jsonrpc":"2.0","id":1,"result":"x"}},{{"jsonrpc":"2.0","id":2,"result":"{}"}},{{"jsonrpc":"2.0","id":3,"error":{{"code":-32003,"message":"response too large: batch beyond 150 bytes"}}}}]"#,
+                "x".repeat(97)
+            ),
+        ),
+        (
+            r#"{"id":1,"method":"test_panic"}"#,
+            r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32000,"message":"method handler crashed"}}"#,
+        ),
+    ] {
+        assert_eq!(client.post(&[], body).await.text(), format!("{expected}\n"), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn large_results_arrive_whole_plain_and_compressed() {
+    let (_servers, address, _) = start(with_limits(HttpLimits::default())).await;
+    let mut client = Client::connect(address).await;
+    let call = r#"{"id":"big","method":"test_large","params":[3000000]}"#;
+
+    let plain = client.post(&[], call).await;
+    let compressed = client.post(&[("Accept-Encoding", "deflate, gzip;q=1.0")], call).await;
+
+    assert_eq!(plain.body.len(), 3_000_002 + r#"{"jsonrpc":"2.0","id":"big","result":}"#.len() + 1);
+    assert_eq!(compressed.header("content-encoding"), Some("gzip"));
+    assert!(plain.body == compressed.body);
+}
+
+#[tokio::test]
+async fn bytes_that_are_no_text_do_no_harm() {
+    let (_servers, address, _) = start(with_limits(HttpLimits::default())).await;
+    let mut client = Client::connect(address).await;
+    let headers = [("Host", "127.0.0.1"), ("Content-Type", "application/json")];
+
+    let body = b"{\"x\":\"\xff\xff\",\"id\":\"\xff\",\"method\":\"test_echo\",\"params\":[\"\xf0\x9f\"]}";
+    let repaired = client.request("POST", "/", &headers, Some(body)).await.text();
+    let refused = client.request("POST", "/", &headers, Some(b"\xff")).await.text();
+    let deep = client.request("POST", "/", &headers, Some("[".repeat(1_000_000).as_bytes())).await.text();
+
+    assert_eq!(repaired, "{\"jsonrpc\":\"2.0\",\"id\":\"\u{fffd}\",\"result\":[\"\u{fffd}\"]}\n");
+    assert!(refused.contains("parse error") && deep.contains("parse error"));
+}
+
+#[tokio::test]
+async fn an_undeclared_body_is_cut_at_the_limit() {
+    let (_servers, address, _) = start(with_limits(HttpLimits { body_bytes: 64, ..HttpLimits::default() })).await;
+    let headers = [("Host", "127.0.0.1"), ("Content-Type", "application/json"), ("Transfer-Encoding", "chunked")];
+    for (text, expected) in [
+        (format!("{:100}", r#"{"id":1,"method":"test_echo"}"#), r#""result":[]"#),
+        (format!(r#"{{"id":1,"method":"test_echo","x":"{:100}"}}"#, ""), "parse error"),
+    ] {
+        let body = format!("{:x}\r\n{text}\r\n0\r\n\r\n", text.len());
+        let answer = Client::connect(address).await.request("POST", "/", &headers, Some(body.as_bytes())).await.text();
+        assert!(answer.contains(expected), "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn health_is_told_apart_by_status() {
+    for (is_healthy, status) in [(true, 200), (false, 503)] {
+        let details = r#"{"head":7}"#.to_owned();
+        let check = Arc::new(move || HealthReport { is_healthy, details: details.clone() });
+        let settings =
+            Settings { http: Some(HttpSettings { port: 0, ..HttpSettings::default() }), ..Settings::default() };
+        let servers = Servers::start(settings, TestService::default(), Some(check)).await.unwrap();
+
+        let mut client = Client::connect(servers.endpoints().http.unwrap()).await;
+        let answer = client.request("GET", "/health", &[("Host", "127.0.0.1")], None).await;
+
+        assert_eq!((answer.status, answer.text().as_str()), (status, "{\"head\":7}\n"));
+    }
+}
+
+#[tokio::test]
+async fn connections_beyond_the_limit_and_silent_ones_are_closed() {
+    let limits = HttpLimits { connections: 2, idle_timeout: Duration::from_millis(200), ..HttpLimits::default() };
+    let (_servers, address, _) = start(with_limits(limits)).await;
+    let mut first = Client::connect(address).await;
+    let mut second = Client::connect(address).await;
+    let call = r#"{"id":1,"method":"test_echo"}"#;
+    first.post(&[], call).await;
+    second.post(&[], call).await;
+
+    let mut third = Client::connect(address).await;
+
+    assert!(third.answer(false).await.is_none());
+    assert!(first.answer(false).await.is_none());
+    assert!(second.answer(false).await.is_none());
+}
+
+#[tokio::test]
+async fn stopping_waits_for_calls_only_as_long_as_it_may() {
+    let (servers, address, service) = start(with_limits(HttpLimits::default())).await;
+    let call =
+        tokio::spawn(async move { Client::connect(address).await.post(&[], r#"{"id":1,"method":"test_wait"}"#).await });
+    let mut idle = Client::connect(address).await;
+    idle.post(&[], r#"{"id":1,"method":"test_echo"}"#).await;
+    service.first_call().await;
+    let stopping = tokio::spawn(servers.stop(Duration::from_secs(10)));
+    until(|| std::net::TcpStream::connect(address).is_err()).await;
+    service.gate.notify_one();
+    assert!(stopping.await.unwrap());
+    assert!(call.await.unwrap().text().contains("waited"));
+
+    let (servers, address, service) = start(with_limits(HttpLimits::default())).await;
+    let stuck = tokio::spawn(async move {
+        let mut client = Client::connect(address).await;
+        client.send(b"POST / HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 32\r\n\r\n{\"id\":1,\"method\":\"test_forever\"}").await;
+        client.answer(false).await
+    });
+    let context = service.first_call().await;
+    assert!(!servers.stop(Duration::from_millis(50)).await);
+    assert!(context.is_cancelled());
+    assert!(stuck.await.unwrap().is_none());
+}
+
+#[tokio::test]
+async fn a_port_in_use_is_named() {
+    let (_servers, address, _) = start(HttpSettings::default()).await;
+    let settings = Settings {
+        http: Some(HttpSettings { port: address.port(), ..HttpSettings::default() }),
+        ..Settings::default()
+    };
+
+    let error = Servers::start(settings, TestService::default(), None).await.unwrap_err();
+
+    assert!(matches!(error, StartError::Listen { .. }) && error.to_string().contains(&address.to_string()), "{error}");
+}

@@ -1,0 +1,132 @@
+//! A service whose methods do what tests need.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use tenon_api::{Failure, FailureCode};
+use tenon_bus::CallContext;
+use tenon_ipc::{Caller, Notifications, RpcService};
+use tokio::sync::Notify;
+
+/// Outcomes by method and `params` text.
+pub(crate) type Outcomes = HashMap<(String, String), Result<String, Failure>>;
+
+/// Methods `test_*`, and whatever outcomes it was given.
+#[derive(Clone, Default)]
+pub(crate) struct TestService {
+    pub(crate) outcomes: Arc<Outcomes>,
+    /// Contexts of the calls of `test_forever` and `test_wait` that have begun.
+    pub(crate) begun: Arc<Mutex<Vec<CallContext>>>,
+    /// What `test_wait` waits for.
+    pub(crate) gate: Arc<Notify>,
+}
+
+/// Waits until `condition` holds; a test that hangs here fails by its own time-out.
+pub(crate) async fn until(condition: impl Fn() -> bool) {
+    for _ in 0..2_000 {
+        if condition() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    panic!("the condition did not come true within ten seconds");
+}
+
+pub(crate) fn not_found(message: String) -> Failure {
+    Failure { code: FailureCode::METHOD_NOT_FOUND, message, data: None }
+}
+
+impl TestService {
+    pub(crate) async fn first_call(&self) -> CallContext {
+        until(|| !self.begun.lock().unwrap().is_empty()).await;
+        self.begun.lock().unwrap()[0].clone()
+    }
+}
+
+impl RpcService for TestService {
+    type Json = String;
+    type Notifications = TestNotifications;
+
+    async fn call(&self, method: &str, params: Option<&str>, caller: &Caller) -> Result<String, Failure> {
+        let params = params.filter(|params| *params != "null").unwrap_or("[]");
+        let namespace = method.split('_').next().unwrap_or_default();
+        let missing = || not_found(format!("the method {method} does not exist/is not available"));
+        if !caller.exposure.exposes(namespace) {
+            return Err(missing());
+        }
+        match method {
+            "test_echo" => Ok(params.to_owned()),
+            "test_large" => {
+                let length: usize = params.trim_matches(['[', ']']).parse().map_err(|_| missing())?;
+                Ok(format!("\"{}\"", "x".repeat(length)))
+            }
+            "test_panic" => panic!("on purpose"),
+            "test_wait" => {
+                self.begun.lock().unwrap().push(caller.context.clone());
+                self.gate.notified().await;
+                Ok("\"waited\"".to_owned())
+            }
+            "test_yield" => {
+                tokio::task::yield_now().await;
+                Ok(params.to_owned())
+            }
+            "test_forever" => {
+                self.begun.lock().unwrap().push(caller.context.clone());
+                std::future::pending().await
+            }
+            "debug_secret" | "eth_open" => Ok("true".to_owned()),
+            "eth_chainId" if params == "[]" => Ok("\"0x141f\"".to_owned()),
+            _ => self.outcomes.get(&(method.to_owned(), params.to_owned())).cloned().unwrap_or_else(|| Err(missing())),
+        }
+    }
+
+    async fn subscribe(
+        &self,
+        namespace: &str,
+        kind: &str,
+        params: Option<&str>,
+        _caller: &Caller,
+    ) -> Result<TestNotifications, Failure> {
+        match (namespace, kind, params) {
+            ("test", "three", None) => Ok(TestNotifications { left: 3, payload: "1".to_owned(), ends: true }),
+            ("test", "never", None) => Ok(TestNotifications { left: 0, payload: String::new(), ends: false }),
+            ("test", "echo", Some(params)) => {
+                Ok(TestNotifications { left: 1, payload: params.to_owned(), ends: false })
+            }
+            ("test", "flood", None) => {
+                Ok(TestNotifications { left: usize::MAX, payload: format!("\"{}\"", "f".repeat(60_000)), ends: false })
+            }
+            ("eth", "logs", Some(_)) => Err(Failure::invalid_params(
+                "invalid argument 1: json: cannot unmarshal number into Go value of type filters.input",
+            )),
+            ("eth", "newHeads", Some(_)) => Err(Failure::invalid_params("too many arguments, want at most 1")),
+            _ => Err(not_found("worded by the envelope".to_owned())),
+        }
+    }
+}
+
+/// Payloads at once, then the end or silence.
+pub(crate) struct TestNotifications {
+    left: usize,
+    payload: String,
+    ends: bool,
+}
+
+impl Notifications for TestNotifications {
+    type Json = String;
+
+    async fn next(&mut self) -> Option<Result<String, Failure>> {
+        tokio::task::yield_now().await;
+        if self.left > 0 {
+            self.left -= 1;
+            return Some(Ok(self.payload.clone()));
+        }
+        if !self.ends {
+            std::future::pending::<()>().await;
+        }
+        None
+    }
+}
