@@ -84,7 +84,7 @@ fn blocks_of_the_reference_client_round_trip() {
 }
 
 #[test]
-fn the_genesis_files_of_the_three_networks_give_their_hashes() {
+fn the_genesis_files_of_the_networks_give_their_hashes() {
     let networks = [
         (
             "mainnet",
@@ -103,6 +103,13 @@ fn the_genesis_files_of_the_three_networks_give_their_hashes() {
             551,
             b256!("3c636c841ebee9121374fa76bd5480d17a23e1ba61d425dde21d7b3caba864f4"),
             b256!("2b7f0763d42031f27f11bd281a95b3a423dc9e02f2ea9a876b1ae656dd618f09"),
+        ),
+        // A network of the reference on which every fork is active from the start: its genesis has a base fee.
+        (
+            "local",
+            5151,
+            b256!("50ddb5d648de6d3e8eafed3032ed638ee29e976754cdc8ed6e3dfe0abb216d28"),
+            b256!("53b098092b4936825c0eff2dcbac794fdb67bb6243fff3694f05be8336a6d8c2"),
         ),
     ];
     for (name, chain_id, hash, state_root) in networks {

@@ -24,10 +24,22 @@ pub(super) fn chain_spec(config: &ConfigFile) -> Result<ChainSpec, GenesisError>
     spec.deposit_contract = config.deposit_contract_address.map(|address| address.0);
     if let Some(engine) = &config.native_engine {
         spec.profile = Profile::Native;
-        spec.native =
-            Some(NativeSettings { eip1559_block: config.eip1559_block.map(|number| number.0), engine: engine.clone() });
+        let written = config.eip1559_block.map_or(u64::MAX, |number| number.0);
+        let eip1559_block = Some(written.min(eip1559_constant(chain_id)));
+        spec.native = Some(NativeSettings { eip1559_block, engine: engine.clone() });
     }
     Ok(spec)
+}
+
+/// The height from which a native network has a base fee whatever its file says (`spec/chain.md` 5.1): the
+/// reference keeps it in its code, by network id, and gives unknown networks the main network's.
+const fn eip1559_constant(network_id: u64) -> u64 {
+    match network_id {
+        51 => 71_550_000,
+        551 => 32_400,
+        5151 => 0,
+        _ => 98_800_200,
+    }
 }
 
 fn activations(config: &ConfigFile) -> Vec<(Fork, Activation)> {

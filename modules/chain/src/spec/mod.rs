@@ -32,7 +32,8 @@ pub enum Profile {
 /// What a native chain's configuration says beyond the Ethereum members.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct NativeSettings {
-    /// Height from which headers have a base fee and typed transactions exist; none means never.
+    /// Height from which headers have a base fee and typed transactions exist: the file's or the network's own,
+    /// whichever comes first; none means never.
     pub eip1559_block: Option<u64>,
     /// The `XDPoS` member as it stands in the file; the native engine reads it.
     pub engine: Value,
