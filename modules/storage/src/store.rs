@@ -14,6 +14,8 @@ use crate::{
 };
 
 /// The chain database of one node. See the crate's head.
+///
+/// Dropping it flushes. The folder's lock is held until the last state and trie reader has gone too.
 pub struct Store {
     pub(crate) shared: Arc<Shared>,
     pub(crate) mode: Mode,

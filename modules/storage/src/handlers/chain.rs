@@ -11,7 +11,7 @@ use tenon_api::{
 use tenon_bus::CallContext;
 use tenon_chain::resolve_block;
 
-use super::Answers;
+use super::{Answers, again_after_reorganisation};
 use crate::log_search::LogSearch;
 
 impl Answers {
@@ -46,9 +46,14 @@ impl Answers {
     pub(super) fn block_receipts(&self, block: BlockId) -> Result<Option<BlockReceipts>, Failure> {
         let Some(header) = resolve_block(&*self.store, block)? else { return Ok(None) };
         let Some(block) = self.store.block(header.hash())? else { return Ok(None) };
-        let Some(receipts) = self.store.receipts(header.hash())? else { return Ok(None) };
+        let Some(receipts) = self.receipts_of(header.hash())? else { return Ok(None) };
         let blob_gas_price = self.spec.blob_base_fee(header.header());
         Ok(Some(BlockReceipts { block, receipts, blob_gas_price }))
+    }
+
+    /// Receipts of a canonical block.
+    pub(super) fn receipts_of(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, Failure> {
+        again_after_reorganisation(|| Ok(self.store.receipts(hash)?))
     }
 
     pub(super) fn transaction(&self, hash: B256) -> Result<Option<LocatedTransaction>, Failure> {
@@ -71,7 +76,8 @@ impl Answers {
 
     pub(super) fn receipt(&self, hash: B256) -> Result<Option<LocatedReceipt>, Failure> {
         let Some((block, transaction)) = self.locate(hash)? else { return Ok(None) };
-        let Some((receipt, first_log_index)) = self.receipt_at(&block, transaction.index)? else { return Ok(None) };
+        let found = again_after_reorganisation(|| Ok(self.receipt_at(&block, transaction.index)?))?;
+        let Some((receipt, first_log_index)) = found else { return Ok(None) };
         let blob_gas_price = self.spec.blob_base_fee(block.header.header());
         Ok(Some(LocatedReceipt { transaction, receipt, first_log_index, blob_gas_price }))
     }
@@ -111,7 +117,7 @@ impl Answers {
         let limit = self.limits.log_results;
         let is_cancelled = || context.is_cancelled();
         let search = LogSearch { from, to, filter: &request.filter, limit, is_cancelled: &is_cancelled };
-        let logs = search.run(&self.store.shared)?;
+        let logs = again_after_reorganisation(|| Ok(search.run(&self.store.shared)?))?;
         if context.is_cancelled() {
             return Err(Failure::limit("request timed out"));
         }

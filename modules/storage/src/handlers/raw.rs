@@ -1,7 +1,7 @@
 //! Consensus encodings.
 
 use alloy_primitives::Bytes;
-use tenon_api::{ChainReader, Failure, messages::GetRaw};
+use tenon_api::{Failure, messages::GetRaw};
 use tenon_chain::resolve_block;
 
 use super::Answers;
@@ -22,7 +22,7 @@ impl Answers {
             }
             GetRaw::Receipts(block) => {
                 let Some(header) = resolve_block(&*self.store, block)? else { return Ok(None) };
-                let Some(receipts) = self.store.receipts(header.hash())? else { return Ok(None) };
+                let Some(receipts) = self.receipts_of(header.hash())? else { return Ok(None) };
                 Ok(Some(receipts.iter().map(|receipt| tenon_chain::encode_receipt(receipt).into()).collect()))
             }
             GetRaw::Transaction(hash) => {
