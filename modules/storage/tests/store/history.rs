@@ -238,3 +238,27 @@ fn a_state_that_was_taken_off_says_so() {
         }
     }
 }
+
+#[test]
+fn a_trie_node_that_comes_back_survives_the_pruning_of_the_block_that_took_it_away() {
+    let mut maker = Maker::new();
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), Mode::Pruned(3));
+    fill(&store, &maker.commits);
+
+    for number in 1..=12_u64 {
+        // The same two states in turn: every node is superseded by one block and made again by the next.
+        let mut commit = maker.add(vec![change(1, number % 2, &[(1, 1 + number % 2)])], &[]).clone();
+        // As if the block had taken a node away and put the same one back.
+        let again = commit.trie_nodes.iter().map(|node| (node.position.clone(), node.hash));
+        commit.superseded_trie_nodes.extend(again.take(1));
+        store.commit(&commit).unwrap();
+        assert_whole(&store);
+        for kept in store.oldest_state()..=number {
+            assert_state(&store, kept, &maker.states);
+            let root = maker.commits[kept as usize].block.header.state_root;
+            let proof = prove(&*store.trie(), root, address(1), &[word(1)]).unwrap();
+            assert_eq!(proof.storage[0].value, maker.states[kept as usize].slots[&(address(1), word(1))]);
+        }
+    }
+}
