@@ -1,6 +1,7 @@
 //! When the development network makes a block.
 
 use std::{
+    collections::HashMap,
     fmt,
     sync::{
         Arc,
@@ -11,7 +12,7 @@ use std::{
 
 use tenon_api::{
     Address, B256, BlockProducer, Bytes, ChainReader, Failure, Head, PendingTransactions, RecoveredBlock,
-    RecoveredTransaction, SealAttributes, messages::TransactionPending,
+    RecoveredTransaction, SealAttributes, Transaction, TransactionPayload, U256, messages::TransactionPending,
 };
 use tenon_bus::{Bus, Delivery, Subscription};
 use tenon_chain::ChainSpec;
@@ -141,7 +142,8 @@ impl Sealer {
             return Ok(proposals);
         }
         let state = self.ports.chain.state_at(head.number())?;
-        let mut next_nonces = std::collections::HashMap::new();
+        let blob_base_fee = self.next_blob_base_fee(head);
+        let mut next_nonces = HashMap::new();
         let mut failure = None;
         proposals.retain(|proposal| {
             let next = next_nonces.entry(proposal.sender).or_insert_with(|| match state.account(proposal.sender) {
@@ -151,23 +153,45 @@ impl Sealer {
                     u64::MAX
                 }
             });
-            let is_next = proposal.transaction.nonce == *next;
-            *next = next.saturating_add(u64::from(is_next));
-            is_next
+            let is_executable =
+                proposal.transaction.nonce == *next && pays_for_blobs(&proposal.transaction, blob_base_fee);
+            // What is left out leaves a gap, so that the sender's later ones are left out too.
+            *next = next.saturating_add(u64::from(is_executable));
+            is_executable
         });
         failure.map_or(Ok(proposals), |error| Err(error.into()))
     }
 
+    /// Wei per blob gas in a block made now.
+    fn next_blob_base_fee(&self, head: &Head) -> U256 {
+        let (spec, timestamp) = (&self.ports.spec, self.next_timestamp(head));
+        let excess = spec.next_excess_blob_gas(&head.header, timestamp);
+        let parameters = spec.blob_parameters(timestamp);
+        excess.zip(parameters).map_or(U256::ZERO, |(excess, parameters)| parameters.base_fee(excess))
+    }
+
     /// Timestamps rise strictly: a second second-resolution block in the same second borrows from the future.
+    fn next_timestamp(&self, head: &Head) -> u64 {
+        (self.ports.clock.now)().max(head.header.timestamp.saturating_add(1))
+    }
+
     fn produce(&self, head: &Head, transactions: Vec<RecoveredTransaction>) -> Result<Arc<RecoveredBlock>, Failure> {
         let attributes = SealAttributes {
-            timestamp: (self.ports.clock.now)().max(head.header.timestamp.saturating_add(1)),
+            timestamp: self.next_timestamp(head),
             beneficiary: self.options.beneficiary,
             gas_limit: self.options.gas_limit,
             extra_data: self.options.extra_data.clone(),
             mix_hash: (self.ports.clock.random)(),
         };
         self.ports.producer.produce(&attributes, transactions)
+    }
+}
+
+/// Whether the transaction has no blobs, or pays this much for each unit of blob gas.
+fn pays_for_blobs(transaction: &Transaction, blob_base_fee: U256) -> bool {
+    match &transaction.payload {
+        TransactionPayload::Blob { max_fee_per_blob_gas, .. } => *max_fee_per_blob_gas >= blob_base_fee,
+        _ => true,
     }
 }
 

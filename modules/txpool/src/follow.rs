@@ -48,7 +48,7 @@ impl Pool {
     }
 
     /// A failure here leaves the pool a block behind; the next event catches up.
-    fn note(&self, outcome: Result<(), StoreError>) {
+    pub(crate) fn note(&self, outcome: Result<(), StoreError>) {
         if let Err(error) = outcome {
             tracing::warn!(%error, "the pool does not keep up with the chain");
         }
@@ -65,7 +65,7 @@ impl Pool {
         }
         if header.parent_hash != known.hash {
             drop(maintenance);
-            return self.resync();
+            return self.catch_up();
         }
         let mut changes = Changes::default();
         self.inner.state.write().apply_commit(commit, Instant::now(), &mut changes);
@@ -92,6 +92,12 @@ impl Pool {
             }
         }
         Ok(())
+    }
+
+    /// Looks at the head anew unless it is the one that the pool has taken in last.
+    pub(crate) fn catch_up(&self) -> Result<(), StoreError> {
+        let known = self.inner.state.read().head();
+        if self.inner.chain.head().header.hash() == known.hash { Ok(()) } else { self.resync() }
     }
 
     /// Reads the accounts of all senders anew. The reads happen outside the pool's lock; senders that come

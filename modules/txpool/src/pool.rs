@@ -131,7 +131,15 @@ impl Pool {
 
 impl PendingTransactions for Pool {
     fn best(&self, base_fee_per_gas: Option<u64>) -> Vec<RecoveredTransaction> {
-        self.inner.state.read().best(U256::from(base_fee_per_gas.unwrap_or_default()))
+        let base_fee = U256::from(base_fee_per_gas.unwrap_or_default());
+        let best = self.inner.state.read().best(base_fee);
+        if !best.is_cut_off {
+            return best.transactions;
+        }
+        // More wait than were given. Were the pool a few blocks behind, all that it gives could be mined
+        // already, and whoever makes blocks would take that for the end.
+        self.note(self.catch_up());
+        self.inner.state.read().best(base_fee).transactions
     }
 }
 

@@ -52,6 +52,14 @@ pub(crate) struct PoolState {
     arrivals: u64,
 }
 
+/// The best transactions for the next block.
+#[derive(Debug)]
+pub(crate) struct Best {
+    pub(crate) transactions: Vec<RecoveredTransaction>,
+    /// Whether there may be more.
+    pub(crate) is_cut_off: bool,
+}
+
 /// What an operation brought about.
 #[derive(Debug, Default)]
 pub(crate) struct Changes {
@@ -117,9 +125,10 @@ impl PoolState {
     }
 
     /// Pending transactions in block order: at most twice as many as the head's gas limit has room for.
-    pub(crate) fn best(&self, base_fee: U256) -> Vec<RecoveredTransaction> {
+    pub(crate) fn best(&self, base_fee: U256) -> Best {
         let limit = usize::try_from(self.head.gas_limit / LEAST_GAS).unwrap_or(usize::MAX).saturating_mul(2);
-        order::best(self.senders.values(), base_fee, limit)
+        let transactions = order::best(self.senders.values(), base_fee, limit);
+        Best { is_cut_off: transactions.len() == limit, transactions }
     }
 
     pub(crate) fn addresses(&self) -> Vec<Address> {

@@ -2,9 +2,7 @@
 
 use std::sync::Mutex;
 
-use tenon_api::{
-    ConsensusEngine, EMPTY_OMMERS_HASH, Header, Transaction, TransactionPayload, TransactionSignature, U256,
-};
+use tenon_api::{ConsensusEngine, EMPTY_OMMERS_HASH, Header, TransactionSignature};
 use tenon_chain::Fork;
 
 use super::*;
@@ -121,6 +119,22 @@ fn a_transaction_that_fits_no_block_costs_one_empty_block() {
     let (_network, ports, _made) = network(vec![transaction(0)], 0);
 
     assert_eq!(Sealer::new(options(SealMode::OnTransaction), ports).seal(), Ok(1));
+}
+
+#[test]
+fn blobs_that_are_too_dear_wait_and_hold_their_senders_later_transactions_back() {
+    let mut blobs = transaction(0).transaction.as_ref().clone();
+    blobs.payload = TransactionPayload::Blob {
+        max_fee_per_gas: U256::from(9),
+        max_priority_fee_per_gas: U256::ZERO,
+        access_list: Vec::new(),
+        max_fee_per_blob_gas: U256::ZERO,
+        blob_versioned_hashes: vec![B256::ZERO],
+    };
+    let blobs = RecoveredTransaction { transaction: Arc::new(blobs), sender: SENDER };
+    let (_network, ports, _made) = network(vec![blobs, transaction(1)], 9);
+
+    assert_eq!(Sealer::new(options(SealMode::OnTransaction), ports).seal(), Ok(0));
 }
 
 #[test]

@@ -305,3 +305,25 @@ async fn answers_and_announces_on_the_bus_and_follows_the_chain() {
 
     following.abort();
 }
+
+#[test]
+fn a_cut_off_list_of_the_best_never_holds_what_is_mined_already() {
+    let chain = FakeChain::new();
+    let small = Header { gas_limit: 21_000, ..chain.head().header.header().clone() };
+    chain.set_head(tenon_chain::seal(small));
+    let pool = open(&chain);
+    for nonce in 0..5 {
+        pool.submit(&signed(0, transfer(nonce, 9, 9)), Origin::Local).unwrap();
+    }
+    let nonces = || pool.best(Some(1)).iter().map(|best| best.transaction.nonce).collect::<Vec<_>>();
+    assert_eq!(nonces(), [0, 1]);
+
+    // Two blocks of which the pool has heard nothing.
+    let first = chain.advance(&[], &[(address(0), rich(1))]);
+    let second = chain.advance(&[], &[(address(0), rich(2))]);
+
+    assert_eq!(nonces(), [2, 3]);
+    pool.on_committed(&first).unwrap();
+    pool.on_committed(&second).unwrap();
+    assert_eq!(nonces(), [2, 3]);
+}

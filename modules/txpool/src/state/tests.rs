@@ -150,7 +150,7 @@ proptest! {
                 // A later step of the same operation may have taken it away again, but it was taken in once.
                 prop_assert!(recovered.transaction.nonce < 8);
             }
-            let best = state.best(U256::ZERO);
+            let best = state.best(U256::ZERO).transactions;
             prop_assert!(best.len() as u64 <= state.status().pending);
             let mut next: HashMap<Address, u64> = HashMap::new();
             for recovered in &best {
@@ -293,6 +293,7 @@ fn the_best_come_first_and_the_nonces_of_one_sender_stay_in_order() {
 
     let order: Vec<_> = state
         .best(U256::from(10))
+        .transactions
         .iter()
         .map(|recovered| (recovered.sender.0[0], recovered.transaction.nonce))
         .collect();
