@@ -1,6 +1,6 @@
 //! Just enough RLP to cut lists into items. Decoding chain data is the node's work; this plugin only needs
-//! the hashes of uncles (a block carries their headers, not their hashes) and the prices and signatures of
-//! transactions that it has in canonical form.
+//! the hashes of uncles (a block carries their headers, not their hashes) and the signatures of transactions
+//! that it has in canonical form.
 
 use tenon_sdk::prelude::*;
 

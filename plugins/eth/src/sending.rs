@@ -5,19 +5,12 @@ use tenon_sdk::{
     shapes::{CallArguments, JsonWriter, write_transaction},
 };
 
-use crate::{
-    Answer, EthContext, filling,
-    signed::{SignedParts, signed_json},
-};
+use crate::{Answer, EthContext, filling, signed::signed_json};
 
 /// Room for a transaction without its input.
 const TRANSACTION_BYTES: usize = 900;
 
 pub(crate) async fn send_raw_transaction(context: EthContext, raw: Bytes) -> Result<B256, Failure> {
-    // What cannot be read here is for the pool to refuse, in its words.
-    if let Some(parts) = SignedParts::read(&raw) {
-        context.settings.check_fee(parts.gas_limit, parts.max_fee_per_gas)?;
-    }
     context.call(SubmitTransaction { raw }).await
 }
 
@@ -48,7 +41,6 @@ pub(crate) async fn sign_transaction(context: EthContext, arguments: CallArgumen
     }
     require_account(&context, arguments.from).await?;
     let request = filling::fill(&context, arguments).await?;
-    check_fee(&context, &request)?;
     let signed = context.call(SignTransaction { request: request.clone() }).await?;
     signed_json(&request, &signed)
 }
@@ -143,12 +135,6 @@ async fn with_nonce(context: &EthContext, mut request: CallRequest) -> Result<Ca
 }
 
 async fn sign_and_submit(context: &EthContext, request: CallRequest) -> Result<B256, Failure> {
-    check_fee(context, &request)?;
     let signed = context.call(SignTransaction { request }).await?;
     context.call(SubmitTransaction { raw: signed.raw }).await
-}
-
-fn check_fee(context: &EthContext, request: &CallRequest) -> Result<(), Failure> {
-    let price = request.max_fee_per_gas.or(request.gas_price).unwrap_or_default();
-    context.settings.check_fee(request.gas.unwrap_or_default(), price)
 }

@@ -1,5 +1,5 @@
-//! What this plugin reads out of canonical transaction bytes, and the object that shows a signed transaction
-//! to the one who asked for the signature: `spec/rpc-eth.md` 6.4, 12.4.
+//! The object that shows a signed transaction to the one who asked for the signature: `spec/rpc-eth.md` 6.4,
+//! 12.4.
 
 use tenon_sdk::{
     prelude::*,
@@ -8,60 +8,41 @@ use tenon_sdk::{
 
 use crate::rlp::Item;
 
-/// Prices and signature of a transaction in canonical form.
+/// Type and signature of a transaction in canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct SignedParts {
-    pub(crate) transaction_type: u8,
-    pub(crate) gas_limit: u64,
-    /// The gas price, or the fee cap.
-    pub(crate) max_fee_per_gas: U256,
-    pub(crate) v: U256,
-    pub(crate) r: U256,
-    pub(crate) s: U256,
+struct Signature {
+    transaction_type: u8,
+    v: U256,
+    r: U256,
+    s: U256,
 }
 
-impl SignedParts {
-    /// Reads canonical bytes, or the form with blobs in which type 3 is handed in; none when they are neither.
-    pub(crate) fn read(raw: &[u8]) -> Option<Self> {
+impl Signature {
+    /// Reads canonical bytes: whatever the type, the signature is the last three items. None when they are not
+    /// canonical.
+    fn read(raw: &[u8]) -> Option<Self> {
         let (transaction_type, list) = match raw.first()? {
             0xc0.. => (0, raw),
             transaction_type => (*transaction_type, &raw[1..]),
         };
-        let mut fields = Item::whole(list)?.items()?;
-        if transaction_type == 3 && fields.first()?.is_list {
-            fields = fields.first()?.items()?;
-        }
-        // The position of the gas limit; the price that counts stands before it.
-        let gas = match transaction_type {
-            0 => 2,
-            1 => 3,
-            2..=4 => 4,
-            _ => return None,
-        };
-        let count = fields.len().checked_sub(3).filter(|count| *count > gas)?;
-        Some(Self {
-            transaction_type,
-            gas_limit: fields[gas].number()?.saturating_to(),
-            max_fee_per_gas: fields[gas - 1].number()?,
-            v: fields[count].number()?,
-            r: fields[count + 1].number()?,
-            s: fields[count + 2].number()?,
-        })
+        let fields = Item::whole(list)?.items()?;
+        let [.., v, r, s] = fields.as_slice() else { return None };
+        Some(Self { transaction_type, v: v.number()?, r: r.number()?, s: s.number()? })
     }
 }
 
 /// `{raw, tx}`: the canonical bytes and the signed transaction. The reference shows the unsigned one, which is
 /// a defect.
 pub(crate) fn signed_json(request: &CallRequest, signed: &SignedTransactionReply) -> Result<JsonWriter, Failure> {
-    let parts = SignedParts::read(&signed.raw)
+    let signature = Signature::read(&signed.raw)
         .ok_or_else(|| Failure::server("the signed transaction is in no form that this node knows"))?;
     let mut json = JsonWriter::with_capacity(signed.raw.len() * 2 + request.input.len() * 2 + 900);
     json.begin_object();
     json.key("raw").data(&signed.raw);
     json.key("tx");
     json.begin_object();
-    json.key("type").quantity(u64::from(parts.transaction_type));
-    if parts.transaction_type > 0 {
+    json.key("type").quantity(u64::from(signature.transaction_type));
+    if signature.transaction_type > 0 {
         optional_quantity(&mut json, "chainId", request.chain_id.map(U256::from));
     }
     optional_quantity(&mut json, "nonce", request.nonce.map(U256::from));
@@ -72,13 +53,13 @@ pub(crate) fn signed_json(request: &CallRequest, signed: &SignedTransactionReply
     optional_quantity(&mut json, "maxFeePerGas", request.max_fee_per_gas);
     json.key("value").quantity_256(request.value.unwrap_or_default());
     json.key("input").data(&request.input);
-    if parts.transaction_type > 0 {
+    if signature.transaction_type > 0 {
         json.key("accessList");
         write_access_list(&mut json, request.access_list.as_deref().unwrap_or_default());
     }
-    json.key("v").quantity_256(parts.v);
-    json.key("r").quantity_256(parts.r);
-    json.key("s").quantity_256(parts.s);
+    json.key("v").quantity_256(signature.v);
+    json.key("r").quantity_256(signature.r);
+    json.key("s").quantity_256(signature.s);
     json.key("hash").data(signed.hash);
     json.end_object();
     json.end_object();
@@ -97,46 +78,38 @@ mod tests {
     use super::*;
 
     /// From tests/eth_sendRawTransaction of execution-apis (CC0): types 1, 2 and 0.
-    const RECORDED: [(&str, u8, u64, u64, &str); 3] = [
+    const RECORDED: [(&str, u8, &str); 3] = [
         (
             "01f8cc870c72dd9d5e883e028401a2158b83015f90947dcd17433742f4c0ca53122ab541d0ba67fc27df8083010203f85bf859947dcd17433742f4c0ca53122ab541d0ba67fc27dff842a00000000000000000000000000000000000000000000000000000000000000000a0010000000000000000000000000000000000000000000000000000000000000080a077c7fff2b3316a4a0b112a12eed09f6f10d31f3f4600a882301970ecb8451644a02e2136e1c2c3244ad1dfd367c11de1c288faba87991a8866b3fbbbda6033fa0b",
             1,
-            90_000,
-            0x1a2_158b,
             "0x0",
         ),
         (
             "02f892870c72dd9d5e883e018201f48401a2158b82ea60802ab73d602d80600a3d3981f3363d3d373d3d3d363d734d11c446473105a02b5c1ab9ebe9b03f33902a295af43d82803e903d91602b57fd5bf3c080a09e9f032e932e6536bc8de35b5939814d5fe2c1bcb76f06e399583c8c745ea95fa04fae7d7df659a70471ddfed6dba493a4f044a074a0bba6198bb6e2be0977b299",
             2,
-            60_000,
-            0x1a2_158b,
             "0x0",
         ),
         (
             "f86c808401a213988261a894aa000000000000000000000000000000000000000a8255448718e5bb3abd109fa073fbe7ff7e74339e7cc61fb3cb3f7630cd3f1d5fef653d7297654b2d22894daea042a188d30f35f19408c73c803bc1e9e17ce129c457e31fd2a368b54507af2f4c",
             0,
-            25_000,
-            0x1a2_1398,
             "0x18e5bb3abd109f",
         ),
     ];
 
     #[test]
-    fn prices_and_signatures_are_found_in_every_form() {
-        for (hex, transaction_type, gas_limit, price, v) in RECORDED {
+    fn signatures_are_found_in_every_form() {
+        for (hex, transaction_type, v) in RECORDED {
             let raw: Bytes = hex.parse().expect("hex");
 
-            let parts = SignedParts::read(&raw).expect("canonical bytes");
+            let signature = Signature::read(&raw).expect("canonical bytes");
 
-            assert_eq!(parts.transaction_type, transaction_type);
-            assert_eq!(parts.gas_limit, gas_limit);
-            assert_eq!(parts.max_fee_per_gas, U256::from(price));
-            assert_eq!(format!("{:#x}", parts.v), v);
-            assert!(!parts.r.is_zero() && !parts.s.is_zero());
+            assert_eq!(signature.transaction_type, transaction_type);
+            assert_eq!(format!("{:#x}", signature.v), v);
+            assert!(!signature.r.is_zero() && !signature.s.is_zero());
         }
-        for malformed in ["", "05c0", "02c0", "c3010203", "02"] {
+        for malformed in ["", "05c0", "02c0", "c20102", "02"] {
             let raw: Bytes = malformed.parse().expect("hex");
-            assert_eq!(SignedParts::read(&raw), None, "{malformed}");
+            assert_eq!(Signature::read(&raw), None, "{malformed}");
         }
     }
 }

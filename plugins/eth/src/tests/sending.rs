@@ -65,11 +65,6 @@ fn missing_members_are_filled_in() {
             r#"both "data" and "input" are set and not equal. Please use "input" to pass transaction call data"#,
         ),
         (Some(100), r#""to":"FROM","chainId":"0x1""#, "chainId does not match node's (have=1, want=3503995874084926)"),
-        (
-            Some(100),
-            r#""to":"FROM","gas":"0x5208","gasPrice":"0x5af3107a4000""#,
-            "tx fee (2.10 ether) exceeds the configured cap (1.00 ether)",
-        ),
     ];
 
     for (base_fee, members, expected) in cases {
@@ -134,17 +129,4 @@ fn resending_changes_the_price_of_the_pooled_transaction() {
     assert_eq!(resend("0xc8", r#","nonce":"0x4""#), "gas 30000 nonce 4 prices 300 - -");
     assert_eq!(resend("0xc9", r#","nonce":"0x4""#), "transaction with nonce 4 not found");
     assert_eq!(resend("0xc8", ""), "missing transaction nonce in transaction spec");
-}
-
-#[test]
-fn raw_transactions_above_the_fee_cap_are_refused_before_the_pool_sees_them() {
-    let node = host(Profile::Ethereum).answer(|_: SubmitTransaction| Err(Failure::server("the pool saw it")));
-    let costly = "0xf86c80888ac7230489e800008261a894aa000000000000000000000000000000000000000a8255448718e5bb3abd109fa073fbe7ff7e74339e7cc61fb3cb3f7630cd3f1d5fef653d7297654b2d22894daea042a188d30f35f19408c73c803bc1e9e17ce129c457e31fd2a368b54507af2f4c";
-    let costly = costly.replacen("f86c", "f870", 1);
-
-    let send = |raw: &str| refusal(call(&node, "eth_sendRawTransaction", &format!("[\"{raw}\"]")));
-
-    assert_eq!(send(SIGNED), "the pool saw it");
-    assert_eq!(send("0x05"), "the pool saw it");
-    assert_eq!(send(&costly), "tx fee (250000.00 ether) exceeds the configured cap (1.00 ether)");
 }
