@@ -4,8 +4,6 @@ use std::{
     io,
     os::unix::fs::FileTypeExt as _,
     path::{Path, PathBuf},
-    pin::Pin,
-    task::{Context, Poll, ready},
     time::Duration,
 };
 
@@ -16,15 +14,12 @@ use interprocess::local_socket::{
     traits::tokio::Listener as _,
 };
 use interprocess::os::unix::local_socket::ListenerOptionsExt as _;
-use tokio::{
-    io::{AsyncRead, AsyncWrite, Interest, ReadBuf},
-    net::UnixStream,
-};
+use tokio::net::UnixStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     StartError,
-    duplex::{Connection, DuplexLimits, Encode, Framing, Incoming, encode_plain},
+    duplex::{Connection, DuplexLimits, Encode, Framing, Half, Incoming, encode_plain, reads_no_more, reap},
     envelope::{Dispatcher, EnvelopeLimits, Progress, Reply, Scanner, failures},
     service::{Exposure, RpcService},
 };
@@ -122,7 +117,7 @@ impl<S: RpcService> SocketServer<S> {
                 () = stopping.cancelled() => break,
             };
             match accepted {
-                Ok(_) if connections.len() >= self.limits.connections => {
+                Ok(_) if reap(&mut connections) >= self.limits.connections => {
                     tracing::warn!(path = %self.path.display(), connections = connections.len(), "socket connection refused: limit reached");
                 }
                 Ok(Stream::UdSocket(stream)) => {
@@ -153,65 +148,9 @@ impl<S: RpcService> SocketServer<S> {
 }
 
 async fn serve<S: RpcService>(connection: Connection<S, Values<S>>, stream: UnixStream) {
-    let result = connection.run(Half(&stream), Half(&stream), closed_both_ways(&stream)).await;
+    let result = connection.run(Half(&stream), Half(&stream), reads_no_more(&stream)).await;
     if let Err(error) = result {
         tracing::debug!(%error, "socket connection ended");
-    }
-}
-
-/// Returns when the other side reads no longer either. The end of its own bytes alone does not say so: a
-/// program that closes its sending side may still wait for answers, one that has died does not.
-async fn closed_both_ways(stream: &UnixStream) {
-    loop {
-        match stream.ready(Interest::WRITABLE).await {
-            Ok(ready) if !ready.is_write_closed() => tokio::time::sleep(Duration::from_millis(100)).await,
-            _ => return,
-        }
-    }
-}
-
-/// One direction of a socket that is borrowed for both, so that its state can be asked for as well.
-struct Half<'a>(&'a UnixStream);
-
-impl AsyncRead for Half<'_> {
-    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        loop {
-            match self.0.try_read_buf(buffer) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.0.poll_read_ready(context))?,
-                result => return Poll::Ready(result.map(drop)),
-            }
-        }
-    }
-}
-
-impl AsyncWrite for Half<'_> {
-    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.poll_write_vectored(context, &[io::IoSlice::new(bytes)])
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        loop {
-            match self.0.try_write_vectored(slices) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.0.poll_write_ready(context))?,
-                result => return Poll::Ready(result),
-            }
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        true
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
     }
 }
 

@@ -4,12 +4,13 @@
 //! becomes a task of its own, so that it neither holds up the next message nor stays on this thread. When
 //! the connection ends, its calls and subscriptions are dropped, which cancels their work.
 
+mod half;
 mod outgoing;
 
 use std::{
     collections::VecDeque,
     io,
-    pin::pin,
+    pin::{Pin, pin},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -22,12 +23,20 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use half::{Half, reads_no_more, sends_no_more};
 pub(crate) use outgoing::{Encode, Outgoing};
 
 use crate::{
     envelope::{Answer, Dispatcher, Opened, RawMessage, Reply, Subscriptions, poll_once},
     service::{Exposure, Notifications as _, RpcService},
 };
+
+/// Room for one read.
+const READ_AT_LEAST: usize = 8 << 10;
+
+/// How long, and for how many bytes, a refused connection is read on.
+const LINGER: Duration = Duration::from_secs(2);
+const LINGER_BYTES: usize = 64 << 20;
 
 /// Bounds that WebSocket and local socket share.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +63,8 @@ pub(crate) enum Incoming {
     Finish { reply: Option<Reply>, goodbye: Option<Bytes> },
     /// Close at once, after sending what is queued and `goodbye`: the other side has said that it leaves.
     Leave { goodbye: Option<Bytes> },
+    /// Close at once with `goodbye`, though the other side still sends: it has broken the protocol.
+    Refuse { goodbye: Bytes },
 }
 
 /// How a transport cuts its bytes into messages.
@@ -99,12 +110,15 @@ enum End {
     Finish(Option<Bytes>),
     /// It does not.
     Leave(Option<Bytes>),
+    /// It must not, and may be in the middle of sending.
+    Refuse(Bytes),
     Gone,
 }
 
 impl<S: RpcService, F: Framing> Connection<S, F> {
-    /// Serves the connection to its end. `gone` returns when the other side has closed both directions.
-    pub(crate) async fn run<R, W>(mut self, reader: R, writer: W, gone: impl Future<Output = ()>) -> io::Result<()>
+    /// Serves the connection to its end. `gone` returns when the other side wants no answers any more; it is
+    /// asked only while nothing is read, which would show the same.
+    pub(crate) async fn run<R, W>(mut self, mut reader: R, writer: W, gone: impl Future<Output = ()>) -> io::Result<()>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
@@ -122,15 +136,18 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         let limits = self.limits;
         let stopping = self.stopping.clone();
         let mut writing = pin!(write_all(&shared.outgoing, writer, limits, F::keep_alive()));
+        let mut gone = pin!(gone);
         let end = tokio::select! {
             biased;
             result = &mut writing => return result,
-            end = self.read_all(&shared, reader) => end,
+            end = self.read_all(&shared, &mut reader, gone.as_mut()) => end,
             () = stopping.cancelled() => End::Finish(F::goodbye()),
         };
+        let is_refused = matches!(end, End::Refuse(_));
         let goodbye = match end {
             End::Gone => return Ok(()),
             End::Leave(goodbye) => goodbye,
+            End::Refuse(goodbye) => Some(goodbye),
             End::Finish(goodbye) => {
                 shared.subscriptions.clear();
                 let all = u32::try_from(places).unwrap_or(u32::MAX);
@@ -138,7 +155,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                     biased;
                     result = &mut writing => return result,
                     _ = shared.places.acquire_many(all) => {}
-                    () = gone => return Ok(()),
+                    () = gone.as_mut() => return Ok(()),
                 }
                 goodbye
             }
@@ -149,17 +166,31 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         }
         tokio::select! {
             biased;
-            result = &mut writing => result,
-            () = shared.outgoing.is_empty() => Ok(()),
+            result = &mut writing => result?,
+            () = shared.outgoing.is_empty() => {}
         }
+        if is_refused {
+            linger(&mut reader, self.buffer).await;
+        }
+        Ok(())
     }
 
-    async fn read_all<R: AsyncRead + Unpin>(&mut self, shared: &Arc<Shared<S>>, mut reader: R) -> End {
+    async fn read_all<R: AsyncRead + Unpin>(
+        &mut self,
+        shared: &Arc<Shared<S>>,
+        reader: &mut R,
+        mut gone: Pin<&mut impl Future<Output = ()>>,
+    ) -> End {
         loop {
             match self.framing.next(&mut self.buffer) {
-                Incoming::Message(text, message) => start_call(shared, text, message).await,
+                Incoming::Message(text, message) => tokio::select! {
+                    biased;
+                    () = start_call(shared, text, message) => {}
+                    () = gone.as_mut() => return End::Gone,
+                },
                 Incoming::Control(bytes) => shared.outgoing.push_raw(bytes),
                 Incoming::Leave { goodbye } => return End::Leave(goodbye),
+                Incoming::Refuse { goodbye } => return End::Refuse(goodbye),
                 Incoming::Finish { reply, goodbye } => {
                     if let Some(reply) = reply {
                         shared.outgoing.push_answer(reply);
@@ -167,7 +198,12 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                     return End::Finish(goodbye);
                 }
                 Incoming::More => {
-                    shared.outgoing.has_room().await;
+                    tokio::select! {
+                        biased;
+                        () = shared.outgoing.has_room() => {}
+                        () = gone.as_mut() => return End::Gone,
+                    }
+                    self.buffer.reserve(READ_AT_LEAST);
                     let read = match self.limits.silence {
                         None => reader.read_buf(&mut self.buffer).await,
                         Some(silence) => match tokio::time::timeout(silence, reader.read_buf(&mut self.buffer)).await {
@@ -184,6 +220,29 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
             }
         }
     }
+}
+
+/// Reads on for a moment without looking. Closing while the other side sends would make the system throw away
+/// the goodbye before it is read.
+async fn linger<R: AsyncRead + Unpin>(reader: &mut R, mut buffer: BytesMut) {
+    let reading = async {
+        let mut left = LINGER_BYTES;
+        while left > 0 {
+            buffer.clear();
+            buffer.reserve(READ_AT_LEAST);
+            match reader.read_buf(&mut buffer).await {
+                Ok(count) if count > 0 => left = left.saturating_sub(count),
+                _ => return,
+            }
+        }
+    };
+    let _ = tokio::time::timeout(LINGER, reading).await;
+}
+
+/// Forgets the connections that have ended; how many are left.
+pub(crate) fn reap(connections: &mut JoinSet<()>) -> usize {
+    while connections.try_join_next().is_some() {}
+    connections.len()
 }
 
 /// Starts a call; returns when there is room for the next.
@@ -234,6 +293,8 @@ async fn feed<S: RpcService>(shared: Arc<Shared<S>>, mut opened: Opened<S>) {
         if shared.outgoing.push_notification(notification).is_err() {
             break;
         }
+        // A stream that never waits must not keep the writer from its thread.
+        tokio::task::coop::consume_budget().await;
     }
     shared.subscriptions.remove(&opened.id);
 }

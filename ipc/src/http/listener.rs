@@ -17,7 +17,11 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{Port, Upgrade, UpgradeSlot, WebSocketSide, stream::TimedStream};
-use crate::{duplex::Connection, service::RpcService, websocket::Messages};
+use crate::{
+    duplex::{Connection, Half, reap, sends_no_more},
+    service::RpcService,
+    websocket::Messages,
+};
 
 /// One listening TCP port.
 pub(crate) struct HttpServer<S> {
@@ -45,7 +49,7 @@ impl<S: RpcService> HttpServer<S> {
                 () = stopping.cancelled() => break,
             };
             match accepted {
-                Ok((_, address)) if connections.len() >= limits.connections => {
+                Ok((_, address)) if reap(&mut connections) >= limits.connections => {
                     tracing::warn!(%address, connections = connections.len(), "TCP connection refused: limit reached");
                 }
                 Ok((stream, _)) => {
@@ -121,7 +125,7 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
     let Ok(upgraded) = upgrade.on_upgrade.await else { return };
     // It is the stream that `serve` handed to hyper, so this cannot be another type.
     let Ok(parts) = upgraded.downcast::<TokioIo<TimedStream>>() else { return };
-    let (reader, writer) = parts.io.into_inner().into_inner().into_split();
+    let stream = parts.io.into_inner().into_inner();
     let connection = Connection {
         dispatcher: side.dispatcher.clone(),
         exposure: upgrade.exposure,
@@ -130,7 +134,7 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
         buffer: BytesMut::from(&parts.read_buf[..]),
         stopping,
     };
-    if let Err(error) = connection.run(reader, writer, std::future::pending()).await {
+    if let Err(error) = connection.run(Half(&stream), Half(&stream), sends_no_more(&stream)).await {
         tracing::debug!(%error, "WebSocket connection ended");
     }
 }

@@ -89,7 +89,7 @@ impl<S: RpcService> Framing for Messages<S> {
             Decoded::More => Incoming::More,
             Decoded::Pong(pong) => Incoming::Control(pong),
             Decoded::Closed(answer) => Incoming::Leave { goodbye: Some(answer) },
-            Decoded::Violation(code) => Incoming::Finish { reply: None, goodbye: Some(code.frame()) },
+            Decoded::Violation(code) => Incoming::Refuse { goodbye: code.frame() },
             Decoded::Message(text) => match self.dispatcher.parse(&text) {
                 Parsed::Message(message) => Incoming::Message(text, message),
                 // The reference drops the connection without a close frame, and without a word if the

@@ -28,6 +28,8 @@ pub(crate) struct Client {
 impl Client {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
+        // soketto writes header and payload apart.
+        stream.set_nodelay(true).unwrap();
         let mut handshake = Handshake::new(stream.compat(), "127.0.0.1", "/");
         assert!(matches!(handshake.handshake().await.unwrap(), ServerResponse::Accepted { .. }));
         let (sender, receiver) = handshake.into_builder().finish();
@@ -144,10 +146,27 @@ async fn a_message_beyond_the_limit_closes_with_1009() {
     let (_servers, address, _) = start(WebSocketLimits { message_bytes: 1_000, ..WebSocketLimits::default() }).await;
     let mut client = Client::connect(address).await;
 
-    client.send(&"x".repeat(1_001)).await;
+    // More than the system buffers: the close frame must reach a client that is still sending.
+    client.send(&"x".repeat(8_000_000)).await;
 
     assert_eq!(client.receive().await, None);
     assert_eq!(client.close_code, Some(1009));
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_while_its_messages_wait_unread_cancels_its_calls() {
+    let (_servers, address, service) =
+        start(WebSocketLimits { calls_in_flight: 1, ..WebSocketLimits::default() }).await;
+    let mut client = Client::connect(address).await;
+    for _ in 0..3 {
+        client.send(r#"{"id":1,"method":"test_forever"}"#).await;
+    }
+    let context = service.first_call().await;
+
+    drop(client);
+
+    until(|| context.is_cancelled()).await;
+    assert_eq!(service.begun.lock().unwrap().len(), 1);
 }
 
 #[tokio::test]

@@ -1,0 +1,115 @@
+//! One direction of a stream that is borrowed for both, so that its state can be asked for as well.
+
+use std::{
+    io::{self, IoSlice},
+    pin::Pin,
+    task::{Context, Poll, ready},
+    time::Duration,
+};
+
+use tokio::{
+    io::{AsyncRead, AsyncWrite, Interest, ReadBuf, Ready},
+    net::{TcpStream, UnixStream},
+};
+
+/// How often a blocked connection looks whether its client is still there. There is no event to wait for: a
+/// closed stream counts as ready, but so does one with bytes that nobody may read yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
+
+/// What TCP and Unix streams of tokio have in common.
+pub(crate) trait RawStream: Send + Sync {
+    fn try_read(&self, buffer: &mut ReadBuf<'_>) -> io::Result<usize>;
+    fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
+    fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+    fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
+    fn ready(&self, interest: Interest) -> impl Future<Output = io::Result<Ready>> + Send;
+}
+
+macro_rules! raw_stream {
+    ($stream:ty) => {
+        impl RawStream for $stream {
+            fn try_read(&self, buffer: &mut ReadBuf<'_>) -> io::Result<usize> {
+                self.try_read_buf(buffer)
+            }
+
+            fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
+                self.try_write_vectored(slices)
+            }
+
+            fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.poll_read_ready(context)
+            }
+
+            fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+                self.poll_write_ready(context)
+            }
+
+            fn ready(&self, interest: Interest) -> impl Future<Output = io::Result<Ready>> + Send {
+                self.ready(interest)
+            }
+        }
+    };
+}
+
+raw_stream!(TcpStream);
+raw_stream!(UnixStream);
+
+/// Returns when the other side has closed its sending direction, whether or not its last bytes are read.
+pub(crate) async fn sends_no_more<T: RawStream>(stream: &T) {
+    while matches!(stream.ready(Interest::READABLE).await, Ok(ready) if !ready.is_read_closed()) {
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// Returns when the other side reads no longer either. The end of its own bytes alone does not say so: a
+/// program that closes its sending side may still wait for answers, one that has died does not.
+pub(crate) async fn reads_no_more<T: RawStream>(stream: &T) {
+    while matches!(stream.ready(Interest::WRITABLE).await, Ok(ready) if !ready.is_write_closed()) {
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+/// See the module.
+pub(crate) struct Half<'a, T>(pub(crate) &'a T);
+
+impl<T: RawStream> AsyncRead for Half<'_, T> {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        loop {
+            match self.0.try_read(buffer) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.0.poll_readable(context))?,
+                result => return Poll::Ready(result.map(drop)),
+            }
+        }
+    }
+}
+
+impl<T: RawStream> AsyncWrite for Half<'_, T> {
+    fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        self.poll_write_vectored(context, &[IoSlice::new(bytes)])
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        loop {
+            match self.0.try_write(slices) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.0.poll_writable(context))?,
+                result => return Poll::Ready(result),
+            }
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        true
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
