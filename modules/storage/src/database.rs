@@ -8,7 +8,7 @@ use rocksdb::{
 };
 use tenon_api::StoreError;
 
-use crate::{StoreOptions, columns::Column};
+use crate::{StoreOptions, format::columns::Column};
 
 /// Single-threaded only in that columns are neither created nor dropped after opening, which saves a lock and a
 /// reference count a read; reads and writes come from any thread.

@@ -9,8 +9,8 @@
 //! the chain had there, or a named error. It knows no rule of consensus and runs no EVM: it applies what a
 //! [`BlockCommit`](tenon_api::BlockCommit) says.
 //!
-//! Layout: `columns` says what is stored and why so, `keys` and `records` how, `commit`, `unwind` and `prune` are
-//! the three ways in which anything changes, `state` and `log_search` the two readings that are more than a look-up.
+//! Layout: `format` says what is stored, how, and why so; `write` has the three ways in which anything changes; `read`
+//! the readings that are more than a look-up; `ports` and `handlers` are the two faces, `verify` checks it all.
 //!
 //! ```no_run
 //! use tenon_api::{BlockCommit, ChainReader, ChainWriter};
@@ -28,25 +28,17 @@
 #![forbid(unsafe_code)]
 
 mod cache;
-mod columns;
-mod commit;
 mod database;
 mod error;
-mod generation;
+mod format;
 mod handlers;
-mod keys;
-mod log_search;
-mod meta;
 mod options;
 mod ports;
-mod prune;
-mod records;
-mod shared;
-mod state;
+mod read;
 mod statistics;
 mod store;
-mod unwind;
 mod verify;
+mod write;
 
 pub use error::OpenError;
 pub use handlers::{StoreLimits, register};

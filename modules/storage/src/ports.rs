@@ -8,7 +8,11 @@ use tenon_api::{
     SealedHeader, StateReader, StoreError, TrieReader,
 };
 
-use crate::{log_search::LogSearch, meta, state::StateAt, store::Store};
+use crate::{
+    format::meta,
+    read::{log_search::LogSearch, state::StateAt},
+    store::Store,
+};
 
 impl ChainReader for Store {
     fn head(&self) -> Arc<Head> {

@@ -2,7 +2,7 @@
 
 use tenon_api::{BlockNumber, StoreError};
 
-use crate::{Mode, columns::Column, store::Store};
+use crate::{Mode, format::columns::Column, store::Store};
 
 /// One column family.
 #[derive(Clone, Debug, PartialEq, Eq)]

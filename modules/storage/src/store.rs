@@ -9,8 +9,8 @@ use tenon_api::{BlockCommit, Head, Header, SealedHeader};
 use crate::{
     Durability, Mode, OpenError, StoreOptions,
     database::Database,
-    meta::{self, FORMAT, Identity, MIGRATIONS},
-    shared::{Shared, corrupt},
+    format::meta::{self, FORMAT, Identity, MIGRATIONS},
+    read::shared::{Shared, corrupt},
 };
 
 /// The chain database of one node. See the crate's head.

@@ -12,7 +12,7 @@ use tenon_bus::CallContext;
 use tenon_chain::resolve_block;
 
 use super::{Answers, again_after_reorganisation};
-use crate::log_search::LogSearch;
+use crate::read::log_search::LogSearch;
 
 impl Answers {
     pub(super) fn head(&self) -> Arc<Head> {

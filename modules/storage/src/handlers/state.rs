@@ -10,7 +10,7 @@ use tenon_api::{
 use tenon_chain::require_block;
 
 use super::{Answers, ReadError, again_after_reorganisation};
-use crate::shared::corrupt;
+use crate::read::shared::corrupt;
 
 impl Answers {
     pub(super) fn account(&self, request: &GetAccount) -> Result<Account, Failure> {

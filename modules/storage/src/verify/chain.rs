@@ -4,7 +4,10 @@ use alloy_primitives::{B256, U256};
 use tenon_api::{Receipt, RecoveredBlock, SealedHeader};
 
 use super::{Check, Stop, VerifyStage, damage};
-use crate::{columns::Column, commit::log_prefixes, keys, records};
+use crate::{
+    format::{columns::Column, keys, records},
+    write::commit::log_prefixes,
+};
 
 impl Check<'_> {
     /// Walks the canonical chain upwards.

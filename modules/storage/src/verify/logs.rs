@@ -2,11 +2,13 @@
 
 use super::{Check, Stop, VerifyStage, damage};
 use crate::{
-    columns::Column,
-    commit::log_prefixes,
-    keys::{self, LOG_INDEX_PREFIX_LENGTH},
-    records,
-    shared::cursor_status,
+    format::{
+        columns::Column,
+        keys::{self, LOG_INDEX_PREFIX_LENGTH},
+        records,
+    },
+    read::shared::cursor_status,
+    write::commit::log_prefixes,
 };
 
 impl Check<'_> {

@@ -14,9 +14,8 @@ use tenon_chain::{
 
 use super::{Check, Stop, VerifyStage, damage};
 use crate::{
-    columns::Column,
-    keys, records,
-    shared::{Shared, cursor_status},
+    format::{columns::Column, keys, records},
+    read::shared::{Shared, cursor_status},
 };
 
 /// How many entries the tries have.

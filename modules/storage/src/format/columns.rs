@@ -13,7 +13,7 @@
 
 use rocksdb::{BlockBasedOptions, Cache, DBCompressionType, Options, SliceTransform};
 
-use crate::keys::{ACCOUNT_KEY_LENGTH, LOG_INDEX_PREFIX_LENGTH, SLOT_KEY_LENGTH};
+use crate::format::keys::{ACCOUNT_KEY_LENGTH, LOG_INDEX_PREFIX_LENGTH, SLOT_KEY_LENGTH};
 
 /// One column family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

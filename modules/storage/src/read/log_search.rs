@@ -8,11 +8,13 @@
 use tenon_api::{BlockNumber, LocatedLog, LogFilter, StoreError};
 
 use crate::{
-    columns::Column,
     database::Cursor,
-    keys::{self, LogIndexPrefix, LogKind},
-    records::{self, StoredLog},
-    shared::{Shared, corrupt, cursor_status},
+    format::{
+        columns::Column,
+        keys::{self, LogIndexPrefix, LogKind},
+        records::{self, StoredLog},
+    },
+    read::shared::{Shared, corrupt, cursor_status},
 };
 
 /// Values of one criterion that get a cursor each. A criterion with more of them is not looked up in the index but

@@ -5,13 +5,14 @@ use std::{collections::BTreeSet, sync::Arc};
 use tenon_api::{BlockNumber, Head, StoreError};
 
 use crate::{
-    columns::Column,
-    commit::log_prefixes,
     database::Batch,
-    keys, meta, records,
-    shared::{Shared, corrupt, cursor_status},
-    state::{ACCOUNTS, SLOTS, version_at},
+    format::{columns::Column, keys, meta, records},
+    read::{
+        shared::{Shared, corrupt, cursor_status},
+        state::{ACCOUNTS, SLOTS, version_at},
+    },
     store::Store,
+    write::commit::log_prefixes,
 };
 
 impl Store {

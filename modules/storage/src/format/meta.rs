@@ -4,10 +4,9 @@ use alloy_primitives::B256;
 use tenon_api::{BlockNumber, Head, StoreError};
 
 use crate::{
-    columns::Column,
     database::{Batch, Database},
-    keys,
-    shared::corrupt,
+    format::{columns::Column, keys},
+    read::shared::corrupt,
 };
 
 /// The format that this release writes. Grows whenever a record or key changes; see [`MIGRATIONS`].

@@ -6,10 +6,11 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{Account, BlockNumber, EMPTY_CODE_HASH, StateReader, StoreError};
 
 use crate::{
-    columns::Column,
-    generation::Token,
-    keys, records,
-    shared::{Shared, corrupt, cursor_status},
+    format::{columns::Column, keys, records},
+    read::{
+        generation::Token,
+        shared::{Shared, corrupt, cursor_status},
+    },
 };
 
 /// The state after one canonical block.

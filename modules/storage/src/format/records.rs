@@ -341,12 +341,12 @@ pub(crate) fn decode_positions(record: &[u8]) -> Option<Vec<u32>> {
 
 /// Where a transaction is: height and position in the block.
 pub(crate) fn encode_location(number: u64, index: u32) -> [u8; 12] {
-    crate::keys::log(number, index)
+    crate::format::keys::log(number, index)
 }
 
 /// Height and position in the block.
 pub(crate) fn decode_location(record: &[u8]) -> Option<(u64, u32)> {
-    crate::keys::log_position(record)
+    crate::format::keys::log_position(record)
 }
 
 /// What a block changed, by key: what unwinding and pruning need.

@@ -12,11 +12,13 @@ use tenon_api::{Head, Log, Receipt, RecoveredBlock, SealedHeader, StoreError, Tr
 use crate::{
     StoreOptions,
     cache::HashCache,
-    columns::Column,
     database::{Cursor, Database, engine_error},
-    generation::Generations,
-    keys,
-    records::{self, ReceiptSummary, StoredLog},
+    format::{
+        columns::Column,
+        keys,
+        records::{self, ReceiptSummary, StoredLog},
+    },
+    read::generation::Generations,
 };
 
 /// The part of the store that is shared with state and trie readers, which outlive the call that made them.

@@ -9,12 +9,14 @@ use alloy_primitives::{Address, B256, U256};
 use tenon_api::{AccountChange, BlockCommit, BlockNumber, Head, RecoveredBlock, StoreError};
 
 use crate::{
-    columns::Column,
     database::Batch,
-    keys::{self, LogIndexPrefix, LogKind},
-    meta::{self, Identity},
-    records::{self, Changes},
-    shared::{Shared, block_weight, corrupt, cursor_status, header_weight, receipts_weight},
+    format::{
+        columns::Column,
+        keys::{self, LogIndexPrefix, LogKind},
+        meta::{self, Identity},
+        records::{self, Changes},
+    },
+    read::shared::{Shared, block_weight, corrupt, cursor_status, header_weight, receipts_weight},
     store::Store,
 };
 

@@ -5,13 +5,14 @@ use std::sync::atomic::Ordering;
 use tenon_api::StoreError;
 
 use crate::{
-    columns::Column,
     database::Batch,
-    keys, meta, records,
-    shared::{Shared, cursor_status},
-    state::{ACCOUNTS, SLOTS},
+    format::{columns::Column, keys, meta, records},
+    read::{
+        shared::{Shared, cursor_status},
+        state::{ACCOUNTS, SLOTS},
+    },
     store::Store,
-    unwind::changes_of,
+    write::unwind::changes_of,
 };
 
 /// Heights that one commit prunes at most. At the tip it is one; after an archive was switched to pruned mode, or a

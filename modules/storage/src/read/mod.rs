@@ -1,0 +1,7 @@
+//! How the database is read: what all readers share, past states, the search for logs, and how a reader notices that the
+//! chain was unwound under it.
+
+pub(crate) mod generation;
+pub(crate) mod log_search;
+pub(crate) mod shared;
+pub(crate) mod state;
