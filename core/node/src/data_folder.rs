@@ -1,6 +1,6 @@
 //! The data folder: what lies where, and how files in it are written.
 //!
-//! `chain/` is the database, `genesis.json` a copy of the genesis that it began with, `endpoints.json` where a running
+//! `db/` is the database, `genesis.json` a copy of the genesis that it began with, `endpoints.json` where a running
 //! node listens, `tenon.ipc` its socket, `tenon.toml` the operator's settings.
 
 use std::fs;
@@ -35,7 +35,7 @@ impl DataFolder {
     /// [`Stop::DataFolder`] when there is none.
     pub(crate) fn existing(path: &Path) -> Result<Self, Stop> {
         let folder = Self { path: path.to_owned(), ephemeral: None };
-        if folder.chain().is_dir() {
+        if folder.database().is_dir() {
             return Ok(folder);
         }
         Err(Stop::DataFolder(format!(
@@ -65,8 +65,8 @@ impl DataFolder {
     }
 
     /// The database's folder.
-    pub(crate) fn chain(&self) -> PathBuf {
-        self.path.join("chain")
+    pub(crate) fn database(&self) -> PathBuf {
+        self.path.join("db")
     }
 
     /// The copy of the genesis file; none before the first start.
@@ -88,6 +88,11 @@ impl DataFolder {
     /// [`Stop::DataFolder`] when it can't be written.
     pub(crate) fn keep_genesis(&self, text: &[u8]) -> Result<(), Stop> {
         self.write(GENESIS, text)
+    }
+
+    /// Takes back what [`DataFolder::keep_genesis`] wrote.
+    pub(crate) fn forget_genesis(&self) {
+        self.remove(GENESIS);
     }
 
     /// Writes a file whole or not at all: readers see the old one or the new one.

@@ -39,9 +39,24 @@ impl OpenedChain {
             return Err(Stop::Usage("this build follows no chain with native consensus".into()));
         }
         let commit = genesis.commit().map_err(Stop::failure)?;
-        let store = Store::open(&folder.chain(), store_options(settings))?;
-        store.initialise(&commit, spec.chain_id)?;
-        if folder.genesis()?.as_deref() != Some(genesis_text) {
+        // The copy comes before the database, so that a folder with a database always has one, also when the process
+        // is killed in between; a copy of another genesis is replaced only when the database has agreed.
+        let is_new = folder.genesis()?.is_none();
+        if is_new {
+            folder.keep_genesis(genesis_text)?;
+        }
+        let opened = Store::open(&folder.database(), store_options(settings))
+            .and_then(|store| store.initialise(&commit, spec.chain_id).map(|()| store));
+        let store = match opened {
+            Ok(store) => store,
+            Err(error) => {
+                if is_new {
+                    folder.forget_genesis();
+                }
+                return Err(error.into());
+            }
+        };
+        if !is_new && folder.genesis()?.as_deref() != Some(genesis_text) {
             folder.keep_genesis(genesis_text)?;
         }
         let info = Arc::new(ChainInfo {

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use indicatif::HumanBytes;
+use serde_json::json;
 use tenon_api::{BlockNumber, ChainReader as _, ChainWriter};
 use tenon_bus::Bus;
 use tenon_config::Layers;
@@ -28,6 +29,7 @@ Examples:
 pub(crate) fn definition() -> Command {
     let with_settings =
         |command| tenon_config::add_flags(command, is_database_setting, |row| row.key == "datadir", &[]);
+    let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON object");
     let number = Arg::new("number").value_name("N").required(true).value_parser(value_parser!(u64));
     Command::new("db")
         .about("Look at, check or unwind the database; the node must be stopped")
@@ -35,7 +37,7 @@ pub(crate) fn definition() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .disable_help_subcommand(true)
-        .subcommand(with_settings(Command::new("stats").about("Print how much is stored")))
+        .subcommand(with_settings(Command::new("stats").about("Print how much is stored").arg(json)))
         .subcommand(with_settings(Command::new("verify").about("Check every block, index and trie node")))
         .subcommand(with_settings(
             Command::new("unwind")
@@ -50,6 +52,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     logging::start(&resolved.settings.log)?;
     let chain = OpenedChain::open_existing(&resolved.settings)?;
     match name {
+        "stats" if matches.get_flag("json") => statistics_as_json(&chain),
         "stats" => statistics(&chain),
         "verify" => verify(&chain),
         _ => unwind(&chain, matches.get_one::<u64>("number").copied().unwrap_or_default()),
@@ -80,6 +83,37 @@ fn statistics(chain: &OpenedChain) -> Result<(), Stop> {
         text.push_str(&format!("{:<24} {:>14} {:>12} {:>12}\n", column.name, column.entries, sizes.0, sizes.1));
     }
     print(text.as_bytes())
+}
+
+fn statistics_as_json(chain: &OpenedChain) -> Result<(), Stop> {
+    let figures = chain.store.statistics()?;
+    let head = chain.store.head();
+    let columns: Vec<_> = figures
+        .columns
+        .iter()
+        .map(|column| {
+            json!({
+                "name": column.name,
+                "entries": column.entries,
+                "diskBytes": column.disk_bytes,
+                "memoryBytes": column.memory_bytes,
+            })
+        })
+        .collect();
+    let history = match figures.mode {
+        Mode::Archive => None,
+        Mode::Pruned(blocks) => Some(blocks),
+    };
+    let object = json!({
+        "chainId": chain.info.chain_id,
+        "genesisHash": chain.info.genesis_hash,
+        "head": { "number": head.header.number, "hash": head.header.hash() },
+        "oldestState": figures.oldest_state.0,
+        "history": history,
+        "diskBytes": figures.disk_bytes(),
+        "columns": columns,
+    });
+    print(format!("{object:#}\n").as_bytes())
 }
 
 fn verify(chain: &OpenedChain) -> Result<(), Stop> {
