@@ -51,7 +51,7 @@ async fn a_subscription_is_refused_before_it_is_opened() {
     assert_eq!(open(&test, "refuse", "[]").await.unwrap_err(), Failure::invalid_params("not today"));
     assert_eq!(
         open(&test, "count", "[]").await.unwrap_err(),
-        Failure::invalid_params("missing value for required argument 0")
+        Failure::invalid_params("missing value for required argument 1")
     );
     assert_eq!(open(&test, "wrong", "[]").await.unwrap_err(), not_found("no \"wrong\" subscription in bad namespace"));
     assert_eq!(unexposed.unwrap_err(), not_found("the method bad_subscribe does not exist/is not available"));

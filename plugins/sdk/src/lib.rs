@@ -7,7 +7,7 @@
 //! What must always hold: no panic leaves a plugin; nothing here starts a thread, a runtime or a socket; no
 //! `unsafe` stands outside [`boundary`]. It knows no namespace.
 //!
-//! ```
+//! ```standalone_crate
 //! use tenon_sdk::prelude::*;
 //!
 //! struct Hello;
@@ -84,3 +84,8 @@ macro_rules! export {
         }
     };
 }
+
+/// Compiles the example of the guide.
+#[cfg(doctest)]
+#[doc = include_str!("../../examples/README.md")]
+struct Guide;

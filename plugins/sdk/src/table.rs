@@ -123,7 +123,8 @@ pub trait MethodFunction<S, A, const N: usize>: Send + Sync + 'static {
 
 /// An `async fn(Context<S>, Sink, A, B, …) -> Result<(), Failure>`, with at most six parameters after the sink.
 pub trait SubscriptionFunction<S, A>: Send + Sync + 'static {
-    /// Decodes `params`, the raw JSON array of the arguments after the kind, and starts the function.
+    /// Decodes `params`, the raw JSON array of the arguments after the kind, and starts the function. Errors
+    /// count the kind as argument 0, as the reference does.
     fn open(&self, context: Context<S>, params: &[u8]) -> ExportedStream;
 }
 
@@ -172,7 +173,7 @@ macro_rules! implement_functions {
         {
             fn open(&self, context: Context<S>, params: &[u8]) -> ExportedStream {
                 #[allow(unused_mut)]
-                let mut arguments = match Arguments::new(params, $count) {
+                let mut arguments = match Arguments::after_kind(params, $count) {
                     Ok(arguments) => arguments,
                     Err(failure) => return ExportedStream::refused(failure),
                 };

@@ -192,5 +192,5 @@ fn a_subscription_tells_its_end() {
 fn arguments_of_a_subscription_are_refused_in_the_same_words() {
     let refused = subscribe("progress", "[1,2]", &FakeHost::new());
 
-    assert_eq!(refused, [Err(Failure::invalid_params("too many arguments, want at most 1"))]);
+    assert_eq!(refused, [Err(Failure::invalid_params("too many arguments, want at most 2"))], "the kind counts");
 }

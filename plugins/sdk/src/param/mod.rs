@@ -144,6 +144,11 @@ impl<'a> Arguments<'a> {
         Ok(Self { values, position: 0, expected, has_ended: false })
     }
 
+    /// The arguments after the kind of a subscription. The kind counts in errors (`spec/rpc-eth.md` 15).
+    pub(crate) fn after_kind(params: &'a [u8], expected: usize) -> Result<Self, Failure> {
+        Ok(Self { position: 1, expected: expected + 1, ..Self::new(params, expected)? })
+    }
+
     pub(crate) fn next<T: Param>(&mut self) -> Result<T, Failure> {
         let position = self.position;
         self.position += 1;
