@@ -10,7 +10,7 @@ use alloy_primitives::{Address, B256, Bytes};
 use support::{TestNode, conformance_blocks};
 use tenon_api::{
     BlockProducer, ChainReader, InsertOutcome, RecoveredBlock, RecoveredTransaction, SealAttributes,
-    messages::{BlocksUnwound, NewHead},
+    messages::{BlocksUnwound, LogsChanged, NewHead},
 };
 use tenon_bus::Delivery;
 use tenon_execution::ExecutionLimits;
@@ -113,6 +113,28 @@ fn a_branch_that_turns_out_invalid_leaves_the_old_chain() {
 
     assert!(error.to_string().starts_with("block 52: state root is 0x"), "{error}");
     assert_eq!(node.chain.head().header.hash(), own.hash());
+}
+
+#[tokio::test]
+async fn logs_that_leave_the_chain_are_announced_as_removed() {
+    let node = TestNode::with_conformance_chain(54);
+    let receipts_of = |number: u64| {
+        let hash = node.chain.canonical_hash(number.into()).unwrap().unwrap();
+        node.chain.receipts(hash).unwrap().unwrap()
+    };
+    let counts: Vec<usize> =
+        (51..=54).rev().map(|number| receipts_of(number).iter().map(|each| each.logs.len()).sum()).collect();
+    assert!(counts.iter().any(|count| *count > 0));
+    let mut changes = node.bus.subscribe::<LogsChanged>();
+
+    node.importer.set_head(50.into()).unwrap();
+
+    for (expected, number) in counts.into_iter().zip([54, 53, 52, 51]).filter(|(expected, _)| *expected > 0) {
+        let Some(Delivery::Event(event)) = changes.next().await else { panic!("no event") };
+        assert_eq!(event.logs.len(), expected);
+        assert!(event.logs.iter().all(|log| log.removed && log.block_number.0 == number));
+        assert!(event.logs.iter().map(|log| log.log_index).eq(0..expected as u64));
+    }
 }
 
 #[tokio::test]

@@ -4,8 +4,7 @@ use std::time::Instant;
 
 use tenon_bus::CallContext;
 
-/// How many jumps and calls pass between two looks at the clock: at some ten nanoseconds each, tens of
-/// microseconds.
+/// How many jumps and calls pass between two looks at the clock, which costs more than a jump.
 const STRIDE: u32 = 2048;
 
 /// When a run must stop. Lives in the EVM's context, where the instructions of loops look at it.

@@ -12,14 +12,14 @@ use revm::{
     handler::FrameResult,
     interpreter::{CallInputs, CallOutcome, CreateInputs, CreateOutcome, FrameInput, InstructionResult, Interpreter},
 };
-use revm_inspectors::tracing::DebugInspector;
+use revm_inspectors::tracing::{DebugInspector, types::CallTraceStep};
 use tenon_api::Failure;
 
 use super::TraceOptions;
 use crate::block::BlockContext;
 
-/// What the recording of one instruction takes at least, bytes: measured on the recorder's own step type.
-const STEP_BYTES: u64 = 320;
+/// What the recording of one instruction takes at least, bytes.
+const STEP_BYTES: u64 = size_of::<CallTraceStep>() as u64;
 
 /// By how much a recording's share of the common memory grows at a time, bytes.
 const SHARE_STEP: u64 = 1 << 20;

@@ -242,21 +242,30 @@ pub fn conformance_blocks() -> Vec<Block> {
     blocks
 }
 
-/// Every request and answer of a public case file, by its path in the archive.
-pub fn recorded_cases(prefix: &str) -> Vec<RecordedCase> {
-    let archive = test_data("execution-apis/cases.tar.gz");
-    let mut cases = Vec::new();
+/// The files of a packed archive by their path.
+pub fn archive(name: &str) -> Vec<(String, Vec<u8>)> {
+    let archive = test_data(name);
+    let mut files = Vec::new();
     let mut rest = &archive[..];
     while rest.len() >= 512 && rest[0] != 0 {
         let text =
             |range: std::ops::Range<usize>| String::from_utf8_lossy(&rest[range]).trim_matches(['\0', ' ']).to_owned();
-        let (name, size) = (text(0..100), usize::from_str_radix(&text(124..136), 8).unwrap());
-        let content = String::from_utf8_lossy(&rest[512..512 + size]).into_owned();
-        if name.contains(prefix) && name.ends_with(".io") {
-            cases.push(RecordedCase::parse(name, &content));
-        }
+        let size = usize::from_str_radix(&text(124..136), 8).unwrap();
+        let name = format!("{}/{}", text(345..500), text(0..100));
+        files.push((name, rest[512..512 + size].to_vec()));
         rest = &rest[512 + size.next_multiple_of(512)..];
     }
+    files
+}
+
+/// Every request and answer of the public case files below a path.
+pub fn recorded_cases(prefix: &str) -> Vec<RecordedCase> {
+    let wanted = |name: &str| name.contains(prefix) && name.ends_with(".io");
+    let cases: Vec<_> = archive("execution-apis/cases.tar.gz")
+        .into_iter()
+        .filter(|(name, _)| wanted(name))
+        .map(|(name, content)| RecordedCase::parse(name, &String::from_utf8_lossy(&content)))
+        .collect();
     assert!(!cases.is_empty(), "no cases below {prefix}");
     cases
 }
