@@ -1,8 +1,10 @@
 //! HTTP/1.1 (`spec/rpc-eth.md` 2.2), and the door to WebSocket on the same port.
 //!
-//! hyper serves the connection directly, not jsonrpsee's `serve`: that wrapper sniffs for HTTP/2 first, boxes
-//! the body of every request and answer, and offers neither idle nor write time-outs; the rest of jsonrpsee
-//! (its envelope) must be ours anyway. What this costs and saves is measured by `benches/envelope.rs`.
+//! hyper serves the connection directly, not jsonrpsee's `serve`: that wrapper looks for HTTP/2 first and offers
+//! neither idle nor write time-outs, and the rest of jsonrpsee (its envelope) must be ours anyway. Measured with
+//! `examples/constant_server.rs`, 64 connections, server and wrk on a core each: 9.7 to 12.4 µs of processor time
+//! a request against 9.4 to 10.3 of a raw hyper server with a constant answer, 0.83 to 0.97 of it; a method in
+//! jsonrpsee reached 0.63 of raw hyper (`spec/dependencies.md` 6.1).
 
 mod body;
 mod cors;
