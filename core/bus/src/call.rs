@@ -133,6 +133,12 @@ impl Bus {
         Self { inner: Arc::new(Inner { handlers: ArcSwap::default(), events: EventTable::default() }) }
     }
 
+    /// Lets all handlers go; from then on every call is answered as if nobody had registered. The last step of a
+    /// stop: handlers hold modules, modules hold the bus, and neither would ever be dropped.
+    pub fn close(&self) {
+        self.inner.handlers.store(Arc::default());
+    }
+
     /// Registers a short read: it runs on the caller's task and must not block for more than a few point reads.
     ///
     /// # Errors
@@ -300,6 +306,23 @@ mod tests {
         let bus = Bus::new();
         bus.handle_read(|_: GetClientVersion, _: &CallContext| Ok("Tenon".to_owned())).unwrap();
         bus
+    }
+
+    #[tokio::test]
+    async fn a_closed_bus_keeps_nothing_alive() {
+        let bus = Bus::new();
+        let module = Arc::new(());
+        let (held, own) = (Arc::clone(&module), bus.clone());
+        bus.handle_read(move |_: GetClientVersion, _: &CallContext| {
+            let _ = (&held, &own);
+            Ok("Tenon".to_owned())
+        })
+        .unwrap();
+
+        bus.close();
+
+        assert_eq!(Arc::strong_count(&module), 1);
+        assert!(bus.call(GetClientVersion, &CallContext::new()).await.is_err());
     }
 
     #[tokio::test]

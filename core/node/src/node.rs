@@ -61,6 +61,7 @@ pub(crate) struct Node {
     plugins: Arc<PluginHost>,
     tasks: JoinSet<()>,
     supervisor: Arc<Supervisor>,
+    bus: Bus,
     chain: OpenedChain,
     endpoints: Endpoints,
     folder: DataFolder,
@@ -96,6 +97,7 @@ impl Node {
             plugins,
             tasks,
             supervisor,
+            bus,
             chain,
             endpoints,
             folder,
@@ -129,8 +131,15 @@ impl Node {
                 tracing::warn!(actors = ?unfinished, "actors did not finish in time");
             }
         }
-        self.chain.store.flush()?;
-        let head = tenon_api::ChainReader::head(&*self.chain.store);
+        self.bus.close();
+        drop((self.bus, self.plugins));
+        let store = self.chain.store;
+        store.flush()?;
+        let head = tenon_api::ChainReader::head(&*store);
+        // The last owner closes the database. Another one can only be a call that outlived its grace.
+        if Arc::try_unwrap(store).is_err() {
+            tracing::warn!("the database is left open by a call that did not end; everything in it is safe");
+        }
         tracing::info!(head = head.header.number, hash = %head.header.hash(), "stopped");
         Ok(())
     }

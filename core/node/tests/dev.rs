@@ -1,5 +1,7 @@
 //! `tenon dev` as a developer sees it.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
 mod support;
 
 use support::{RunningNode, plugin_folder, run, text};

@@ -1,5 +1,7 @@
 //! `tenon import`, `export` and `db` over the recorded chain of the public RPC suite.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
 mod support;
 
 use std::io::Write as _;

@@ -1,5 +1,7 @@
 //! Settings as an operator sees them: `tenon config`, and the errors.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
 mod support;
 
 use support::{run, run_well, tenon, text};

@@ -81,7 +81,7 @@ pub(crate) fn plugin_folder() -> &'static Path {
     folder.path()
 }
 
-/// A running node. Killed when dropped.
+/// A running node. Stopped when dropped.
 pub(crate) struct RunningNode {
     pub(crate) child: Child,
     pub(crate) banner: Vec<String>,
@@ -149,7 +149,10 @@ impl RunningNode {
 
 impl Drop for RunningNode {
     fn drop(&mut self) {
-        let _ = self.child.kill();
+        // In order, so that an ephemeral folder goes with it; the node itself sets a bound to its stop.
+        if let Ok(None) = self.child.try_wait() {
+            send_signal(&self.child, "TERM");
+        }
         let _ = self.child.wait();
     }
 }
