@@ -64,7 +64,13 @@ impl Param for Criteria {
         let object = Object::decode(raw, "filters.input")?;
         let from = object.optional::<BlockNumberParam>("fromBlock")?;
         let to = object.optional::<BlockNumberParam>("toBlock")?;
-        let scope = match object.optional::<B256>("blockHash")? {
+        let hash = object.optional::<B256>("blockHash")?;
+        // The reference reads all members before it compares them, so this comes before the conflict.
+        let topics = object.raw("topics").map(decode_topics).transpose();
+        if let Err(error @ ArgumentError::Mismatch { .. }) = topics {
+            return Err(error.in_field("input", "topics"));
+        }
+        let scope = match hash {
             Some(_) if from.is_some() || to.is_some() => {
                 return Err(ArgumentError::text(
                     "cannot specify both BlockHash and FromBlock/ToBlock, choose one or the other",
@@ -78,7 +84,7 @@ impl Param for Criteria {
         };
         let filter = LogFilter {
             addresses: object.raw("address").map(decode_addresses).transpose()?.unwrap_or_default(),
-            topics: object.raw("topics").map(decode_topics).transpose()?.unwrap_or_default(),
+            topics: topics?.unwrap_or_default(),
         };
         Ok(Self { scope, filter })
     }
@@ -225,6 +231,10 @@ mod tests {
             (r#"{"topics":["0x12"]}"#.into(), "hex has invalid length 1 after decoding; expected 32 for topic"),
             (r#"{"topics":["12"]}"#.into(), "hex string without 0x prefix"),
             (r#"{"topics":[[1]]}"#.into(), "invalid topic(s)"),
+            (
+                r#"{"topics":"0x12","blockHash":null}"#.into(),
+                "json: cannot unmarshal string into Go struct field input.topics of type []interface {}",
+            ),
         ];
 
         for (json, expected) in cases {

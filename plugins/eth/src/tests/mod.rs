@@ -1,6 +1,7 @@
 //! The namespace as its callers see it: raw parameters in, JSON out, over a fake node.
 
 mod filters;
+mod native;
 mod recorded;
 mod sending;
 mod shapes;

@@ -28,7 +28,7 @@ impl StateOverridesArgument {
 
 impl Param for StateOverridesArgument {
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
-        let object = Object::decode(raw, "override.StateOverride")?;
+        let object = Object::decode(raw, "ethapi.StateOverride")?;
         let account = |(name, raw): (&str, RawArgument<'_>)| Ok((decode_key(name)?, decode_account(raw)?));
         object.members().map(account).collect::<Result<_, _>>().map(Self)
     }
@@ -44,7 +44,7 @@ fn decode_key<T: Param>(name: &str) -> Result<T, ArgumentError> {
 }
 
 fn decode_account(raw: RawArgument<'_>) -> Result<AccountOverride, ArgumentError> {
-    let object = Object::decode(raw, "override.OverrideAccount")?;
+    let object = Object::decode(raw, "ethapi.OverrideAccount")?;
     Ok(AccountOverride {
         nonce: object.optional::<Quantity>("nonce")?.map(|nonce| nonce.0),
         code: object.optional("code")?,
