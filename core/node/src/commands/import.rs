@@ -95,8 +95,13 @@ fn import_all(chain: &OpenedChain, sources: Vec<ChainFile>, is_interrupted: &Arc
     let mut known = 0;
     for source in sources {
         let name = source.name().to_owned();
-        let reader = source.reader(Arc::clone(&read), Arc::clone(is_interrupted))?;
-        let summary = match importer.import(BlockStream::new(reader), &mut watcher) {
+        let summary = source
+            .reader(Arc::clone(&read), Arc::clone(is_interrupted))
+            .map_err(|error| error.to_string())
+            .and_then(|reader| {
+                importer.import(BlockStream::new(reader), &mut watcher).map_err(|error| format!("{name}: {error}"))
+            });
+        let summary = match summary {
             Ok(summary) => summary,
             // Waiting for standard input was called off.
             Err(_) if is_interrupted.load(Ordering::Relaxed) => {
@@ -105,7 +110,7 @@ fn import_all(chain: &OpenedChain, sources: Vec<ChainFile>, is_interrupted: &Arc
             }
             Err(error) => {
                 watcher.progress.abandon();
-                return Err(Stop::failure(format!("{name}: {error}")));
+                return Err(Stop::Failure(error));
             }
         };
         known += summary.known;
