@@ -4,7 +4,7 @@
 
 mod support;
 
-use alloy_primitives::{B256, U256, address, hex};
+use alloy_primitives::{B256, Bytes, U256, address, hex};
 use serde_json::Value;
 use support::{TestNode, conformance_blocks, recorded_cases};
 use tenon_api::{
@@ -153,8 +153,14 @@ async fn a_trace_that_records_too_much_is_refused_and_a_limit_helps() {
 
 /// A call that loops until its gas is used up.
 fn looping_call(gas: u64) -> TraceTarget {
+    const LOOP: &[u8] = &hex!("5b600056");
+    call_of(LOOP, gas)
+}
+
+/// A call of some code.
+fn call_of(code: &'static [u8], gas: u64) -> TraceTarget {
     let target = address!("00000000000000000000000000000000c0de0001");
-    let code = AccountOverride { code: Some(hex!("5b600056").into()), ..AccountOverride::default() };
+    let code = AccountOverride { code: Some(Bytes::from_static(code)), ..AccountOverride::default() };
     TraceTarget::Call {
         request: Box::new(CallRequest { to: Some(target), gas: Some(gas), ..CallRequest::default() }),
         block: BlockId::LATEST,
@@ -177,6 +183,34 @@ async fn recordings_share_their_memory_and_give_it_back() {
         assert!(refused.message.contains("more memory than is left for traces"), "{}", refused.message);
         assert_eq!(result["failed"], Value::from(true));
     }
+}
+
+#[tokio::test]
+async fn the_deepest_call_tree_can_be_traced() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits { call_gas_cap: 0, ..ExecutionLimits::default() });
+    // Calls itself with all gas until the depth limit of 1024 ends it.
+    const RECURSION: &[u8] = &hex!("5f5f5f5f5f305af1");
+
+    for tracer in ["callTracer", "flatCallTracer", "prestateTracer", "4byteTracer"] {
+        let options = format!("{{\"tracer\":\"{tracer}\"}}");
+        let result = node.ask(Trace { target: call_of(RECURSION, 1 << 40), options }).await;
+
+        assert!(result.is_ok(), "{tracer}: {result:?}");
+    }
+}
+
+#[tokio::test]
+async fn calls_with_large_inputs_cannot_fill_the_memory() {
+    let node = TestNode::with_conformance_chain(54);
+    let limits = ExecutionLimits { call_gas_cap: 0, trace_recording_bytes: 16 << 20, ..ExecutionLimits::default() };
+    let _served = node.serve(limits);
+    // JUMPDEST, CALL(gas 0, address 0x11, value 0, one megabyte of input, no output), POP, JUMP to 0.
+    const HUNGRY: &[u8] = &hex!("5b5f5f620fffff5f5f60115ff1505f56");
+
+    let refused = trace(&node, call_of(HUNGRY, 1 << 40), r#"{"tracer":"callTracer"}"#).await.unwrap_err();
+
+    assert!(refused.message.contains("more memory than is left for traces"), "{}", refused.message);
 }
 
 #[tokio::test]

@@ -2,10 +2,11 @@
 
 mod inspector;
 mod options;
+mod recording;
 mod replay;
 mod struct_log;
 
-pub(crate) use inspector::RecordingMemory;
+pub(crate) use recording::RecordingMemory;
 
 use inspector::TraceInspector;
 use options::TraceOptions;

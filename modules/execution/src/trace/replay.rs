@@ -1,6 +1,6 @@
 //! Bringing the state to the place of a transaction, and tracing what runs there.
 
-use std::{sync::Arc, time::Instant};
+use std::{panic::resume_unwind, sync::Arc, thread, time::Instant};
 
 use alloy_primitives::B256;
 use alloy_rpc_types_trace::geth::GethTrace;
@@ -29,22 +29,36 @@ struct Tracing<'a> {
     caller: &'a CallContext,
 }
 
+/// Stack of the thread that traces, bytes. A tree of calls is as deep as the EVM allows, 1024, and is written and
+/// freed by recursion, which overflowed the 2 MiB of an ordinary worker.
+const TRACE_STACK: usize = 64 << 20;
+
 impl Calls {
     /// `debug_trace*`.
     pub(crate) fn trace(&self, trace: &Trace, caller: &CallContext) -> Result<TraceReply, Failure> {
         let options = TraceOptions::parse(&trace.options, &self.limits)?;
         let tracing = Tracing { calls: self, options, caller };
-        let json = match &trace.target {
-            TraceTarget::Transaction(hash) => tracing.transaction(*hash)?,
-            TraceTarget::Block(block) => tracing.whole_block(&*tracing.block(*block)?)?,
-            TraceTarget::RawBlock(bytes) => tracing.whole_block(&tracing.raw_block(bytes)?)?,
-            TraceTarget::Call { .. } => tracing.call(&trace.target)?,
-        };
-        Ok(TraceReply { json })
+        thread::scope(|scope| {
+            let worker = thread::Builder::new().name("trace".to_owned()).stack_size(TRACE_STACK);
+            let worker = worker
+                .spawn_scoped(scope, || tracing.run(&trace.target))
+                .map_err(|error| Failure::server(format!("cannot start a thread for the trace: {error}")))?;
+            worker.join().unwrap_or_else(|panic| resume_unwind(panic))
+        })
     }
 }
 
 impl Tracing<'_> {
+    fn run(&self, target: &TraceTarget) -> Result<TraceReply, Failure> {
+        let json = match target {
+            TraceTarget::Transaction(hash) => self.transaction(*hash)?,
+            TraceTarget::Block(block) => self.whole_block(&*self.block(*block)?)?,
+            TraceTarget::RawBlock(bytes) => self.whole_block(&self.raw_block(bytes)?)?,
+            TraceTarget::Call { .. } => self.call(target)?,
+        };
+        Ok(TraceReply { json })
+    }
+
     fn transaction(&self, hash: B256) -> Result<String, Failure> {
         let location = self.calls.chain.transaction_location(hash)?;
         let (block_hash, index) = location.ok_or_else(|| Failure::server("transaction not found"))?;

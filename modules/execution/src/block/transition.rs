@@ -1,0 +1,71 @@
+//! One transaction over a state, with no block around it.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256};
+use tenon_api::{AccountChange, BlockNumber, Header, Receipt, StateReader, StoreError, Transaction, TrieReader};
+
+use super::{
+    execution::BlockExecution, executor::Executor, interrupt::Interrupt, rules::BlockRules, state::BlockState,
+};
+use crate::{ExecutionError, error::TransactionRejection};
+
+/// The state that a transaction is executed on.
+#[derive(Clone)]
+pub struct StateBefore {
+    /// Accounts, storage, code and block hashes.
+    pub state: Arc<dyn StateReader>,
+    /// The same state's trie nodes.
+    pub trie: Arc<dyn TrieReader>,
+    /// The same state's root.
+    pub root: B256,
+}
+
+/// What one transaction did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Transition {
+    /// Gas, logs and outcome.
+    pub receipt: Receipt,
+    /// The root of the state after it.
+    pub state_root: B256,
+}
+
+impl Executor {
+    /// Executes a transaction as a block with this header would at its beginning, without the steps that open and
+    /// close a block: no system calls, withdrawals or rewards. The beneficiary is touched, as a reward of nothing
+    /// would. This is how the public state tests see a transaction (`spec/conformance.md` 6.2).
+    ///
+    /// # Errors
+    /// [`ExecutionError::Transaction`] when the transaction may not run.
+    pub fn transition(
+        &self,
+        header: &Header,
+        transaction: &Transaction,
+        sender: Address,
+        before: &StateBefore,
+    ) -> Result<Transition, ExecutionError> {
+        let number = BlockNumber(header.number);
+        let state = self.state_over(Arc::clone(&before.state));
+        let author = header.beneficiary;
+        let mut execution = BlockExecution::watched(self.spec(), header, author, state, Interrupt::never(), ())?;
+        execution.root_receipts_on(Arc::clone(&before.trie), before.root);
+        execution.run_transaction(transaction, sender).map_err(|reason| match reason {
+            TransactionRejection::Store(error) => ExecutionError::Store(error),
+            reason => ExecutionError::Transaction { number, index: 0, hash: transaction.hash, reason },
+        })?;
+        let clears_empty = BlockRules::for_header(self.spec(), header)?.clears_empty_accounts;
+        let (receipt, mut state) = execution.into_last_receipt_and_state();
+        state.credit(author, alloy_primitives::U256::ZERO, clears_empty)?;
+        let state_root = root_after(number, &state, before)?;
+        let receipt = receipt.ok_or_else(|| StoreError::Corrupt { what: "receipt".to_owned() })?;
+        Ok(Transition { receipt, state_root })
+    }
+}
+
+fn root_after(number: BlockNumber, state: &BlockState, before: &StateBefore) -> Result<B256, ExecutionError> {
+    let mut changes: Vec<AccountChange> = state.changes();
+    let previous = |address| state.account_before(address);
+    tenon_chain::update_state_trie(&*before.trie, before.root, &mut changes, &previous)
+        .map(|update| update.root)
+        .map_err(|source| ExecutionError::Trie { number, source })
+}
