@@ -20,7 +20,7 @@ mod limits;
 mod register;
 mod trace;
 
-pub use block::Executor;
+pub use block::{Executor, StateBefore, Transition};
 pub use error::{ExecutionError, ImportError, TransactionRejection};
 pub use import::{
     ChainActor, ChainHandle, ChainMessage, ImportObserver, ImportSummary, ImportedBlock, Importer, Reply,

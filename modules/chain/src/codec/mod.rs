@@ -3,6 +3,7 @@
 mod block;
 mod error;
 mod header;
+mod item;
 mod pooled;
 mod receipt;
 pub(crate) mod rlp;
@@ -12,6 +13,7 @@ mod transaction;
 pub use block::{assemble_block, decode_block, encode_block, encode_withdrawal};
 pub use error::{DecodeError, DecodeProblem};
 pub use header::{decode_header, decode_sealed_header, encode_header, seal};
+pub use item::{RlpItem, decode_item, encode_item};
 pub use pooled::{
     BLOB_BYTES, BlobSidecar, CELLS_PER_EXTENDED_BLOB, KzgPoint, VERSIONED_HASH_VERSION, decode_pooled_transaction,
     encode_pooled_transaction, versioned_hash,

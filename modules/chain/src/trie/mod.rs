@@ -7,6 +7,7 @@
 mod change;
 mod nibbles;
 mod node;
+mod plain;
 mod proof;
 mod source;
 mod state;
@@ -19,6 +20,8 @@ mod tests;
 use alloy_primitives::{B256, hex};
 use tenon_api::{Failure, StoreError, TrieNodeWrite, TriePosition};
 
+pub use nibbles::{from_hex_prefix, to_hex_prefix};
+pub use plain::{prove_key, update_plain_trie};
 pub use proof::prove;
 pub use state::{decode_account, decode_slot_value, update_state_trie};
 pub use walk::{TrieItem, walk_trie};

@@ -11,7 +11,7 @@ pub(super) fn common_prefix(left: &[u8], right: &[u8]) -> usize {
 }
 
 /// The hex prefix form: a flag nibble (2 for a leaf, plus 1 for an odd number), then the path.
-pub(super) fn to_hex_prefix(path: &[u8], leaf: bool) -> Vec<u8> {
+pub fn to_hex_prefix(path: &[u8], leaf: bool) -> Vec<u8> {
     let flag = if leaf { 0x20 } else { 0x00 };
     let mut packed = Vec::with_capacity(path.len() / 2 + 1);
     let even = if let (true, Some((first, rest))) = (path.len() % 2 == 1, path.split_first()) {
@@ -26,7 +26,7 @@ pub(super) fn to_hex_prefix(path: &[u8], leaf: bool) -> Vec<u8> {
 }
 
 /// The path and whether it is a leaf's; none for anything but the one form that [`to_hex_prefix`] makes.
-pub(super) fn from_hex_prefix(packed: &[u8]) -> Option<(Vec<u8>, bool)> {
+pub fn from_hex_prefix(packed: &[u8]) -> Option<(Vec<u8>, bool)> {
     let (first, rest) = packed.split_first()?;
     let leaf = match first >> 4 {
         0 | 1 => false,

@@ -16,6 +16,7 @@ use tenon_api::{
 use tenon_chain::ChainSpec;
 
 use super::{
+    dao_fork,
     evm::{BlockEvm, EvmFailure, build_evm, transaction_env},
     interrupt::Interrupt,
     requests::Requests,
@@ -72,24 +73,27 @@ impl BlockExecution<()> {
         trie: (Arc<dyn TrieReader>, B256),
     ) -> Result<Self, ExecutionError> {
         let mut execution = Self::watched(spec, header, author, state, Interrupt::never(), ())?;
-        execution.trie = Some(trie);
+        execution.root_receipts_on(trie.0, trie.1);
         execution.run_opening_calls();
         Ok(execution)
     }
 }
 
 impl<I> BlockExecution<I> {
-    /// A block whose transactions an inspector may watch; nothing has been executed yet.
+    /// A block whose transactions an inspector may watch; no contract has been executed yet.
     pub(crate) fn watched(
         spec: &ChainSpec,
         header: &Header,
         author: Address,
-        state: BlockState,
+        mut state: BlockState,
         interrupt: Interrupt,
         inspector: I,
     ) -> Result<Self, ExecutionError> {
         let rules = BlockRules::for_header(spec, header)?;
         let block = rules.block_env(spec, header, author);
+        if rules.moves_dao_balances {
+            dao_fork::move_balances(&mut state)?;
+        }
         let evm = build_evm(&rules, block, state, interrupt, inspector);
         let number = BlockNumber(header.number);
         Ok(Self { rules, number, evm, receipts: Vec::new(), gas_used: 0, blob_gas_used: 0, trie: None })
@@ -121,6 +125,11 @@ impl<I> BlockExecution<I> {
         self.keep_receipt(transaction.transaction_type(), outcome.result, blob_gas)
     }
 
+    /// Receipts of before Byzantium get their state roots computed from this trie and root.
+    pub(crate) fn root_receipts_on(&mut self, trie: Arc<dyn TrieReader>, parent_root: B256) {
+        self.trie = Some((trie, parent_root));
+    }
+
     /// The EVM between two transactions.
     pub(crate) const fn evm_mut(&mut self) -> &mut BlockEvm<I> {
         &mut self.evm
@@ -129,6 +138,11 @@ impl<I> BlockExecution<I> {
     /// The state after the transactions so far.
     pub(crate) fn into_state(self) -> BlockState {
         self.evm.ctx.journaled_state.database
+    }
+
+    /// The newest receipt, and the state after its transaction.
+    pub(crate) fn into_last_receipt_and_state(mut self) -> (Option<Receipt>, BlockState) {
+        (self.receipts.pop(), self.into_state())
     }
 
     /// Gas that the block has left.

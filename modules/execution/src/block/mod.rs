@@ -1,6 +1,7 @@
 //! Executing one block.
 
 mod code_cache;
+mod dao_fork;
 mod evm;
 mod execution;
 mod executor;
@@ -10,8 +11,10 @@ mod requests;
 mod rules;
 mod state;
 mod system_calls;
+mod transition;
 
 pub use executor::Executor;
+pub use transition::{StateBefore, Transition};
 
 pub(crate) use evm::{
     BlockContext, BlockEvm, EvmFailure, access_list, authorizations, build_evm, price, transaction_env,
