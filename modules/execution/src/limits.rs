@@ -15,10 +15,10 @@ pub struct ExecutionLimits {
     pub trace_timeout_max: Duration,
     /// Most instructions that one traced transaction may record.
     pub trace_steps: u64,
-    /// Longest answer of one trace request, bytes.
-    pub trace_bytes: u64,
     /// Most memory that the recordings of all traces that run at a time may take together, bytes.
-    pub trace_recording_bytes: u64,
+    pub trace_bytes: u64,
+    /// Longest answer of one trace request, bytes; below the largest frame that crosses the plugin boundary.
+    pub trace_answer_bytes: u64,
     /// Most blocks of one fee history; more are cut off silently.
     pub fee_history_blocks: u64,
 }
@@ -31,8 +31,8 @@ impl Default for ExecutionLimits {
             trace_timeout: Duration::from_secs(5),
             trace_timeout_max: Duration::from_secs(300),
             trace_steps: 10_000_000,
-            trace_bytes: 256 << 20,
-            trace_recording_bytes: 1 << 30,
+            trace_bytes: 1 << 30,
+            trace_answer_bytes: 240 << 20,
             fee_history_blocks: 1024,
         }
     }

@@ -27,7 +27,7 @@ pub fn register(
     writer: ChainHandle,
 ) -> Result<(), RegisterError> {
     let executor = Executor::new(Arc::clone(&spec));
-    let recording_memory = RecordingMemory::new(limits.trace_recording_bytes);
+    let recording_memory = RecordingMemory::new(limits.trace_bytes);
     let calls = Calls { executor, chain: Arc::clone(&chain), engine, limits, recording_memory };
     let fees = Fees::new(spec, chain, limits);
     register_calls(bus, pool, &calls)?;

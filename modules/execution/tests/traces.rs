@@ -174,7 +174,7 @@ fn call_of(code: &'static [u8], gas: u64) -> TraceTarget {
 async fn recordings_share_their_memory_and_give_it_back() {
     let node = TestNode::with_conformance_chain(1);
     // One mebibyte is one share: room for a single small recording at a time.
-    let _served = node.serve(ExecutionLimits { trace_recording_bytes: 1 << 20, ..ExecutionLimits::default() });
+    let _served = node.serve(ExecutionLimits { trace_bytes: 1 << 20, ..ExecutionLimits::default() });
 
     for _ in 0..3 {
         let refused = trace(&node, looping_call(1_000_000), "{}").await.unwrap_err();
@@ -203,7 +203,7 @@ async fn the_deepest_call_tree_can_be_traced() {
 #[tokio::test]
 async fn calls_with_large_inputs_cannot_fill_the_memory() {
     let node = TestNode::with_conformance_chain(54);
-    let limits = ExecutionLimits { call_gas_cap: 0, trace_recording_bytes: 16 << 20, ..ExecutionLimits::default() };
+    let limits = ExecutionLimits { call_gas_cap: 0, trace_bytes: 16 << 20, ..ExecutionLimits::default() };
     let _served = node.serve(limits);
     // JUMPDEST, CALL(gas 0, address 0x11, value 0, one megabyte of input, no output), POP, JUMP to 0.
     const HUNGRY: &[u8] = &hex!("5b5f5f620fffff5f5f60115ff1505f56");

@@ -253,7 +253,7 @@ impl Tracing<'_> {
     }
 
     fn check_size(&self, json: &str) -> Result<(), Failure> {
-        let most = self.calls.limits.trace_bytes;
+        let most = self.calls.limits.trace_answer_bytes;
         if json.len() as u64 > most {
             return Err(Failure::limit(format!("the trace is longer than {most} bytes")));
         }
