@@ -89,7 +89,8 @@ section! {
 
 section! {
     "WebSocket";
-    /// JSON-RPC over WebSocket. With the address and port of HTTP it shares the listener.
+    /// JSON-RPC over WebSocket. With the address and port of HTTP it shares the listener; with port 0 each takes a free
+    /// port of its own.
     WsSettings {
         /// Serve WebSocket; `--ws=false` turns it off.
         enabled: bool = true, "ws.enabled", "ws";
@@ -152,7 +153,7 @@ section! {
         /// Longest time of one request of any kind over WebSocket and the socket; HTTP has `http.requesttimeout` too.
         request_timeout: Duration = Duration::from_secs(600), "rpc.requesttimeout", "rpc.requesttimeout";
         /// Most requests of a batch.
-        batch_items: u32 = 1000, "rpc.batch-request-limit", "rpc.batch-request-limit";
+        batch_items: u32 = 10_000, "rpc.batch-request-limit", "rpc.batch-request-limit";
         /// Most bytes of the answers of a batch.
         batch_bytes: ByteSize = ByteSize(25_000_000), "rpc.batch-response-max-size", "rpc.batch-response-max-size";
         /// Most bytes of one answer.

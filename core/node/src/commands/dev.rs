@@ -49,7 +49,7 @@ pub(crate) fn definition() -> Command {
         .long("port")
         .value_name("NUMBER")
         .conflicts_with("http.port")
-        .help("Port of HTTP and WebSocket; 0 takes a free one [default: 8545]");
+        .help("Port of HTTP and WebSocket together; 0 takes a free one for each [default: 8545]");
     let command = Command::new("dev")
         .about("Start a development network of one node, with funded accounts")
         .after_help(EXAMPLES)
