@@ -28,7 +28,6 @@ pub fn add_flags(
             .help_heading(row.section)
             .value_name(row.kind_word())
             .hide_short_help(!prominent(row))
-            .allow_hyphen_values(true)
             .overrides_with(row.key)
             .action(ArgAction::Set);
         command.arg(if row.is_switch {

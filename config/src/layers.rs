@@ -100,6 +100,16 @@ impl Resolved {
         !matches!(self.origin(key), Origin::Default | Origin::Command(_))
     }
 
+    /// Gives a setting the value of another one, and says that it came from there.
+    ///
+    /// # Errors
+    /// [`SettingsError::BadValue`] when the value does not fit.
+    pub fn follow(&mut self, key: &'static str, other: &str) -> Result<(), SettingsError> {
+        let value = self.settings.show(other).unwrap_or(Value::Absent);
+        let origin = self.origin(other).clone();
+        self.put(key, &value, origin)
+    }
+
     fn put(&mut self, key: &'static str, value: &Value, origin: Origin) -> Result<(), SettingsError> {
         if let Some(Err(problem)) = self.settings.put(key, value) {
             return Err(SettingsError::BadValue { origin, key: key.to_owned(), problem });
@@ -274,6 +284,17 @@ mod tests {
             let expected = format!("{}{wanted}", folder.path().join(FILE_NAME).display());
             assert!(error.starts_with(&expected), "{error}\ninstead of\n{expected}");
         }
+    }
+
+    #[test]
+    fn lets_one_setting_follow_another() {
+        let mut resolved =
+            resolve(Layers::new("dev").flags([("http.port", "--port".to_owned(), "7".to_owned())])).unwrap();
+
+        resolved.follow("ws.port", "http.port").unwrap();
+
+        assert_eq!(resolved.settings.ws.port, 7);
+        assert_eq!(resolved.origin("ws.port").to_string(), "flag --port");
     }
 
     #[test]

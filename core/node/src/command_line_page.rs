@@ -70,12 +70,19 @@ Log lines go to standard error, results to standard output. A running node write
             let _ = write!(page, "\nSettings: {}.\n", links.join(", "));
         }
         if let Some(examples) = command.get_after_help() {
-            let text = examples.to_string();
-            let _ =
-                write!(page, "\n```sh\n{}\n```\n", text.trim_start_matches("Examples:\n").replace("\n  ", "\n").trim());
+            let lines: Vec<String> = examples.to_string().lines().skip(1).map(as_shell).collect();
+            let _ = write!(page, "\n```sh\n{}\n```\n", lines.join("\n"));
         }
         for inner in command.get_subcommands() {
             describe(page, &name, inner);
+        }
+    }
+
+    /// An example of a help text, its explanation as a comment.
+    fn as_shell(example: &str) -> String {
+        match example.trim().split_once("  ") {
+            Some((command, explanation)) => format!("{command}  # {}", explanation.trim()),
+            None => example.trim().to_owned(),
         }
     }
 

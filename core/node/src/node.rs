@@ -1,5 +1,6 @@
 //! The wiring: which room gets what, in which order they start, and in which they stop.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,9 +110,9 @@ impl Node {
         &self.endpoints
     }
 
-    /// Whether its data folder is removed at the end.
-    pub(crate) const fn is_ephemeral(&self) -> bool {
-        self.folder.is_ephemeral()
+    /// Its data folder, if it is removed at the end.
+    pub(crate) fn ephemeral_folder(&self) -> Option<PathBuf> {
+        self.folder.is_ephemeral().then(|| self.folder.path().to_owned())
     }
 
     /// Stops in order: no more requests, running ones get their grace, plugins, sealer and chain writer finish what

@@ -1,5 +1,6 @@
 //! Signals: the first one stops the node in order, the second one at once.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -21,14 +22,18 @@ pub(crate) fn listen() -> Result<Signals, Stop> {
 }
 
 /// Waits for the first SIGINT or SIGTERM; after it, a second one ends the process at once, and so does a stop that
-/// takes too long.
-pub(crate) async fn wait_for_the_first(mut signals: Signals) {
+/// takes too long; an ephemeral data folder is removed then too.
+pub(crate) async fn wait_for_the_first(mut signals: Signals, ephemeral: Option<PathBuf>) {
     next_stop_signal(&mut signals).await;
     tracing::info!("stopping; a second signal stops at once");
     tokio::spawn(async move {
         tokio::select! {
             () = next_stop_signal(&mut signals) => tracing::warn!("stopped at once"),
             () = tokio::time::sleep(LONGEST_STOP) => tracing::error!("the stop took too long"),
+        }
+        if let Some(folder) = ephemeral {
+            // The process ends anyway; what stays behind lies in the system's temporary folder.
+            let _ = std::fs::remove_dir_all(folder);
         }
         std::process::exit(i32::from(INTERRUPTED));
     });

@@ -4,7 +4,10 @@
 
 mod support;
 
-use support::{RunningNode, plugin_folder, run, text};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+
+use support::{RunningNode, plugin_folder, run, send_signal, text};
 
 const BLOCK_NUMBER: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}"#;
 
@@ -83,4 +86,57 @@ fn refuses_a_folder_that_was_made_with_other_settings() {
     assert_eq!(second.status.code(), Some(3));
     let message = text(&second.stderr);
     assert!(message.contains("leave `dev.accounts` (flag --accounts) out, or choose another --datadir"), "{message}");
+}
+
+#[test]
+fn stops_at_once_on_a_second_signal() {
+    let mut node = RunningNode::start_dev(&["--rpc.gascap", "0", "--rpc.evmtimeout", "10m", "--grace", "10m"]);
+    let folder = node.socket.parent().unwrap().to_owned();
+    let mut errors = BufReader::new(node.child.stderr.take().unwrap()).lines();
+    // A call that runs for as long as it may: an endless loop with all the gas in the world.
+    let mut caller = UnixStream::connect(&node.socket).unwrap();
+    let loops = r#"{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[
+        {"to":"0x00000000000000000000000000000000000000aa","gas":"0xffffffffffffff"},"latest",
+        {"0x00000000000000000000000000000000000000aa":{"code":"0x5b600056"}}]}"#;
+    caller.write_all(loops.as_bytes()).unwrap();
+    // The next request on the connection is read after the call.
+    caller.write_all(BLOCK_NUMBER.as_bytes()).unwrap();
+    let mut answer = String::new();
+    BufReader::new(caller.try_clone().unwrap()).read_line(&mut answer).unwrap();
+    assert_eq!(answer.trim(), r#"{"jsonrpc":"2.0","id":1,"result":"0x0"}"#);
+
+    send_signal(&node.child, "TERM");
+    assert!(errors.any(|line| line.unwrap().contains("a second signal stops at once")));
+    let code = node.signal("INT");
+
+    assert_eq!(code, Some(130));
+    assert!(!folder.exists(), "the ephemeral folder is still there");
+}
+
+#[test]
+fn goes_on_without_a_namespace_that_no_plugin_serves() {
+    let mut node = RunningNode::start_dev(&["--http.api", "eth,clique"]);
+
+    assert!(node.ask_http(BLOCK_NUMBER).contains(r#""0x0""#));
+    let not_served = node.ask_http(r#"{"jsonrpc":"2.0","id":1,"method":"net_version"}"#);
+    assert!(not_served.contains("the method net_version does not exist/is not available"), "{not_served}");
+    send_signal(&node.child, "TERM");
+    let mut log = String::new();
+    node.child.stderr.take().unwrap().read_to_string(&mut log).unwrap();
+    assert!(log.contains("no plugin serves this namespace") && log.contains("clique"), "{log}");
+}
+
+#[test]
+fn names_a_port_that_is_taken_and_a_plugin_folder_that_is_not_there() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let plugins = plugin_folder().to_str().unwrap();
+
+    let busy = run(&["dev", "--port", &port, "--plugins", plugins]);
+    let nowhere = run(&["dev", "--port", "0", "--plugins", "/nowhere/plugins"]);
+
+    assert_eq!(busy.status.code(), Some(1));
+    assert!(text(&busy.stderr).contains(&format!("cannot listen on 127.0.0.1:{port}")), "{}", text(&busy.stderr));
+    assert_eq!(nowhere.status.code(), Some(2));
+    assert!(text(&nowhere.stderr).contains("plugin folder /nowhere/plugins: "), "{}", text(&nowhere.stderr));
 }

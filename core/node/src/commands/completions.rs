@@ -9,7 +9,7 @@ use crate::exit::Stop;
 const EXAMPLES: &str = "\
 Examples:
   tenon completions bash > /etc/bash_completion.d/tenon
-  tenon completions zsh  > ~/.zfunc/_tenon";
+  tenon completions zsh > ~/.zfunc/_tenon";
 
 pub(crate) fn definition() -> Command {
     Command::new("completions").about("Print a shell's completion script").after_help(EXAMPLES).arg(

@@ -79,8 +79,8 @@ pub(crate) fn settings(matches: &ArgMatches) -> Result<Resolved, Stop> {
     let mut resolved = command_line::settings(layers, matches)?;
     // One address for everything, as tools for development networks expect it.
     if !resolved.is_chosen("ws.port") && !resolved.is_chosen("ws.addr") {
-        resolved.settings.ws.port = resolved.settings.http.port;
-        resolved.settings.ws.addr = resolved.settings.http.addr;
+        resolved.follow("ws.port", "http.port")?;
+        resolved.follow("ws.addr", "http.addr")?;
     }
     Ok(resolved)
 }
@@ -140,7 +140,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         let plan = NodePlan { settings, folder, chain, engine: Arc::new(engine), role };
         let node = Node::start(plan).await?;
         print(banner(&resolved.settings, &accounts, &node).as_bytes())?;
-        shutdown::wait_for_the_first(signals).await;
+        shutdown::wait_for_the_first(signals, node.ephemeral_folder()).await;
         node.stop().await
     })
 }
@@ -179,7 +179,7 @@ fn banner(settings: &Settings, accounts: &Accounts, node: &Node) -> String {
         None => "for every transaction".to_owned(),
     };
     let folder = settings.node.datadir.display();
-    let kept = if node.is_ephemeral() { ", removed at the end" } else { "" };
+    let kept = if node.ephemeral_folder().is_some() { ", removed at the end" } else { "" };
     let _ = write!(
         text,
         "\nMnemonic     {}\nPath         m/44'/60'/0'/0/N\nChain id     {}\nBlocks       {blocks}\nData folder  {folder}{kept}\n\n",

@@ -67,7 +67,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         for (name, address) in node.endpoints().list() {
             tracing::info!(endpoint = name, address, "listening");
         }
-        shutdown::wait_for_the_first(signals).await;
+        shutdown::wait_for_the_first(signals, None).await;
         node.stop().await
     })
 }
