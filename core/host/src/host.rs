@@ -12,7 +12,8 @@ use tokio::time::{Instant, timeout_at};
 
 use crate::{
     HostError, HostOptions, Router,
-    boundary::{Instance, Library},
+    boundary::{Library, LocalPlugin},
+    instance::{OpenedPlugin, Start},
     router::{RouteTable, Running},
 };
 
@@ -97,8 +98,10 @@ impl PluginHost {
         let wanted = manifest.capabilities.iter();
         let granted: Vec<_> = wanted.copied().filter(|wanted| self.options.granted.contains(wanted)).collect();
         let settings = if settings.is_empty() { "{}" } else { settings };
-        let instance = Instance::start(library, &manifest, granted.clone(), self.bus.clone(), settings, &[])
-            .map_err(|failure| HostError::NotStarted { path: path.to_owned(), failure })?;
+        let opened: Box<dyn OpenedPlugin> = Box::new(LocalPlugin { library, manifest: manifest.clone() });
+        let start = Start { granted: granted.clone(), bus: self.bus.clone(), settings, handover: &[] };
+        let instance =
+            opened.start(start).map_err(|failure| HostError::NotStarted { path: path.to_owned(), failure })?;
         let info = PluginInfo {
             name: manifest.name.clone(),
             namespace: manifest.namespace.clone(),

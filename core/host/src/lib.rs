@@ -17,6 +17,7 @@ mod caller;
 mod error;
 mod gate;
 mod host;
+mod instance;
 mod manifest;
 mod options;
 mod router;

@@ -20,22 +20,22 @@ use tokio::sync::{Semaphore, SemaphorePermit, watch};
 
 use crate::{
     Caller, Cost, Manifest,
-    boundary::{Instance, RawStream},
     gate::Gate,
+    instance::{PluginInstance, PluginItems},
 };
 
 /// A started plugin with the account of what is in flight. Whoever calls it owns a share, so that it is stopped
 /// when the last one has gone.
 pub(crate) struct Running {
     pub(crate) manifest: Manifest,
-    instance: Instance,
+    instance: Box<dyn PluginInstance>,
     gate: Gate,
     /// Becomes true when its subscriptions must close.
     closing: watch::Sender<bool>,
 }
 
 impl Running {
-    pub(crate) fn new(manifest: Manifest, instance: Instance) -> Self {
+    pub(crate) fn new(manifest: Manifest, instance: Box<dyn PluginInstance>) -> Self {
         Self { manifest, instance, gate: Gate::default(), closing: watch::Sender::new(false) }
     }
 
@@ -318,7 +318,7 @@ pub struct PluginStream {
 
 /// The plugin's side of a subscription. Fields drop in this order: the stream before the plugin's share.
 struct Open {
-    raw: RawStream,
+    raw: PluginItems,
     closing: Pin<Box<dyn Future<Output = ()> + Send>>,
     ticket: Ticket,
 }

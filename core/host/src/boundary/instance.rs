@@ -2,46 +2,57 @@
 
 use std::{
     ffi::c_void,
-    future::Future,
     marker::PhantomData,
-    pin::Pin,
     ptr,
     task::{Context as TaskContext, Poll},
     time::Instant,
 };
 
 use tenon_api::{
-    Capability, Failure,
+    Failure,
     abi::{TenonCallContext, TenonHost, TenonSlice},
 };
-use tenon_bus::{Bus, CallContext};
+use tenon_bus::CallContext;
 use tenon_sdk::boundary::{ForeignFuture, ForeignStream, OwnedBytes, reply_into_result, slice};
 
 use super::{Library, services::Services};
-use crate::{Caller, Manifest};
+use crate::{
+    Caller, Manifest,
+    instance::{OpenedPlugin, PluginCall, PluginInstance, PluginItems, Start},
+};
 
-/// A started plugin. Whoever holds it must see to it that calls and streams are gone before [`Instance::stop`].
-pub(crate) struct Instance {
+/// A library that is mapped here and has not been started.
+pub(crate) struct LocalPlugin {
+    pub(crate) library: Library,
+    pub(crate) manifest: Manifest,
+}
+
+impl OpenedPlugin for LocalPlugin {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn start(self: Box<Self>, start: Start<'_>) -> Result<Box<dyn PluginInstance>, Failure> {
+        Ok(Box::new(LocalInstance::start(self.library, &self.manifest, start)?))
+    }
+}
+
+/// A plugin that runs in this process. Whoever holds it must see to it that calls and streams are gone before it
+/// is dropped.
+struct LocalInstance {
     library: Library,
     state: *mut c_void,
     services: &'static Services,
 }
 
 // SAFETY: the functions of a plugin may be called from any thread, `call` and `subscribe` from several at a time.
-unsafe impl Send for Instance {}
+unsafe impl Send for LocalInstance {}
 // SAFETY: as above.
-unsafe impl Sync for Instance {}
+unsafe impl Sync for LocalInstance {}
 
-impl Instance {
-    /// Starts a plugin.
-    pub(crate) fn start(
-        library: Library,
-        manifest: &Manifest,
-        granted: Vec<Capability>,
-        bus: Bus,
-        settings: &str,
-        handover: &[u8],
-    ) -> Result<Self, Failure> {
+impl LocalInstance {
+    fn start(library: Library, manifest: &Manifest, start: Start<'_>) -> Result<Self, Failure> {
+        let Start { granted, bus, settings, handover } = start;
         // Both live as long as the library, and that is as long as the process: a plugin's panic hook or a
         // context that it kept may use them after `stop`. A few hundred bytes for each start.
         let services: &'static Services =
@@ -60,28 +71,6 @@ impl Instance {
                 Err(failure)
             }
         }
-    }
-
-    /// Calls a method. The call borrows `caller`, whose context is the token that the plugin passes back.
-    pub(crate) fn call<'a>(&'a self, method: u32, params: Option<&str>, caller: &'a Caller) -> PluginCall<'a> {
-        let context = self.context(&caller.context, caller.exposure.as_text());
-        let call = self.library.table().call;
-        // SAFETY: started and, while borrowed, not stopped; the token lives as long as what is returned; the
-        // library stays mapped.
-        let future = unsafe { ForeignFuture::from_raw(call(self.state, &context, method, lend(params))) };
-        PluginCall { future, borrowed: PhantomData }
-    }
-
-    /// Opens a subscription.
-    ///
-    /// The caller must drop the stream before [`Instance::stop`].
-    pub(crate) fn subscribe(&self, kind: u32, params: Option<&str>, caller: &Caller) -> RawStream {
-        let token = Box::new(caller.context.clone());
-        let context = self.context(&token, caller.exposure.as_text());
-        let subscribe = self.library.table().subscribe;
-        // SAFETY: as in `call`; the token is kept beside the stream and dropped after it.
-        let stream = unsafe { ForeignStream::from_raw(subscribe(self.state, &context, kind, lend(params))) };
-        RawStream { stream, _token: token }
     }
 
     /// Ends the instance.
@@ -109,10 +98,42 @@ impl Instance {
     }
 }
 
+impl PluginInstance for LocalInstance {
+    /// The call borrows `caller`, whose context is the token that the plugin passes back.
+    fn call<'a>(&'a self, method: u32, params: Option<&'a str>, caller: &'a Caller) -> PluginCall<'a> {
+        let context = self.context(&caller.context, caller.exposure.as_text());
+        let call = self.library.table().call;
+        // SAFETY: started and, while borrowed, not stopped; the token lives as long as what is returned; the
+        // library stays mapped.
+        let future = unsafe { ForeignFuture::from_raw(call(self.state, &context, method, lend(params))) };
+        PluginCall::Local(LocalCall { future, borrowed: PhantomData })
+    }
+
+    fn subscribe(&self, kind: u32, params: Option<&str>, caller: &Caller) -> PluginItems {
+        let token = Box::new(caller.context.clone());
+        let context = self.context(&token, caller.exposure.as_text());
+        let subscribe = self.library.table().subscribe;
+        // SAFETY: as in `call`; the token is kept beside the stream and dropped after it.
+        let stream = unsafe { ForeignStream::from_raw(subscribe(self.state, &context, kind, lend(params))) };
+        PluginItems::Local(LocalStream { stream, _token: token })
+    }
+
+    fn export_state(&self) -> Result<Vec<u8>, Failure> {
+        let export = self.library.table().export_state;
+        // SAFETY: started and, while borrowed, not stopped.
+        let state = unsafe { reply_into_result(export(self.state)) }?;
+        Ok(state.as_ref().to_vec())
+    }
+
+    fn process(&self) -> Option<u32> {
+        None
+    }
+}
+
 /// Dropping the last owner stops the plugin: calls and streams own a share of it, so none is left.
-impl Drop for Instance {
+impl Drop for LocalInstance {
     fn drop(&mut self) {
-        // SAFETY: `PluginCall` borrows the instance; `RawStream` is kept with a share of it by the router.
+        // SAFETY: `LocalCall` borrows the instance; `LocalStream` is kept with a share of it by the router.
         unsafe { self.stop() };
     }
 }
@@ -122,32 +143,24 @@ fn lend(params: Option<&str>) -> TenonSlice {
 }
 
 /// A running call.
-pub(crate) struct PluginCall<'a> {
+pub(crate) struct LocalCall<'a> {
     future: ForeignFuture,
-    borrowed: PhantomData<(&'a Instance, &'a Caller)>,
+    borrowed: PhantomData<(&'a LocalInstance, &'a Caller)>,
 }
 
-impl PluginCall<'_> {
+impl LocalCall<'_> {
     pub(crate) fn poll_reply(&mut self, task: &TaskContext<'_>) -> Poll<Result<OwnedBytes, Failure>> {
         self.future.poll_reply(task)
     }
 }
 
-impl Future for PluginCall<'_> {
-    type Output = Result<OwnedBytes, Failure>;
-
-    fn poll(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
-        self.get_mut().poll_reply(task)
-    }
-}
-
 /// A running subscription with the context that its token points to. Fields drop in this order.
-pub(crate) struct RawStream {
+pub(crate) struct LocalStream {
     stream: ForeignStream,
     _token: Box<CallContext>,
 }
 
-impl RawStream {
+impl LocalStream {
     pub(crate) fn poll_item(&mut self, task: &TaskContext<'_>) -> Poll<Option<Result<OwnedBytes, Failure>>> {
         self.stream.poll_item(task)
     }

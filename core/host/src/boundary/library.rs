@@ -28,6 +28,9 @@ pub(crate) struct Library {
     table: &'static TenonPlugin,
 }
 
+// SAFETY: a static table that nobody writes; its functions may be called from any thread by the ABI.
+unsafe impl Send for Library {}
+
 impl Library {
     /// Copies the library into `cache_folder`, opens the copy and shakes hands. Gives also the hash of its
     /// content.

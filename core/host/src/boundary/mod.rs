@@ -8,5 +8,5 @@ mod instance;
 mod library;
 mod services;
 
-pub(crate) use instance::{Instance, RawStream};
+pub(crate) use instance::{LocalCall, LocalPlugin, LocalStream};
 pub(crate) use library::Library;

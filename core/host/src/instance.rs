@@ -1,0 +1,100 @@
+//! The seam between the router and a plugin: the same whether its library is mapped here or runs in a child.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context as TaskContext, Poll},
+};
+
+use futures_util::{Stream, future::BoxFuture, stream::BoxStream};
+use tenon_api::{Capability, Failure};
+use tenon_bus::Bus;
+use tenon_sdk::boundary::OwnedBytes;
+
+use crate::{
+    Caller, Manifest,
+    boundary::{LocalCall, LocalStream},
+};
+
+/// A library that passed the handshake and has not been started.
+pub(crate) trait OpenedPlugin: Send {
+    /// What it says about itself.
+    fn manifest(&self) -> &Manifest;
+
+    /// Starts it. May block for as long as the plugin's own start takes.
+    ///
+    /// # Errors
+    /// The plugin's reason; nothing is left behind then.
+    fn start(self: Box<Self>, start: Start<'_>) -> Result<Box<dyn PluginInstance>, Failure>;
+}
+
+/// What a plugin is started with.
+pub(crate) struct Start<'a> {
+    /// What it may use of the bus.
+    pub(crate) granted: Vec<Capability>,
+    /// The bus.
+    pub(crate) bus: Bus,
+    /// JSON text of its own settings.
+    pub(crate) settings: &'a str,
+    /// What [`PluginInstance::export_state`] of the version before gave, or empty.
+    pub(crate) handover: &'a [u8],
+}
+
+/// A started plugin. Dropping it stops it; whoever holds it sees to it that its calls and streams are gone before.
+pub(crate) trait PluginInstance: Send + Sync {
+    /// Calls a method by its number. Dropping the call cancels it.
+    fn call<'a>(&'a self, method: u32, params: Option<&'a str>, caller: &'a Caller) -> PluginCall<'a>;
+
+    /// Opens a subscription by its kind's number. The first item says whether it was opened. Dropping the items
+    /// closes it.
+    fn subscribe(&self, kind: u32, params: Option<&str>, caller: &Caller) -> PluginItems;
+
+    /// State for the version that replaces this one; empty when there is none. May block for an instant.
+    ///
+    /// # Errors
+    /// The plugin's reason.
+    fn export_state(&self) -> Result<Vec<u8>, Failure>;
+
+    /// The process that it runs in, when that is not the node's own.
+    fn process(&self) -> Option<u32>;
+}
+
+/// A running call. An enum, so that the common case, a library mapped here, allocates nothing.
+pub(crate) enum PluginCall<'a> {
+    Local(LocalCall<'a>),
+    #[allow(dead_code, reason = "made by plugins in child processes")]
+    Remote(BoxFuture<'a, Result<OwnedBytes, Failure>>),
+}
+
+impl PluginCall<'_> {
+    pub(crate) fn poll_reply(&mut self, task: &mut TaskContext<'_>) -> Poll<Result<OwnedBytes, Failure>> {
+        match self {
+            Self::Local(call) => call.poll_reply(task),
+            Self::Remote(call) => call.as_mut().poll(task),
+        }
+    }
+}
+
+impl Future for PluginCall<'_> {
+    type Output = Result<OwnedBytes, Failure>;
+
+    fn poll(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Self::Output> {
+        self.get_mut().poll_reply(task)
+    }
+}
+
+/// A running subscription.
+pub(crate) enum PluginItems {
+    Local(LocalStream),
+    #[allow(dead_code, reason = "made by plugins in child processes")]
+    Remote(BoxStream<'static, Result<OwnedBytes, Failure>>),
+}
+
+impl PluginItems {
+    pub(crate) fn poll_item(&mut self, task: &mut TaskContext<'_>) -> Poll<Option<Result<OwnedBytes, Failure>>> {
+        match self {
+            Self::Local(stream) => stream.poll_item(task),
+            Self::Remote(stream) => Pin::new(stream).poll_next(task),
+        }
+    }
+}
