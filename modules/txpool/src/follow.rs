@@ -6,13 +6,16 @@ use std::{
 };
 
 use tenon_api::{
-    BlockCommit, RecoveredBlock, StoreError,
+    Address, BlockCommit, Head, RecoveredBlock, StoreError,
     messages::{BlockCommitted, BlocksUnwound},
 };
 use tenon_bus::Delivery;
 use tokio::time::MissedTickBehavior;
 
 use crate::{Origin, Pool, pool::pool_head, sender::AccountView, state::Changes};
+
+/// How often accounts are read anew when the head keeps moving under the reads, which take microseconds.
+const RESYNC_ATTEMPTS: u32 = 16;
 
 /// How often old transactions are looked for and the journal is rotated.
 const TIDY_INTERVAL: Duration = Duration::from_secs(300);
@@ -101,19 +104,31 @@ impl Pool {
     }
 
     /// Reads the accounts of all senders anew. The reads happen outside the pool's lock; senders that come
-    /// meanwhile bring their accounts with them.
+    /// meanwhile bring their accounts with them. If the head moves meanwhile too, what they bring is newer than what
+    /// was read here and must not be overwritten by it, so everything is read again.
     pub(crate) fn resync(&self) -> Result<(), StoreError> {
         let _maintenance = self.inner.maintenance.lock();
-        let head = self.inner.chain.head();
-        let addresses = self.inner.state.read().addresses();
-        let state = self.inner.chain.state_at(head.number())?;
-        let mut accounts = Vec::with_capacity(addresses.len());
-        for address in addresses {
-            accounts.push((address, AccountView::new(state.account(address)?.as_ref(), head.header.number)));
-        }
         let mut changes = Changes::default();
-        self.inner.state.write().resync(pool_head(&head), &accounts, Instant::now(), &mut changes);
+        for attempt in 1..=RESYNC_ATTEMPTS {
+            let head = self.inner.chain.head();
+            let accounts = self.accounts_at(&head)?;
+            let mut state = self.inner.state.write();
+            let has_moved = self.inner.chain.head().header.hash() != head.header.hash();
+            // The last attempt counts in any case: the event of the block that moved the head mends it.
+            if !has_moved || attempt == RESYNC_ATTEMPTS {
+                state.resync(pool_head(&head), &accounts, Instant::now(), &mut changes);
+                break;
+            }
+        }
         self.inner.announce(changes);
         Ok(())
+    }
+
+    /// The accounts of all senders as they are after a block.
+    fn accounts_at(&self, head: &Head) -> Result<Vec<(Address, AccountView)>, StoreError> {
+        let addresses = self.inner.state.read().addresses();
+        let state = self.inner.chain.state_at(head.number())?;
+        let view = |address| Ok((address, AccountView::new(state.account(address)?.as_ref(), head.header.number)));
+        addresses.into_iter().map(view).collect()
     }
 }

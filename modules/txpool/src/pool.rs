@@ -38,6 +38,9 @@ pub(crate) struct Inner {
     pub(crate) maintenance: Mutex<()>,
 }
 
+/// How often an account is read anew when blocks keep coming under the reading, which takes microseconds.
+const ACCOUNT_READS: u32 = 16;
+
 /// What the pool remembers of a head.
 pub(crate) fn pool_head(head: &Head) -> PoolHead {
     PoolHead { number: head.header.number, hash: head.header.hash(), gas_limit: head.header.gas_limit }
@@ -175,15 +178,31 @@ impl Inner {
         if let (TransactionPayload::Blob { .. }, Some(sidecar)) = (&transaction.payload, sidecar) {
             blobs::verify_sidecar(transaction, sidecar, &rules).map_err(PoolError::Blobs)?;
         }
-        let account = self.chain.state_at(head.number())?.account(sender)?;
-        let account = AccountView::new(account.as_ref(), head.header.number);
-
         let recovered = RecoveredTransaction { transaction: Arc::clone(transaction), sender };
         let entry = Entry::new(recovered, size, origin, Instant::now());
         let mut changes = Changes::default();
-        let outcome = self.state.write().insert(entry, account, &self.options, &mut changes);
+        let outcome = self.insert(entry, &mut changes);
         self.announce(changes);
         outcome
+    }
+
+    /// Takes an entry in together with its sender's account. The account is read outside the lock; if the pool has
+    /// taken in a later block by the time it gets the lock, the reading is too old and is done again: with it, the
+    /// entry would seem to have a gap below it that no later event would close.
+    fn insert(&self, entry: Entry, changes: &mut Changes) -> Result<(), PoolError> {
+        let sender = entry.transaction.sender;
+        let mut attempts = 0..ACCOUNT_READS;
+        loop {
+            let head = self.chain.head();
+            let account = self.chain.state_at(head.number())?.account(sender)?;
+            let account = AccountView::new(account.as_ref(), head.header.number);
+            let mut state = self.state.write();
+            // The last attempt counts in any case: right after the head was set back, the pool is ahead for a while.
+            let is_last = attempts.next().is_none();
+            if is_last || state.head().number <= account.as_of {
+                return state.insert(entry, account, &self.options, changes);
+            }
+        }
     }
 
     pub(crate) fn announce(&self, changes: Changes) {
