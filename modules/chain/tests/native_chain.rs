@@ -119,7 +119,7 @@ fn the_genesis_files_of_the_networks_give_their_hashes() {
 
         assert_eq!(genesis.spec.chain_id, chain_id);
         assert_eq!(genesis.spec.profile, Profile::Native);
-        assert!(genesis.spec.native.as_ref().unwrap().engine["epoch"].is_number());
+        assert!(genesis.spec.native.is_some());
         assert_eq!(block.header.state_root, state_root, "{name}");
         assert_eq!(block.hash(), hash, "{name}");
     }
@@ -211,4 +211,90 @@ fn the_receipts_of_the_specification_have_their_roots() {
         receipts_root(&[receipt_of(address!("0000000000000000000000000000000000000092"))]),
         b256!("bcd2a51669cdca54e5f28517bcd09ca95007951a7d7ec181cb3f361f783cde4a")
     );
+}
+
+#[test]
+fn the_networks_have_their_published_parameters() {
+    let rows =
+        [("mainnet", 80_370_000, 89_300, 5000, 7, 98_800_200), ("testnet", 56_828_700, 63_143, 5000, 3, 71_550_000)];
+    for (name, switch_block, switch_epoch, reward, rounds, eip1559) in rows {
+        let genesis = Genesis::from_json(&support::unpacked(&format!("native-genesis-{name}.json.gz"))).unwrap();
+        let native = genesis.spec.native.as_ref().unwrap();
+        let consensus = &native.consensus;
+        assert_eq!((consensus.switch_block, consensus.switch_epoch), (switch_block, switch_epoch), "{name}");
+        assert_eq!((consensus.epoch, consensus.gap, consensus.reward, consensus.period), (900, 450, reward, 2));
+        assert_eq!(consensus.rounds().len(), rounds);
+        assert_eq!(native.heights.eip1559, eip1559);
+        assert_eq!(native.denylist.len(), 61);
+        assert_eq!(native.unchecked_checkpoints, [1_032_300, 1_033_200, 27_307_800, 28_270_800]);
+        assert_eq!(native.skips_second_signer, name == "testnet");
+    }
+}
+
+/// The built-in parameters of a known genesis replace the file's: devnet's file says a timeout of 10 seconds.
+#[test]
+fn the_key_of_a_round_decides_and_a_known_genesis_has_built_in_parameters() {
+    let genesis = Genesis::from_json(&support::unpacked("native-genesis-devnet.json.gz")).unwrap();
+    let consensus = &genesis.spec.native.as_ref().unwrap().consensus;
+
+    let masternodes = [0, 251_999, 252_000, 261_000, 300_000].map(|round| consensus.at_round(round).max_masternodes);
+
+    assert_eq!(masternodes, [108, 108, 10, 12, 12]);
+    assert_eq!(consensus.at_round(252_000).switch_round, 250_000);
+    assert_eq!(consensus.at_round(0).timeout_period, 5);
+    assert_eq!(consensus.reward, 10);
+}
+
+#[test]
+fn an_unknown_network_has_the_main_networks_heights_and_its_own_consensus() {
+    let text =
+        br#"{"config":{"chainId":4243,"shanghaiBlock":500,"XDPoS":{"period":2,"epoch":0,"gap":450,"reward":250}},
+        "difficulty":"0x1","gasLimit":"0x47b760","alloc":{}}"#;
+    let native = Genesis::from_json(text).unwrap().spec.native.clone().unwrap();
+
+    assert_eq!(
+        (native.heights.tip_signing, native.heights.shanghai, native.heights.cancun),
+        (3_000_000, 500, 98_802_000)
+    );
+    assert_eq!(
+        (native.consensus.epoch, native.consensus.switch_block, native.consensus.switch_epoch),
+        (900, 80_370_000, 0)
+    );
+    assert_eq!(native.consensus.rounds().len(), 7);
+}
+
+#[test]
+fn a_consensus_part_that_cannot_work_is_refused_by_name() {
+    let cases = [
+        (
+            r#""epoch":900,"gap":450,"v2":{"switchBlock":901,"allConfigs":{"0":ROUND}}"#,
+            "v2 switch number is not epoch switch block 901, epoch 900",
+        ),
+        (
+            r#""epoch":60,"gap":60,"v2":{"switchBlock":0,"allConfigs":{"0":ROUND}}"#,
+            "genesis file: config.XDPoS: gap 60 is not below epoch 60",
+        ),
+        (
+            r#""epoch":60,"gap":30,"v2":{"switchBlock":0,"allConfigs":{"1":ROUND}}"#,
+            "genesis file: config.XDPoS.v2.allConfigs has no entry for round 0",
+        ),
+        (
+            r#""epoch":60,"gap":30,"v2":{"switchBlock":0,"allConfigs":{"x":ROUND}}"#,
+            "genesis file: config.XDPoS.v2.allConfigs: `x` is not a decimal number",
+        ),
+        (
+            r#""epoch":60,"gap":30,"v2":{"switchBlock":0,"allConfigs":{"0":GROWING}}"#,
+            "base^max_exponent (3^21) should be less than 2^32",
+        ),
+    ];
+    let round = r#"{"maxMasternodes":4,"minePeriod":1,"certificateThreshold":0.667}"#;
+    let growing = r#"{"maxMasternodes":4,"minePeriod":1,"certificateThreshold":0.667,"expTimeoutConfig":{"base":3.0,"maxExponent":21}}"#;
+    for (engine, wanted) in cases {
+        let engine = engine.replace("ROUND", round).replace("GROWING", growing);
+        let text = format!(
+            r#"{{"config":{{"chainId":5151,"XDPoS":{{{engine}}}}},"difficulty":"0x1","gasLimit":"0x1","alloc":{{}}}}"#
+        );
+        let error = Genesis::from_json(text.as_bytes()).unwrap_err();
+        assert_eq!(error.to_string(), wanted);
+    }
 }

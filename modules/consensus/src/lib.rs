@@ -15,6 +15,7 @@ mod dev;
 mod ethereum;
 #[cfg(test)]
 mod fake_chain;
+pub mod native;
 mod rules;
 mod sealer;
 mod violation;

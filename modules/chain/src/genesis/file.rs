@@ -73,7 +73,10 @@ pub(super) struct ConfigFile {
     pub(super) terminal_total_difficulty: Option<Number>,
     pub(super) deposit_contract_address: Option<LooseAddress>,
     pub(super) blob_schedule: Option<BTreeMap<String, Option<BlobFile>>>,
+    pub(super) merge_block: Option<Number64>,
+    pub(super) shanghai_block: Option<Number64>,
     pub(super) eip1559_block: Option<Number64>,
+    pub(super) cancun_block: Option<Number64>,
     #[serde(rename = "XDPoS")]
     pub(super) native_engine: Option<Value>,
 }

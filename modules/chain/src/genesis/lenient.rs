@@ -93,7 +93,7 @@ impl<'de> Deserialize<'de> for Nonce {
 
 /// An address: forty digits after nothing, `0x` or `xdc`, in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct LooseAddress(pub(super) Address);
+pub(crate) struct LooseAddress(pub(crate) Address);
 
 impl<'de> Deserialize<'de> for LooseAddress {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

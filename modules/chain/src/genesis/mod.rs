@@ -15,9 +15,10 @@ use tenon_api::{
 };
 
 use crate::codec::{assemble_block, seal};
-use crate::spec::{ChainSpec, Fork, INITIAL_BASE_FEE, NATIVE_BASE_FEE};
+use crate::spec::{ChainSpec, Fork, INITIAL_BASE_FEE, NATIVE_BASE_FEE, NativeConfigError, NativeSettings};
 use crate::trie::{TrieError, update_state_trie};
 use file::{ConfigFile, GenesisFile};
+pub(crate) use lenient::LooseAddress;
 
 /// SHA-256 of nothing: the requests hash of a block without requests.
 pub const EMPTY_REQUESTS_HASH: B256 = b256!("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -65,6 +66,9 @@ pub enum GenesisError {
         /// The fork's name.
         fork: String,
     },
+    /// The consensus part of a native chain's configuration.
+    #[error(transparent)]
+    Native(#[from] NativeConfigError),
     /// The genesis state could not be made into a trie.
     #[error("genesis state: {0}")]
     Trie(#[from] TrieError),
@@ -112,7 +116,21 @@ impl Genesis {
         let header = genesis_header(&file, &spec);
         let accounts = file.alloc.ok_or(GenesisError::Missing { member: "alloc" })?;
         let alloc = accounts.into_iter().map(|(address, account)| (address.0, account.into())).collect();
-        Ok(Self { spec: Arc::new(spec), header, alloc, config: serde_json::from_str(raw_config.get())? })
+        let mut genesis = Self { spec: Arc::new(spec), header, alloc, config: serde_json::from_str(raw_config.get())? };
+        genesis.adopt_built_in()?;
+        Ok(genesis)
+    }
+
+    /// Replaces the file's consensus parameters by the built-in ones if this is a known network's block 0.
+    fn adopt_built_in(&mut self) -> Result<(), GenesisError> {
+        if self.spec.native.is_none() || !NativeSettings::has_known_genesis(self.spec.chain_id) {
+            return Ok(());
+        }
+        let hash = self.sealed_header()?.hash();
+        if let Some(native) = &mut Arc::make_mut(&mut self.spec).native {
+            native.adopt_built_in(hash)?;
+        }
+        Ok(())
     }
 
     /// The commit of block 0: sealed header with state root, accounts, codes, trie nodes.

@@ -5,7 +5,7 @@ use alloy_primitives::U256;
 use super::GenesisError;
 use super::file::{BlobFile, ConfigFile};
 use super::lenient::Number64;
-use crate::spec::{Activation, BlobParameters, ChainSpec, Fork, NativeSettings, Profile};
+use crate::spec::{Activation, BlobParameters, ChainSpec, FileHeights, Fork, NativeSettings, Profile};
 
 pub(super) fn chain_spec(config: &ConfigFile) -> Result<ChainSpec, GenesisError> {
     for (name, time) in [("amsterdamTime", config.amsterdam_time), ("verkleTime", config.verkle_time)] {
@@ -24,21 +24,22 @@ pub(super) fn chain_spec(config: &ConfigFile) -> Result<ChainSpec, GenesisError>
     spec.deposit_contract = config.deposit_contract_address.map(|address| address.0);
     if let Some(engine) = &config.native_engine {
         spec.profile = Profile::Native;
-        let written = config.eip1559_block.map_or(u64::MAX, |number| number.0);
-        let eip1559_block = Some(written.min(eip1559_constant(chain_id)));
-        spec.native = Some(NativeSettings { eip1559_block, engine: engine.clone() });
+        spec.native = Some(NativeSettings::new(chain_id, engine, file_heights(config))?);
     }
     Ok(spec)
 }
 
-/// The height from which a native network has a base fee whatever its file says (`spec/chain.md` 5.1): the
-/// reference keeps it in its code, by network id, and gives unknown networks the main network's.
-const fn eip1559_constant(network_id: u64) -> u64 {
-    match network_id {
-        51 => 71_550_000,
-        551 => 32_400,
-        5151 => 0,
-        _ => 98_800_200,
+fn file_heights(config: &ConfigFile) -> FileHeights {
+    let block = |number: Option<Number64>| number.map(|number| number.0);
+    FileHeights {
+        petersburg: block(config.petersburg_block),
+        istanbul: block(config.istanbul_block),
+        berlin: block(config.berlin_block),
+        london: block(config.london_block),
+        merge: block(config.merge_block),
+        shanghai: block(config.shanghai_block),
+        eip1559: block(config.eip1559_block),
+        cancun: block(config.cancun_block),
     }
 }
 

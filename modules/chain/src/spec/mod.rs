@@ -6,9 +6,9 @@ mod fees;
 mod fork;
 mod fork_id;
 mod gas;
+mod native;
 
 use alloy_primitives::{Address, U256};
-use serde_json::Value;
 use tenon_api::{Header, TransactionType};
 
 pub use blobs::{BLOB_GAS_PER_BLOB, BlobParameters, MIN_BLOB_BASE_FEE, blob_gas_used, fake_exponential};
@@ -17,6 +17,12 @@ pub use fees::{BASE_FEE_CHANGE_DENOMINATOR, ELASTICITY_MULTIPLIER, INITIAL_BASE_
 pub use fork::{Activation, Fork};
 pub use fork_id::ForkId;
 pub use gas::{MAX_INITCODE_SIZE, TRANSACTION_GAS_CAP, calldata_tokens, floor_data_gas, initcode_gas, intrinsic_gas};
+
+pub(crate) use native::FileHeights;
+pub use native::{
+    NativeConfigError, NativeConsensus, NativeContracts, NativeHeights, NativeSettings, RoundConfig, TimeoutGrowth,
+    native_bootnodes,
+};
 
 use crate::sender::{HighS, SignerRules};
 
@@ -27,16 +33,6 @@ pub enum Profile {
     Ethereum,
     /// Headers with validators, validator and penalties; the rules of `spec/chain.md` and `spec/consensus.md`.
     Native,
-}
-
-/// What a native chain's configuration says beyond the Ethereum members.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct NativeSettings {
-    /// Height from which headers have a base fee and typed transactions exist: the file's or the network's own,
-    /// whichever comes first; none means never.
-    pub eip1559_block: Option<u64>,
-    /// The `XDPoS` member as it stands in the file; the native engine reads it.
-    pub engine: Value,
 }
 
 /// A chain's identity and fork schedule.
@@ -193,7 +189,7 @@ impl ChainSpec {
     /// Whether the block of this height has a base fee.
     pub fn has_base_fee(&self, number: u64) -> bool {
         match &self.native {
-            Some(native) => native.eip1559_block.is_some_and(|block| number >= block),
+            Some(native) => number >= native.heights.eip1559,
             None => self.is_london(number),
         }
     }

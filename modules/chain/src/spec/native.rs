@@ -1,0 +1,456 @@
+//! What a native chain's rules depend on beyond the Ethereum forks: heights, consensus parameters by round,
+//! contracts, lists. The reference keeps a part of it in its code, by network id, and a part in the genesis
+//! file (`spec/chain.md` 5.1, 7.1; `spec/consensus.md` 12); the former stands in `config/networks/*.json`.
+
+use std::sync::LazyLock;
+
+use alloy_primitives::{Address, B256};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::genesis::LooseAddress;
+
+/// Blocks of an epoch when the file says 0.
+const DEFAULT_EPOCH: u64 = 900;
+/// Exclusive bound of the exponent of a timeout (`spec/consensus.md` 5.7).
+const MAX_EXPONENT_BOUND: u8 = 32;
+
+/// Why the consensus part of a genesis file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum NativeConfigError {
+    /// A member is missing or has the wrong form.
+    #[error("genesis file: config.XDPoS: {0}")]
+    Form(#[from] serde_json::Error),
+    /// The switch block must be a checkpoint.
+    #[error("v2 switch number is not epoch switch block {switch_block}, epoch {epoch}")]
+    SwitchBlock {
+        /// The last v1 block.
+        switch_block: u64,
+        /// Blocks of an epoch.
+        epoch: u64,
+    },
+    /// The gap must lie inside an epoch.
+    #[error("genesis file: config.XDPoS: gap {gap} is not below epoch {epoch}")]
+    Gap {
+        /// Distance of the gap block before the next epoch.
+        gap: u64,
+        /// Blocks of an epoch.
+        epoch: u64,
+    },
+    /// A key of `allConfigs` is not a round.
+    #[error("genesis file: config.XDPoS.v2.allConfigs: `{key}` is not a decimal number")]
+    RoundKey {
+        /// The key.
+        key: String,
+    },
+    /// There is no entry for round 0.
+    #[error("genesis file: config.XDPoS.v2.allConfigs has no entry for round 0")]
+    NoFirstRound,
+    /// The timeout's exponent is out of bounds.
+    #[error("max_exponent ({exponent})= >= max_exponent_upperbound (32)")]
+    Exponent {
+        /// The exponent.
+        exponent: u8,
+    },
+    /// The timeout grows beyond all bounds.
+    #[error("base^max_exponent ({base}^{exponent}) should be less than 2^32")]
+    Growth {
+        /// The base.
+        base: f64,
+        /// The exponent.
+        exponent: u8,
+    },
+}
+
+/// Heights from which a native rule holds, chosen by network id (`spec/chain.md` 5.1). A rule holds in a block
+/// whose number is at least the height.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NativeHeights {
+    /// Only blocks with `number % 15 == 0` are signed and counted.
+    pub tip2019: u64,
+    /// Signing transactions are intercepted; penalties come from them.
+    pub tip_signing: u64,
+    /// Second signers rotate; penalties of silent creators in v1.
+    pub tip_randomize: u64,
+    /// Late v1 limit of masternodes.
+    pub tip_increase_masternodes: u64,
+    /// Full reward again.
+    pub tip_no_halving_reward: u64,
+    /// The exchange starts.
+    #[serde(rename = "tipXDCX")]
+    pub tip_xdcx: u64,
+    /// Lending starts.
+    #[serde(rename = "tipXDCXLending")]
+    pub tip_xdcx_lending: u64,
+    /// Petersburg and Istanbul rules; static calls become static.
+    #[serde(rename = "tipXDCXCancellationFee")]
+    pub tip_xdcx_cancellation_fee: u64,
+    /// Fees go to the owner, from the next block on.
+    #[serde(rename = "tipTRC21Fee")]
+    pub tip_trc21_fee: u64,
+    /// The denylist holds.
+    pub denylist: u64,
+    /// Sponsored gas price and pool minimum of 12.5 gwei.
+    pub gas50x: u64,
+    /// Exchange precompiles disappear.
+    #[serde(rename = "tipXDCXMinerDisable")]
+    pub tip_xdcx_miner_disable: u64,
+    /// 0x91 to 0x94 are no longer special.
+    #[serde(rename = "tipXDCXReceiverDisable")]
+    pub tip_xdcx_receiver_disable: u64,
+    /// Changes nothing; see `eip1559`.
+    pub berlin: u64,
+    /// The BASEFEE opcode.
+    pub london: u64,
+    /// Opcode 0x44 becomes PREVRANDAO.
+    pub merge: u64,
+    /// PUSH0.
+    pub shanghai: u64,
+    /// Gas rules of Berlin to Shanghai, typed transactions, base fee.
+    pub eip1559: u64,
+    /// Transient storage, MCOPY, blob opcodes, EIP-6780.
+    pub cancun: u64,
+    /// Petersburg rules: with `tip_xdcx_cancellation_fee`, or by the file when that is earlier.
+    #[serde(skip)]
+    pub petersburg: u64,
+    /// Istanbul rules: with `tip_xdcx_cancellation_fee`, or by the file when that is earlier.
+    #[serde(skip)]
+    pub istanbul: u64,
+}
+
+/// Heights that a genesis file may bring forward (`spec/chain.md` 5.1, predicates).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct FileHeights {
+    pub(crate) petersburg: Option<u64>,
+    pub(crate) istanbul: Option<u64>,
+    pub(crate) berlin: Option<u64>,
+    pub(crate) london: Option<u64>,
+    pub(crate) merge: Option<u64>,
+    pub(crate) shanghai: Option<u64>,
+    pub(crate) eip1559: Option<u64>,
+    pub(crate) cancun: Option<u64>,
+}
+
+impl NativeHeights {
+    fn brought_forward(mut self, file: FileHeights) -> Self {
+        self.petersburg = self.tip_xdcx_cancellation_fee;
+        self.istanbul = self.tip_xdcx_cancellation_fee;
+        let pairs = [
+            (&mut self.petersburg, file.petersburg),
+            (&mut self.istanbul, file.istanbul),
+            (&mut self.berlin, file.berlin),
+            (&mut self.london, file.london),
+            (&mut self.merge, file.merge),
+            (&mut self.shanghai, file.shanghai),
+            (&mut self.eip1559, file.eip1559),
+            (&mut self.cancun, file.cancun),
+        ];
+        for (height, written) in pairs {
+            *height = (*height).min(written.unwrap_or(u64::MAX));
+        }
+        self
+    }
+}
+
+/// Contracts that native rules read, beside those at fixed addresses (`spec/chain.md` 3.1).
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NativeContracts {
+    /// Issuer of tokens that pay their transfers' fees.
+    pub trc21_issuer: Address,
+    /// Listings of the exchange.
+    pub xdcx_listing: Address,
+    /// Relayers.
+    pub relayer_registration: Address,
+    /// Lending.
+    pub lending_registration: Address,
+}
+
+/// Consensus parameters that hold from a round on (`spec/consensus.md` 12.3).
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RoundConfig {
+    /// Most masternodes of an epoch.
+    pub max_masternodes: usize,
+    /// What the file says; the key under which the entry stands decides.
+    #[serde(default)]
+    pub switch_round: u64,
+    /// Least distance of two blocks, seconds.
+    pub mine_period: u64,
+    /// Own timeouts between two sync infos.
+    #[serde(default)]
+    pub timeout_sync_threshold: u64,
+    /// How long a round may last, seconds.
+    #[serde(default)]
+    pub timeout_period: u64,
+    /// Share of the masternodes that a certificate needs.
+    #[serde(rename = "certificateThreshold")]
+    pub certificate_threshold: f64,
+    /// Growth of the timeout with every failed round.
+    #[serde(default, rename = "expTimeoutConfig")]
+    pub timeout_growth: TimeoutGrowth,
+}
+
+/// How a timeout grows: multiplied by `base` to the power of failed rounds, at most `max_exponent`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TimeoutGrowth {
+    /// Base; 0 with exponent 0 counts as 1.
+    pub base: f64,
+    /// Highest exponent.
+    #[serde(default)]
+    pub max_exponent: u8,
+}
+
+/// Consensus parameters of both engines (`spec/consensus.md` 12).
+#[derive(Clone, Debug, PartialEq)]
+pub struct NativeConsensus {
+    /// Least distance of two v1 blocks, seconds.
+    pub period: u64,
+    /// Blocks (v1) or rounds (v2) of an epoch.
+    pub epoch: u64,
+    /// Distance of the gap block before the next multiple of `epoch`, blocks.
+    pub gap: u64,
+    /// Reward of an epoch, whole coins.
+    pub reward: u64,
+    /// Blocks between two rewards.
+    pub reward_checkpoint: u64,
+    /// Receiver of the foundation's share.
+    pub foundation_wallet: Address,
+    /// v1 headers are not verified at all; tests of the reference only.
+    pub skip_v1_validation: bool,
+    /// Last block of engine v1.
+    pub switch_block: u64,
+    /// Number of the first v2 epoch.
+    pub switch_epoch: u64,
+    /// By first round, ascending; the first is for round 0.
+    rounds: Vec<(u64, RoundConfig)>,
+}
+
+impl NativeConsensus {
+    /// The parameters that hold in a round: those with the largest key that is not above it.
+    pub fn at_round(&self, round: u64) -> &RoundConfig {
+        let after = self.rounds.partition_point(|(key, _)| *key <= round);
+        // The constructor refuses a table without an entry for round 0, so `after` is at least 1.
+        &self.rounds[after.saturating_sub(1)].1
+    }
+
+    /// All parameters by first round, ascending.
+    pub fn rounds(&self) -> &[(u64, RoundConfig)] {
+        &self.rounds
+    }
+
+    /// Reads the `XDPoS` member of a genesis file. A file without `v2` has the main network's switch block and
+    /// rounds, and 0 as the number of the first v2 epoch (`spec/consensus.md` 1.1).
+    fn from_value(value: &Value) -> Result<Self, NativeConfigError> {
+        let file: EngineFile = serde_json::from_value(value.clone())?;
+        let v2 = match file.v2 {
+            Some(v2) => v2,
+            None => V2File { switch_epoch: 0, ..mainnet_v2()? },
+        };
+        let epoch = if file.epoch == 0 { DEFAULT_EPOCH } else { file.epoch };
+        let consensus = Self {
+            period: file.period,
+            epoch,
+            gap: file.gap,
+            reward: file.reward,
+            reward_checkpoint: file.reward_checkpoint,
+            foundation_wallet: file.foundation_wallet.0,
+            skip_v1_validation: file.skip_v1_validation,
+            switch_block: v2.switch_block,
+            switch_epoch: v2.switch_epoch,
+            rounds: rounds_of(v2)?,
+        };
+        consensus.check()?;
+        Ok(consensus)
+    }
+
+    fn check(&self) -> Result<(), NativeConfigError> {
+        let (switch_block, epoch, gap) = (self.switch_block, self.epoch, self.gap);
+        if !switch_block.is_multiple_of(epoch) {
+            return Err(NativeConfigError::SwitchBlock { switch_block, epoch });
+        }
+        if gap >= epoch {
+            return Err(NativeConfigError::Gap { gap, epoch });
+        }
+        for (_, round) in &self.rounds {
+            let TimeoutGrowth { base, max_exponent: exponent } = round.timeout_growth;
+            if exponent >= MAX_EXPONENT_BOUND {
+                return Err(NativeConfigError::Exponent { exponent });
+            }
+            let most = base.powi(i32::from(exponent));
+            if most.is_nan() || most >= f64::from(2_u32).powi(32) {
+                return Err(NativeConfigError::Growth { base, exponent });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn rounds_of(v2: V2File) -> Result<Vec<(u64, RoundConfig)>, NativeConfigError> {
+    let mut rounds = Vec::with_capacity(v2.all_configs.len());
+    for (key, round) in v2.all_configs {
+        let Ok(first) = key.parse() else { return Err(NativeConfigError::RoundKey { key }) };
+        rounds.push((first, round));
+    }
+    rounds.sort_by_key(|(key, _)| *key);
+    match rounds.first() {
+        Some((0, _)) => Ok(rounds),
+        _ => Err(NativeConfigError::NoFirstRound),
+    }
+}
+
+fn mainnet_v2() -> Result<V2File, NativeConfigError> {
+    let engine = NETWORKS.mainnet.engine.clone().unwrap_or_default();
+    let file: EngineFile = serde_json::from_value(engine)?;
+    file.v2.ok_or(NativeConfigError::NoFirstRound)
+}
+
+/// What a native chain's configuration says beyond the Ethereum members.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NativeSettings {
+    /// Heights of the native rules.
+    pub heights: NativeHeights,
+    /// Parameters of the consensus engines.
+    pub consensus: NativeConsensus,
+    /// Contracts that rules read.
+    pub contracts: NativeContracts,
+    /// Most masternodes of a v1 epoch from `tip_increase_masternodes` on.
+    pub late_v1_masternodes: usize,
+    /// Addresses that may neither send nor receive from `heights.denylist` on, ascending.
+    pub denylist: Vec<Address>,
+    /// v1 checkpoints whose lists are not checked (`spec/consensus.md` 2.6).
+    pub unchecked_checkpoints: Vec<u64>,
+    /// v1 blocks are accepted without a second signature (`spec/consensus.md` 2.3; testnet).
+    pub skips_second_signer: bool,
+}
+
+impl NativeSettings {
+    /// The rules of a chain with this network id and `XDPoS` member. Networks that are not known have the main
+    /// network's heights and lists.
+    pub(crate) fn new(network_id: u64, engine: &Value, file: FileHeights) -> Result<Self, NativeConfigError> {
+        let network = NETWORKS.by_id(network_id);
+        let mut denylist = if network.has_denylist { NETWORKS.denylist.clone() } else { Vec::new() };
+        denylist.sort_unstable();
+        Ok(Self {
+            heights: network.heights.clone().brought_forward(file),
+            consensus: NativeConsensus::from_value(engine)?,
+            contracts: network.contracts.clone(),
+            late_v1_masternodes: network.late_v1_masternodes,
+            denylist,
+            unchecked_checkpoints: network.unchecked_checkpoints.clone(),
+            skips_second_signer: network.skips_second_signer,
+        })
+    }
+
+    /// Takes the built-in consensus parameters when the genesis block is a known network's: there the file's do
+    /// not count (`spec/consensus.md` 12.4).
+    pub(crate) fn adopt_built_in(&mut self, genesis_hash: B256) -> Result<(), NativeConfigError> {
+        let known = [&NETWORKS.mainnet, &NETWORKS.testnet, &NETWORKS.devnet]
+            .into_iter()
+            .find(|network| network.genesis_hash == Some(genesis_hash));
+        if let Some(engine) = known.and_then(|network| network.engine.as_ref()) {
+            self.consensus = NativeConsensus::from_value(engine)?;
+        }
+        Ok(())
+    }
+
+    /// Whether a network of this id has a known genesis block.
+    pub(crate) fn has_known_genesis(network_id: u64) -> bool {
+        let network = NETWORKS.by_id(network_id);
+        network.network_id == network_id && network.genesis_hash.is_some()
+    }
+
+    /// Whether blocks of this height may not touch the address.
+    pub fn is_denied(&self, address: &Address, number: u64) -> bool {
+        number >= self.heights.denylist && self.denylist.binary_search(address).is_ok()
+    }
+}
+
+/// Addresses at which peers of a known network are found; empty for other ids.
+pub fn native_bootnodes(network_id: u64) -> &'static [String] {
+    let network = NETWORKS.by_id(network_id);
+    if network.network_id == network_id { &network.bootnodes } else { &[] }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NetworkFile {
+    network_id: u64,
+    genesis_hash: Option<B256>,
+    heights: NativeHeights,
+    late_v1_masternodes: usize,
+    has_denylist: bool,
+    unchecked_checkpoints: Vec<u64>,
+    skips_second_signer: bool,
+    contracts: NativeContracts,
+    engine: Option<Value>,
+    bootnodes: Vec<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct EngineFile {
+    #[serde(default)]
+    period: u64,
+    #[serde(default)]
+    epoch: u64,
+    #[serde(default)]
+    reward: u64,
+    #[serde(default)]
+    reward_checkpoint: u64,
+    #[serde(default)]
+    gap: u64,
+    /// The reference's spelling; with `0x` or `xdc` before it.
+    #[serde(default, rename = "foudationWalletAddr")]
+    foundation_wallet: LooseAddress,
+    #[serde(default, rename = "SkipV1Validation")]
+    skip_v1_validation: bool,
+    v2: Option<V2File>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct V2File {
+    #[serde(default, rename = "SwitchEpoch")]
+    switch_epoch: u64,
+    #[serde(default)]
+    switch_block: u64,
+    #[serde(default)]
+    all_configs: std::collections::BTreeMap<String, RoundConfig>,
+}
+
+struct Networks {
+    mainnet: NetworkFile,
+    testnet: NetworkFile,
+    devnet: NetworkFile,
+    local: NetworkFile,
+    denylist: Vec<Address>,
+}
+
+impl Networks {
+    const fn by_id(&self, network_id: u64) -> &NetworkFile {
+        match network_id {
+            51 => &self.testnet,
+            551 => &self.devnet,
+            5151 => &self.local,
+            _ => &self.mainnet,
+        }
+    }
+}
+
+/// The definitions that are part of the program; a test reads every one, so that they can't be malformed.
+#[allow(clippy::expect_used, reason = "the text is part of the program and read by tests")]
+static NETWORKS: LazyLock<Networks> = LazyLock::new(|| {
+    fn read<T: serde::de::DeserializeOwned>(text: &str) -> T {
+        serde_json::from_str(text).expect("a built-in network definition")
+    }
+    Networks {
+        mainnet: read(include_str!("../../../../config/networks/mainnet.json")),
+        testnet: read(include_str!("../../../../config/networks/testnet.json")),
+        devnet: read(include_str!("../../../../config/networks/devnet.json")),
+        local: read(include_str!("../../../../config/networks/local.json")),
+        denylist: read(include_str!("../../../../config/networks/denylist.json")),
+    }
+});

@@ -1,0 +1,79 @@
+//! The extra data of both engines (`spec/consensus.md` 2.1, 3.2).
+
+use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
+use tenon_api::{Address, Bytes};
+
+use super::messages::QuorumCertificate;
+
+/// Bytes of free text at the start of v1 extra data.
+pub(crate) const VANITY_BYTES: usize = 32;
+/// Bytes of the creator's signature at the end of v1 extra data.
+pub(crate) const SEAL_BYTES: usize = 65;
+/// Most bytes of v2 extra data.
+const MAX_EXTRA_BYTES: usize = 20_000;
+/// First byte of v2 extra data.
+const V2_VERSION: u8 = 2;
+
+/// Why v2 extra data cannot be read (3.2).
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ExtraProblem {
+    /// Nothing there.
+    #[error("extra field is 0 length")]
+    Empty,
+    /// More than 20,000 bytes.
+    #[error("extra field is too long")]
+    TooLong,
+    /// The first byte is not 2.
+    #[error("consensus version {0} is not defined, or this block is v1 block")]
+    Version(u8),
+    /// Bad RLP after the version byte, or bytes after it.
+    #[error("rlp: {0}")]
+    Rlp(alloy_rlp::Error),
+}
+
+/// What v2 extra data holds: the block's own round and the certificate of its parent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, RlpEncodable, RlpDecodable)]
+pub struct ExtraFields {
+    /// Round of the block.
+    pub round: u64,
+    /// Certifies the parent.
+    pub quorum: QuorumCertificate,
+}
+
+impl ExtraFields {
+    /// Reads `0x02 ‖ RLP([round, certificate])`; nothing may follow.
+    ///
+    /// # Errors
+    /// [`ExtraProblem`].
+    pub fn decode(extra: &[u8]) -> Result<Self, ExtraProblem> {
+        if extra.len() > MAX_EXTRA_BYTES {
+            return Err(ExtraProblem::TooLong);
+        }
+        let (version, mut rest) = extra.split_first().ok_or(ExtraProblem::Empty)?;
+        if *version != V2_VERSION {
+            return Err(ExtraProblem::Version(*version));
+        }
+        let fields = <Self as Decodable>::decode(&mut rest).map_err(ExtraProblem::Rlp)?;
+        if rest.is_empty() { Ok(fields) } else { Err(ExtraProblem::Rlp(alloy_rlp::Error::UnexpectedLength)) }
+    }
+
+    /// The extra data with these contents.
+    pub fn encode(&self) -> Bytes {
+        let mut extra = vec![V2_VERSION];
+        alloy_rlp::Encodable::encode(self, &mut extra);
+        extra.into()
+    }
+}
+
+/// The addresses that a header item lists, 20 bytes each. A tail of fewer bytes is ignored, as the reference
+/// does (6).
+pub fn addresses_of(item: &[u8]) -> Vec<Address> {
+    item.chunks_exact(Address::len_bytes()).map(Address::from_slice).collect()
+}
+
+/// The masternodes that the extra data of a v1 checkpoint or of the genesis lists; empty when it is too short to
+/// hold any.
+pub fn v1_masternodes(extra: &[u8]) -> Vec<Address> {
+    let end = extra.len().saturating_sub(SEAL_BYTES);
+    addresses_of(extra.get(VANITY_BYTES..end).unwrap_or_default())
+}

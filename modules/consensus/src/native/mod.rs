@@ -1,0 +1,24 @@
+//! The native engine: v1 up to the switch block, v2 after it (`spec/consensus.md`).
+//!
+//! It owns [`NativeEngine`], which serves the engine port and picks the engine by height; the rooms `v1` and
+//! `v2` with the rules of each; and what both share: extra data, messages, seal hashes, signer recovery,
+//! candidates read from the voting contract, rewards.
+//!
+//! What must always hold: every rule's comment names its section; a refusal has the reference's text where the
+//! specification gives one; whatever an engine remembers can be computed again from the database, is bounded,
+//! and is keyed by block hash so that a reorganisation cannot make it wrong.
+
+mod candidates;
+mod extra;
+pub mod go_sort;
+mod messages;
+mod seal_hash;
+mod signers;
+
+pub use candidates::{ContractCandidates, MasternodeSource, read_candidates};
+pub use extra::{ExtraFields, ExtraProblem, addresses_of, v1_masternodes};
+pub use messages::{
+    BlockInfo, QuorumCertificate, SyncInfo, Timeout, TimeoutCertificate, Vote, timeout_digest, vote_digest,
+};
+pub use seal_hash::{hash_without_validator, v1_seal_hash, v2_seal_hash};
+pub use signers::{SignatureProblem, SignerCache, is_low_s, recover};

@@ -1,0 +1,85 @@
+//! What the seals of native headers sign (`spec/consensus.md` 1.2).
+
+use alloy_primitives::{B256, keccak256};
+use alloy_rlp::{Encodable, Header as RlpHeader};
+use tenon_api::{Header, NativeSeal};
+
+use super::extra::SEAL_BYTES;
+
+/// What the creator and the second signer of a v1 block sign: the items up to the nonce, the extra data without
+/// its last 65 bytes, and the base fee if there is one. The three native items are not covered.
+///
+/// Extra data of fewer than 65 bytes has no seal; nothing is cut off then.
+pub fn v1_seal_hash(header: &Header) -> B256 {
+    let extra = header
+        .extra_data
+        .len()
+        .checked_sub(SEAL_BYTES)
+        .map_or(&header.extra_data[..], |end| header.extra_data.get(..end).unwrap_or_default());
+    let mut items = Vec::with_capacity(640);
+    encode_before_extra(header, &mut items);
+    extra.encode(&mut items);
+    header.mix_hash.encode(&mut items);
+    header.nonce.encode(&mut items);
+    encode_base_fee(header, &mut items);
+    hash_of_list(&items)
+}
+
+/// What the proposer of a v2 block signs: every item but the signature itself.
+pub fn v2_seal_hash(header: &Header) -> B256 {
+    let nothing = NativeSeal::default();
+    let seal = header.native_seal.as_ref().unwrap_or(&nothing);
+    let mut items = Vec::with_capacity(640 + header.extra_data.len() + seal.validators.len());
+    encode_before_extra(header, &mut items);
+    header.extra_data.encode(&mut items);
+    header.mix_hash.encode(&mut items);
+    header.nonce.encode(&mut items);
+    seal.validators.encode(&mut items);
+    seal.penalties.encode(&mut items);
+    encode_base_fee(header, &mut items);
+    hash_of_list(&items)
+}
+
+/// Key by which a v1 block is known while it waits for its second signature: the block hash as if the signature
+/// were empty, never with a base fee.
+pub fn hash_without_validator(header: &Header) -> B256 {
+    let nothing = NativeSeal::default();
+    let seal = header.native_seal.as_ref().unwrap_or(&nothing);
+    let mut items = Vec::with_capacity(640 + header.extra_data.len() + seal.validators.len());
+    encode_before_extra(header, &mut items);
+    header.extra_data.encode(&mut items);
+    header.mix_hash.encode(&mut items);
+    header.nonce.encode(&mut items);
+    seal.validators.encode(&mut items);
+    items.push(alloy_rlp::EMPTY_STRING_CODE);
+    seal.penalties.encode(&mut items);
+    hash_of_list(&items)
+}
+
+fn encode_before_extra(header: &Header, out: &mut Vec<u8>) {
+    header.parent_hash.encode(out);
+    header.ommers_hash.encode(out);
+    header.beneficiary.encode(out);
+    header.state_root.encode(out);
+    header.transactions_root.encode(out);
+    header.receipts_root.encode(out);
+    header.logs_bloom.encode(out);
+    header.difficulty.encode(out);
+    header.number.encode(out);
+    header.gas_limit.encode(out);
+    header.gas_used.encode(out);
+    header.timestamp.encode(out);
+}
+
+fn encode_base_fee(header: &Header, out: &mut Vec<u8>) {
+    if let Some(base_fee) = header.base_fee_per_gas {
+        base_fee.encode(out);
+    }
+}
+
+fn hash_of_list(items: &[u8]) -> B256 {
+    let mut list = Vec::with_capacity(items.len() + 9);
+    RlpHeader { list: true, payload_length: items.len() }.encode(&mut list);
+    list.extend_from_slice(items);
+    keccak256(list)
+}
