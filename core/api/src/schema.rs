@@ -56,6 +56,7 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         request::<GetPoolTransaction>(),
         request::<GetPoolNonce>(),
         request::<GetPendingSince>(),
+        request::<GetRawPoolTransaction>(),
         request::<ListAccounts>(),
         request::<SignMessage>(),
         request::<SignTransaction>(),

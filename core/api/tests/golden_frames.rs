@@ -285,6 +285,7 @@ fn pool_and_account_frames(frames: &mut Frames) {
     frames.request(GetPoolTransaction { hash: HASH }, Some(waiting));
     frames.request(GetPoolNonce { address: ADDRESS }, 4);
     frames.request(GetPendingSince { cursor: Some(1) }, PendingSince { cursor: 2, hashes: vec![HASH] });
+    frames.request(GetRawPoolTransaction { hash: HASH }, Some(Bytes::from_static(&[1])));
     frames.request(ListAccounts, vec![ADDRESS]);
     frames.request(SignMessage { address: ADDRESS, message: Bytes::from_static(b"hi") }, Bytes::from_static(&[1]));
     let signed = SignedTransactionReply { raw: Bytes::from_static(&[1]), hash: HASH };

@@ -1,6 +1,9 @@
 use tenon_api::{
     Failure,
-    messages::{GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolTransaction, SubmitTransaction},
+    messages::{
+        GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolTransaction, GetRawPoolTransaction,
+        SubmitTransaction,
+    },
 };
 use tenon_bus::{Bus, CallContext, RegisterError};
 
@@ -22,6 +25,11 @@ pub fn register(bus: &Bus, pool: &Pool) -> Result<(), RegisterError> {
     bus.handle_read(move |request: GetPoolContent, _: &CallContext| Ok(own.content(request.sender)))?;
     let own = pool.clone();
     bus.handle_read(move |request: GetPoolTransaction, _: &CallContext| Ok(own.get(request.hash)))?;
+    let own = pool.clone();
+    bus.handle_read(move |request: GetRawPoolTransaction, _: &CallContext| {
+        let pooled = own.get(request.hash);
+        Ok(pooled.map(|pooled| tenon_chain::encode_transaction(&pooled.transaction).into()))
+    })?;
     let own = pool.clone();
     bus.handle_read(move |request: GetPoolNonce, _: &CallContext| Ok(own.next_nonce(request.address)?))?;
     let own = pool.clone();

@@ -31,8 +31,12 @@ pub(crate) async fn receipts(context: DebugContext, block: BlockParam) -> Result
 
 /// Of the chain or the pool; `null` when it is unknown.
 pub(crate) async fn transaction(context: DebugContext, hash: B256) -> Result<Option<Data>, Failure> {
-    let found = context.call(GetRaw::Transaction(hash)).await?;
-    Ok(found.and_then(|list| list.into_iter().next()).map(Data))
+    let of_the_chain = context.call(GetRaw::Transaction(hash)).await?.and_then(|list| list.into_iter().next());
+    let found = match of_the_chain {
+        Some(found) => Some(found),
+        None => context.call(GetRawPoolTransaction { hash }).await?,
+    };
+    Ok(found.map(Data))
 }
 
 /// Hexadecimal without prefix, as the reference gives it.

@@ -18,9 +18,9 @@ fn head(number: u64) -> Arc<Head> {
     Arc::new(Head { header, total_difficulty: U256::ZERO, finalized: None, safe: None })
 }
 
-/// Knows the encodings of block 3 and one transaction.
+/// Knows the encodings of block 3, of one transaction of the chain and one of the pool.
 fn raw_host() -> FakeHost {
-    FakeHost::new().answer(|request: GetRaw| {
+    let host = FakeHost::new().answer(|request: GetRaw| {
         let block = |id: BlockId, bytes: Vec<Bytes>| (id == BlockId::number(3)).then_some(bytes);
         Ok(match request {
             GetRaw::Header(id) => block(id, vec![vec![0xf9].into()]),
@@ -29,18 +29,21 @@ fn raw_host() -> FakeHost {
             GetRaw::Transaction(hash) => (hash == B256::repeat_byte(1)).then(|| vec![vec![0x02].into()]),
             GetRaw::TransactionInBlock { .. } => None,
         })
-    })
+    });
+    host.answer(|request: GetRawPoolTransaction| Ok((request.hash == B256::repeat_byte(2)).then(|| vec![0x03].into())))
 }
 
 #[test]
 fn raw_getters_give_data_and_name_what_is_missing() {
     let known = format!("[\"{}\"]", B256::repeat_byte(1));
+    let waiting = format!("[\"{}\"]", B256::repeat_byte(2));
     let unknown = format!("[\"{}\"]", B256::ZERO);
     let cases = [
         ("debug_getRawHeader", r#"["0x3"]"#, Ok(json!("0xf9"))),
         ("debug_getRawBlock", r#"["0x3"]"#, Ok(json!("0x0f90"))),
         ("debug_getRawReceipts", r#"["0x3"]"#, Ok(json!(["0x01", "0x02"]))),
         ("debug_getRawTransaction", known.as_str(), Ok(json!("0x02"))),
+        ("debug_getRawTransaction", waiting.as_str(), Ok(json!("0x03"))),
         ("debug_getRawTransaction", unknown.as_str(), Ok(Value::Null)),
         ("debug_getBlockRlp", "[3]", Ok(json!("0f90"))),
         ("debug_getBlockRlp", r#"["0x3"]"#, Ok(json!("0f90"))),

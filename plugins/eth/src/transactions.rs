@@ -59,7 +59,12 @@ async fn get_in_block(context: &EthContext, block: BlockId, index: Index) -> Ans
 }
 
 pub(crate) async fn get_raw_by_hash(context: EthContext, hash: B256) -> Answer {
-    raw(&context, GetRaw::Transaction(hash)).await
+    let of_the_chain = context.call(GetRaw::Transaction(hash)).await?.and_then(|list| list.into_iter().next());
+    let found = match of_the_chain {
+        Some(found) => Some(found),
+        None => context.call(GetRawPoolTransaction { hash }).await?,
+    };
+    Ok(data_or_nothing(found))
 }
 
 pub(crate) async fn get_raw_by_block_hash_and_index(context: EthContext, hash: B256, index: Index) -> Answer {
@@ -74,12 +79,16 @@ pub(crate) async fn get_raw_by_block_number_and_index(
     raw(&context, GetRaw::TransactionInBlock { block: block.0, index: index.0 }).await
 }
 
-/// What is not found has no bytes: `0x`, never `null` (`spec/rpc-eth.md` 4.1).
 async fn raw(context: &EthContext, request: GetRaw) -> Answer {
-    let found = context.call(request).await?.and_then(|list| list.into_iter().next()).unwrap_or_default();
+    Ok(data_or_nothing(context.call(request).await?.and_then(|list| list.into_iter().next())))
+}
+
+/// What is not found has no bytes: `0x`, never `null` (`spec/rpc-eth.md` 4.1).
+fn data_or_nothing(found: Option<Bytes>) -> JsonWriter {
+    let found = found.unwrap_or_default();
     let mut json = JsonWriter::with_capacity(found.len() * 2 + 4);
     json.data(&found);
-    Ok(json)
+    json
 }
 
 pub(crate) async fn get_receipt(context: EthContext, hash: B256) -> Answer {

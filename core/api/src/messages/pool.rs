@@ -77,3 +77,11 @@ pub struct PendingSince {
     /// In order of arrival.
     pub hashes: Vec<B256>,
 }
+
+/// The canonical bytes of a waiting transaction; blob sidecars are not kept.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetRawPoolTransaction {
+    /// Transaction hash.
+    pub hash: B256,
+}
+request!(GetRawPoolTransaction => Option<Bytes>, topic 0x0406, ReadChain);

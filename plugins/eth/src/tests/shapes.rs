@@ -132,7 +132,9 @@ fn what_is_not_found_is_null_or_empty() {
         .answer(|_: GetBlock| Ok(None))
         .answer(|_: GetRaw| Ok(None))
         .answer(|_: GetTransaction| Ok(None))
-        .answer(|_: GetPoolTransaction| Ok(None));
+        .answer(|_: GetPoolTransaction| Ok(None))
+        .answer(|request: GetRawPoolTransaction| Ok((request.hash == hash_of(1)).then(|| vec![0x03].into())));
+    let waiting = format!("[\"{}\"]", hash_of(1));
     let hash = format!("\"{}\"", B256::ZERO);
 
     let cases = [
@@ -141,6 +143,7 @@ fn what_is_not_found_is_null_or_empty() {
         ("eth_getUncleCountByBlockNumber", r#"["0x37"]"#.to_owned(), Value::Null),
         ("eth_getTransactionByBlockHashAndIndex", format!("[{hash},\"0x0\"]"), Value::Null),
         ("eth_getRawTransactionByHash", format!("[{hash}]"), json!("0x")),
+        ("eth_getRawTransactionByHash", waiting, json!("0x03")),
         ("eth_getRawTransactionByBlockNumberAndIndex", r#"["latest","0x0"]"#.to_owned(), json!("0x")),
     ];
     for (method, params, expected) in cases {
