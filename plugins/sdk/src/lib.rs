@@ -87,5 +87,5 @@ macro_rules! export {
 
 /// Compiles the example of the guide.
 #[cfg(doctest)]
-#[doc = include_str!("../../examples/README.md")]
+#[doc = include_str!("../../../docs/plugins.md")]
 struct Guide;
