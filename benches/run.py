@@ -14,6 +14,7 @@ import json
 import os
 import pathlib
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -49,12 +50,13 @@ def first_line(process):
     return process.stdout.readline().strip()
 
 
-def wait_for_line(text):
+def wait_for_port(port):
     def wait(process):
-        for line in process.stdout:
-            if text in line:
+        while process.poll() is None:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
                 return None
-        raise SystemExit(f"{process.args} ended with {process.wait()}")
+            time.sleep(0.05)
+        raise SystemExit(f"{process.args} ended with {process.returncode}")
 
     return wait
 
@@ -79,8 +81,6 @@ def measure(arguments, target, request):
 
 
 def free_port():
-    import socket
-
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
@@ -103,7 +103,9 @@ def main():
         targets = {"limit (hyper, constant)": ["--http", limit], "Tenon HTTP": http, "Tenon Unix socket": ["--unix", endpoints["ipc"]]}
         if ANVIL.exists():
             port = free_port()
-            stack.enter_context(server([str(ANVIL), "--port", str(port), "--host", "127.0.0.1"], wait_for_line("Listening on")))
+            # Silent, because it would log every request otherwise.
+            command = [str(ANVIL), "--port", str(port), "--host", "127.0.0.1", "--silent"]
+            stack.enter_context(server(command, wait_for_port(port)))
             targets["anvil HTTP"] = ["--http", f"127.0.0.1:{port}"]
         else:
             print("anvil is not installed: measured without it", file=sys.stderr)

@@ -51,8 +51,16 @@ test("a failing call tells its reason", async () => {
 
 test("events arrive over WebSocket", async () => {
   const provider = new ethers.WebSocketProvider(node.ws);
+  // ethers ends subscriptions without waiting for the answers; destroying it before they are there is an error of its own.
+  const unsubscribed = [];
+  const send = provider.send.bind(provider);
+  provider.send = (method, params) => {
+    const answer = send(method, params);
+    if (method === "eth_unsubscribe") unsubscribed.push(answer);
+    return answer;
+  };
   const contract = await deploy(provider);
-  const arrived = new Promise((resolve) => contract.on("Transfer", (from, to, value) => resolve([to, value])));
+  const arrived = new Promise((resolve) => contract.once("Transfer", (from, to, value) => resolve([to, value])));
   const head = new Promise((resolve) => provider.once("block", resolve));
   await provider.getBlockNumber();
 
@@ -60,5 +68,8 @@ test("events arrive over WebSocket", async () => {
 
   assert.deepEqual(await arrived, [OTHER, 11n]);
   assert.ok((await head) > 0);
+  await provider.removeAllListeners();
+  while (unsubscribed.length < 2) await new Promise((resolve) => setTimeout(resolve, 10));
+  assert.deepEqual(new Set(await Promise.all(unsubscribed)), new Set([true]));
   await provider.destroy();
 });
