@@ -12,8 +12,14 @@ mod candidates;
 mod extra;
 pub mod go_sort;
 mod messages;
+#[cfg(test)]
+mod recorded_chain;
 mod seal_hash;
 mod signers;
+mod signing;
+#[cfg(test)]
+mod test_data;
+pub mod v2;
 
 pub use candidates::{ContractCandidates, MasternodeSource, read_candidates};
 pub use extra::{ExtraFields, ExtraProblem, addresses_of, v1_masternodes};
@@ -22,3 +28,7 @@ pub use messages::{
 };
 pub use seal_hash::{hash_without_validator, v1_seal_hash, v2_seal_hash};
 pub use signers::{SignatureProblem, SignerCache, is_low_s, recover};
+pub use signing::{
+    BLOCK_SIGNER_CONTRACT, Counted, MERGE_SIGN_RANGE, SigningIndex, SigningTransaction, is_signing_transaction,
+    signing_transactions,
+};

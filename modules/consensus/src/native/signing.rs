@@ -1,0 +1,111 @@
+//! Signing transactions: what masternodes send to the contract 0x89 to say that they have seen a block
+//! (`spec/consensus.md` 10.1). Penalties and rewards of both engines count them.
+
+use std::{num::NonZeroUsize, sync::Arc};
+
+use alloy_primitives::address;
+use lru::LruCache;
+use parking_lot::Mutex;
+use tenon_api::{Address, B256, ChainReader, Receipt, RecoveredBlock, StoreError, Transaction};
+
+/// The contract that they are sent to.
+pub const BLOCK_SIGNER_CONTRACT: Address = address!("0000000000000000000000000000000000000089");
+/// `sign(uint256,bytes32)`.
+const SELECTOR: [u8; 4] = [0xe3, 0x41, 0xea, 0xa4];
+/// Selector, number, hash.
+const INPUT_BYTES: usize = 68;
+/// Only blocks whose number is a multiple of this are signed and counted.
+pub const MERGE_SIGN_RANGE: u64 = 15;
+/// Blocks whose signing transactions are remembered: two epochs and some, which one reward looks at.
+const REMEMBERED_BLOCKS: NonZeroUsize = NonZeroUsize::new(2_048).unwrap();
+
+/// One of them, reduced to what consensus looks at. The number in its data counts for nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SigningTransaction {
+    /// The block that was seen.
+    pub block: B256,
+    /// Who says so.
+    pub signer: Address,
+}
+
+/// Whether a transaction is one: by receiver, length of the data and selector.
+pub fn is_signing_transaction(transaction: &Transaction) -> bool {
+    transaction.to == Some(BLOCK_SIGNER_CONTRACT)
+        && transaction.input.len() == INPUT_BYTES
+        && transaction.input.starts_with(&SELECTOR)
+}
+
+/// The signing transactions of a block, in order. `receipts` are those of the block where only transactions that
+/// did not fail count (before `tipSigning`, `spec/chain.md` 4.3).
+pub fn signing_transactions(block: &RecoveredBlock, receipts: Option<&[Receipt]>) -> Vec<SigningTransaction> {
+    let has_failed = |index: usize| match receipts {
+        Some(receipts) => receipts.get(index).is_none_or(|receipt| receipt.succeeded() == Some(false)),
+        None => false,
+    };
+    let transactions = block.transactions.iter().zip(&block.senders).enumerate();
+    transactions
+        .filter(|(index, (transaction, _))| is_signing_transaction(transaction) && !has_failed(*index))
+        .map(|(_, (transaction, signer))| {
+            let block = B256::from_slice(&transaction.input[INPUT_BYTES - B256::len_bytes()..]);
+            SigningTransaction { block, signer: *signer }
+        })
+        .collect()
+}
+
+/// Which signing transactions count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Counted {
+    /// Every one in a block.
+    All,
+    /// Those that did not fail; the reward's rule before `tipSigning`, when they ran as ordinary calls.
+    Successful,
+}
+
+/// Remembers the signing transactions of the last blocks that were looked at, so that an epoch switch does not
+/// read two epochs of bodies. By block hash, so that it is right on every branch.
+pub struct SigningIndex {
+    /// Held for a look-up or an insertion only, never while a block is read.
+    remembered: Mutex<LruCache<(B256, Counted), Arc<[SigningTransaction]>>>,
+}
+
+impl Default for SigningIndex {
+    fn default() -> Self {
+        Self { remembered: Mutex::new(LruCache::new(REMEMBERED_BLOCKS)) }
+    }
+}
+
+impl SigningIndex {
+    /// Takes a block's in while the block is at hand.
+    pub fn observe(&self, block: &RecoveredBlock) {
+        let found = signing_transactions(block, None).into();
+        self.remembered.lock().put((block.hash(), Counted::All), found);
+    }
+
+    /// The signing transactions of a block, remembered or read.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the block or its receipts are not there.
+    pub fn of(
+        &self,
+        hash: B256,
+        counted: Counted,
+        chain: &dyn ChainReader,
+    ) -> Result<Arc<[SigningTransaction]>, StoreError> {
+        let key = (hash, counted);
+        if let Some(found) = self.remembered.lock().get(&key) {
+            return Ok(Arc::clone(found));
+        }
+        let unknown = |what: &str| StoreError::UnknownBlock { what: format!("{what}{hash}") };
+        let block = chain.block(hash)?.ok_or_else(|| unknown(""))?;
+        let found: Arc<[_]> = match counted {
+            Counted::All => signing_transactions(&block, None).into(),
+            Counted::Successful if block.transactions.iter().any(|transaction| is_signing_transaction(transaction)) => {
+                let receipts = chain.receipts(hash)?.ok_or_else(|| unknown("receipts of "))?;
+                signing_transactions(&block, Some(&receipts)).into()
+            }
+            Counted::Successful => Arc::default(),
+        };
+        self.remembered.lock().put(key, Arc::clone(&found));
+        Ok(found)
+    }
+}

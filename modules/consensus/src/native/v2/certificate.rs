@@ -1,0 +1,119 @@
+//! Quorum and timeout certificates from others (`spec/consensus.md` 3.5, 5.5, 5.6).
+
+use rayon::prelude::*;
+use tenon_api::{Address, B256, Bytes, ChainReader, SealedHeader};
+
+use super::{EpochInfo, V2Engine, V2Error, round_of};
+use crate::native::messages::{BlockInfo, QuorumCertificate, TimeoutCertificate};
+
+/// Certificates with fewer signatures are recovered on the caller's thread: handing work over costs more.
+const PARALLEL_FROM: usize = 8;
+
+/// Whether so many of so many masternodes are enough: an IEEE double product without rounding (3.5, pitfall 6).
+#[allow(clippy::cast_precision_loss, reason = "the rule itself is one of doubles")]
+pub fn reaches_threshold(count: usize, masternodes: usize, threshold: f64) -> bool {
+    count as f64 >= masternodes as f64 * threshold
+}
+
+impl V2Engine {
+    /// Checks a quorum certificate in the reference's order (5.6): signatures, their number, their signers, the
+    /// gap number, and that it names the block with its own height and round. With `certified`, the certificate
+    /// must be for that block; without, its block must be stored.
+    ///
+    /// # Errors
+    /// The [`V2Error`] of the first check that fails.
+    pub fn verify_quorum_certificate(
+        &self,
+        certificate: &QuorumCertificate,
+        certified: Option<&SealedHeader>,
+        chain: &dyn ChainReader,
+    ) -> Result<(), V2Error> {
+        let stored;
+        let certified = match certified {
+            Some(header) => header,
+            None => {
+                let unknown = || V2Error::InfoUnknown(certificate.block.hash);
+                stored = chain.header(certificate.block.hash)?.ok_or_else(unknown)?;
+                &stored
+            }
+        };
+        let epoch = self.epoch_info(certified, chain).map_err(|error| V2Error::CertificateEpoch(Box::new(error)))?;
+        let signers = self.unique_signers(certificate.digest(), &certificate.signatures)?;
+        let round = certificate.block.round;
+        // The switch block's certificate has round 0 and needs no signatures.
+        if round > 0 && !self.is_quorum(signers.len(), &epoch, round) {
+            return Err(V2Error::CertificateThreshold);
+        }
+        if let Some(stranger) = signers.iter().find(|signer| !epoch.is_masternode(signer)) {
+            return Err(V2Error::CertificateSigner(*stranger));
+        }
+        let wanted = epoch.gap_number(self.consensus());
+        if certificate.gap_number != wanted {
+            return Err(V2Error::CertificateGap { found: certificate.gap_number, wanted });
+        }
+        self.check_block_info(&certificate.block, certified)
+    }
+
+    /// Checks a timeout certificate against the epoch that its round belongs to (5.6). Its signers need only be
+    /// candidates of its gap block, while their number is measured by the epoch's masternodes; the gap number
+    /// itself is not compared (pitfall 7).
+    ///
+    /// # Errors
+    /// The [`V2Error`] of the first check that fails.
+    pub fn verify_timeout_certificate(
+        &self,
+        certificate: &TimeoutCertificate,
+        epoch: &EpochInfo,
+        chain: &dyn ChainReader,
+    ) -> Result<(), V2Error> {
+        let candidates = self
+            .candidates(certificate.gap_number, chain)
+            .and_then(|candidates| candidates.ok_or(V2Error::NoGapBlock(certificate.gap_number)))
+            .map_err(|error| V2Error::TimeoutSnapshot(Box::new(error)))?;
+        let signers = self.unique_signers(certificate.digest(), &certificate.signatures)?;
+        if !self.is_quorum(signers.len(), epoch, certificate.round) {
+            return Err(V2Error::TimeoutThreshold);
+        }
+        match signers.iter().find(|signer| !candidates.contains(signer)) {
+            Some(stranger) => Err(V2Error::TimeoutSigner(*stranger)),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether so many signers are enough in a round of an epoch.
+    pub(super) fn is_quorum(&self, signers: usize, epoch: &EpochInfo, round: u64) -> bool {
+        reaches_threshold(signers, epoch.masternodes.len(), self.consensus().at_round(round).certificate_threshold)
+    }
+
+    /// Recovers every signature and gives each signer once, ascending. One that cannot be recovered or has a high
+    /// S spoils the certificate as a whole (pitfall 8).
+    fn unique_signers(&self, digest: B256, signatures: &[Bytes]) -> Result<Vec<Address>, V2Error> {
+        let recover = |signature: &Bytes| self.signers.recover_low_s(digest, signature);
+        let mut signers: Vec<Address> = if signatures.len() < PARALLEL_FROM {
+            signatures.iter().map(recover).collect::<Result<_, _>>()?
+        } else {
+            signatures.par_iter().with_min_len(PARALLEL_FROM).map(recover).collect::<Result<_, _>>()?
+        };
+        signers.sort_unstable();
+        signers.dedup();
+        Ok(signers)
+    }
+
+    /// Checks that a certificate's description of a block is true (5.5).
+    pub(super) fn check_block_info(&self, info: &BlockInfo, header: &SealedHeader) -> Result<(), V2Error> {
+        if header.hash() != info.hash {
+            return Err(V2Error::InfoHash);
+        }
+        if header.number != info.number {
+            return Err(V2Error::InfoNumber(info.hash));
+        }
+        if info.number == self.consensus().switch_block && info.round != 0 {
+            return Err(V2Error::InfoSwitchRound);
+        }
+        let round = round_of(self.consensus(), header)?;
+        if info.round != round {
+            return Err(V2Error::InfoRound { hash: info.hash, round, found: info.round });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,151 @@
+//! Rounds, epochs and gap numbers (`spec/consensus.md` 3.4, 4.1).
+
+use std::sync::Arc;
+
+use tenon_api::{Address, ChainReader, Header, SealedHeader};
+use tenon_chain::NativeConsensus;
+
+use super::{V2Engine, V2Error, stored_header};
+use crate::native::{
+    extra::{ExtraFields, addresses_of, v1_masternodes},
+    messages::BlockInfo,
+};
+
+/// The number of the epoch of a round.
+pub const fn epoch_number(consensus: &NativeConsensus, round: u64) -> u64 {
+    consensus.switch_epoch.saturating_add(round / consensus.epoch)
+}
+
+/// The first round of a round's epoch. An epoch need not have a block in it.
+pub const fn epoch_start(consensus: &NativeConsensus, round: u64) -> u64 {
+    round - round % consensus.epoch
+}
+
+/// The gap number of the epoch that begins with this block: the number of the gap block whose snapshot the epoch
+/// is drawn from. The comparison is strict (3.4).
+pub const fn gap_number(consensus: &NativeConsensus, epoch_switch: u64) -> u64 {
+    let multiple = epoch_switch - epoch_switch % consensus.epoch;
+    if multiple > consensus.gap { multiple - consensus.gap } else { 0 }
+}
+
+/// Position of a round's leader in a list of masternodes: two modulo operations (pitfall 4). None if the list is
+/// empty.
+pub fn leader(consensus: &NativeConsensus, round: u64, masternodes: &[Address]) -> Option<Address> {
+    let count = u64::try_from(masternodes.len()).unwrap_or(u64::MAX);
+    let position = (round % consensus.epoch).checked_rem(count)?;
+    masternodes.get(usize::try_from(position).ok()?).copied()
+}
+
+/// The extra data of a v2 header.
+///
+/// # Errors
+/// [`V2Error::Extra`].
+pub fn extra_of(header: &Header) -> Result<ExtraFields, V2Error> {
+    ExtraFields::decode(&header.extra_data).map_err(V2Error::Extra)
+}
+
+/// The round of a block: 0 up to the switch block (3.2).
+///
+/// # Errors
+/// [`V2Error::Extra`].
+pub fn round_of(consensus: &NativeConsensus, header: &Header) -> Result<u64, V2Error> {
+    if header.number <= consensus.switch_block { Ok(0) } else { Ok(extra_of(header)?.round) }
+}
+
+/// Whether a block opens an epoch of v2. The switch block does, and the first v2 block does; any other does when
+/// its parent's round lies before the epoch of its own (4.1).
+///
+/// # Errors
+/// [`V2Error::V1Block`] before the switch block, [`V2Error::Extra`].
+pub fn is_epoch_switch(consensus: &NativeConsensus, header: &Header) -> Result<bool, V2Error> {
+    if header.number < consensus.switch_block {
+        return Err(V2Error::V1Block);
+    }
+    if header.number == consensus.switch_block {
+        return Ok(true);
+    }
+    Ok(opens_epoch(consensus, &extra_of(header)?))
+}
+
+/// [`is_epoch_switch`] of a v2 block whose extra data has been read.
+pub(super) const fn opens_epoch(consensus: &NativeConsensus, extra: &ExtraFields) -> bool {
+    let certified = &extra.quorum.block;
+    certified.number == consensus.switch_block || certified.round < epoch_start(consensus, extra.round)
+}
+
+/// An epoch, as the header of its first block says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EpochInfo {
+    /// The epoch switch; of round 0 for the switch block of the engines.
+    pub switch: BlockInfo,
+    /// Its parent; none for the switch block of the engines.
+    pub switch_parent: Option<BlockInfo>,
+    /// The masternodes in the header's order, which rules leaders.
+    pub masternodes: Arc<[Address]>,
+    /// The penalised, in the header's order.
+    pub penalties: Vec<Address>,
+    /// The same masternodes, ascending, to look one up.
+    members: Vec<Address>,
+}
+
+impl EpochInfo {
+    fn new(switch: BlockInfo, parent: Option<BlockInfo>, masternodes: Vec<Address>, penalties: Vec<Address>) -> Self {
+        let mut members = masternodes.clone();
+        members.sort_unstable();
+        Self { switch, switch_parent: parent, masternodes: masternodes.into(), penalties, members }
+    }
+
+    /// Whether the address is one of the masternodes.
+    pub fn is_masternode(&self, address: &Address) -> bool {
+        self.members.binary_search(address).is_ok()
+    }
+
+    /// The gap number that votes for blocks of the epoch carry.
+    pub const fn gap_number(&self, consensus: &NativeConsensus) -> u64 {
+        gap_number(consensus, self.switch.number)
+    }
+
+    /// Reads the header of an epoch switch.
+    fn of_switch(consensus: &NativeConsensus, header: &SealedHeader) -> Result<Self, V2Error> {
+        let seal = header.native_seal.as_ref().ok_or(V2Error::NotNative)?;
+        let block = |round| BlockInfo { hash: header.hash(), round, number: header.number };
+        if header.number == consensus.switch_block {
+            let masternodes = v1_masternodes(&header.extra_data);
+            return Ok(Self::new(block(0), None, masternodes, addresses_of(&seal.penalties)));
+        }
+        let extra = extra_of(header)?;
+        let masternodes = addresses_of(&seal.validators);
+        Ok(Self::new(block(extra.round), Some(extra.quorum.block), masternodes, addresses_of(&seal.penalties)))
+    }
+}
+
+impl V2Engine {
+    /// The epoch of a block: walks parents to the nearest epoch switch, and remembers it for all on the way.
+    ///
+    /// # Errors
+    /// [`V2Error::V1Block`] before the switch block; [`V2Error::MissingBlock`] when an ancestor is not stored.
+    pub fn epoch_info(&self, header: &SealedHeader, chain: &dyn ChainReader) -> Result<Arc<EpochInfo>, V2Error> {
+        let mut passed = Vec::new();
+        let mut ancestor = None;
+        let info = loop {
+            let current: &SealedHeader = ancestor.as_deref().unwrap_or(header);
+            if let Some(info) = self.epochs.lock().get(&current.hash()) {
+                break Arc::clone(info);
+            }
+            passed.push(current.hash());
+            if is_epoch_switch(self.consensus(), current)? {
+                break Arc::new(EpochInfo::of_switch(self.consensus(), current)?);
+            }
+            // Rounds grow with every block, so that an epoch has at most as many blocks as rounds.
+            if u64::try_from(passed.len()).unwrap_or(u64::MAX) > self.consensus().epoch {
+                return Err(V2Error::NoEpochSwitch(self.consensus().epoch));
+            }
+            ancestor = Some(stored_header(chain, current.parent_hash, current.number - 1)?);
+        };
+        let mut epochs = self.epochs.lock();
+        for hash in passed {
+            epochs.put(hash, Arc::clone(&info));
+        }
+        Ok(info)
+    }
+}

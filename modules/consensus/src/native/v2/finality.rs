@@ -1,0 +1,56 @@
+//! Which block is committed (`spec/consensus.md` 8.1).
+
+use std::sync::Arc;
+
+use tenon_api::{BlockNumber, ChainReader, SealedHeader};
+
+use super::{V2Engine, V2Error, extra_of, stored_header};
+
+impl V2Engine {
+    /// The last committed block once `head` is the head: three blocks of consecutive rounds, the last of them
+    /// certified, commit the first. What the certificates inside the chain say, no more: a node that votes may
+    /// know it one block earlier.
+    ///
+    /// # Errors
+    /// [`V2Error::MissingBlock`], [`V2Error::Extra`], [`V2Error::Store`].
+    pub fn committed(&self, head: &SealedHeader, chain: &dyn ChainReader) -> Result<Option<BlockNumber>, V2Error> {
+        let mut passed = Vec::new();
+        let mut ancestor: Option<Arc<SealedHeader>> = None;
+        let committed = loop {
+            let current = ancestor.as_deref().unwrap_or(head);
+            // The first block that can be committed is the one after the switch block; its child's child's child
+            // carries the certificate that commits it.
+            if current.number <= self.consensus().switch_block.saturating_add(3) {
+                break None;
+            }
+            if let Some(known) = self.committed.lock().get(&current.hash()) {
+                break *known;
+            }
+            passed.push(current.hash());
+            if let Some(number) = committed_by(current, chain)? {
+                break Some(number);
+            }
+            // Nothing new: what the parent committed still stands.
+            ancestor = Some(stored_header(chain, current.parent_hash, current.number - 1)?);
+        };
+        let mut remembered = self.committed.lock();
+        for hash in passed {
+            remembered.put(hash, committed);
+        }
+        Ok(committed)
+    }
+}
+
+/// What the certificate inside a block commits. Each certificate tells the round of the block before.
+fn committed_by(header: &SealedHeader, chain: &dyn ChainReader) -> Result<Option<BlockNumber>, V2Error> {
+    let certified = extra_of(header)?.quorum.block;
+    let block = stored_header(chain, header.parent_hash, header.number - 1)?;
+    let parent_info = extra_of(&block)?.quorum.block;
+    if parent_info.round.checked_add(1) != Some(certified.round) {
+        return Ok(None);
+    }
+    let parent = stored_header(chain, block.parent_hash, block.number - 1)?;
+    let grandparent_info = extra_of(&parent)?.quorum.block;
+    let is_consecutive = grandparent_info.round.checked_add(1) == Some(parent_info.round);
+    Ok(is_consecutive.then_some(BlockNumber(grandparent_info.number)))
+}

@@ -1,0 +1,89 @@
+//! Engine v2: rounds, epochs, certificates, headers, penalties, finality (`spec/consensus.md` 3 to 8).
+
+mod certificate;
+mod epoch;
+mod error;
+mod finality;
+mod header;
+mod penalty;
+mod snapshot;
+
+use std::{num::NonZeroUsize, sync::Arc};
+
+use lru::LruCache;
+use parking_lot::Mutex;
+use tenon_api::{Address, B256, BlockNumber, ChainReader, SealedHeader};
+use tenon_chain::{ChainSpec, NativeConsensus, NativeSettings};
+
+pub use certificate::reaches_threshold;
+pub use epoch::{EpochInfo, epoch_number, epoch_start, extra_of, gap_number, is_epoch_switch, leader, round_of};
+pub use error::V2Error;
+pub use penalty::EpochLists;
+
+use super::{candidates::MasternodeSource, signers::SignerCache, signing::SigningIndex};
+
+/// Blocks whose epoch is remembered: more than four epochs of 900, so that verification never walks far. An entry
+/// is a hash and a pointer.
+const REMEMBERED_BLOCKS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
+/// Candidate lists that are remembered; one a gap block, some hundred addresses each.
+const REMEMBERED_SNAPSHOTS: NonZeroUsize = NonZeroUsize::new(32).unwrap();
+
+/// The rules of engine v2. Everything that it remembers is keyed by block hash and can be computed again from the
+/// chain that each call is handed.
+pub struct V2Engine {
+    spec: Arc<ChainSpec>,
+    settings: Arc<NativeSettings>,
+    signers: Arc<SignerCache>,
+    source: Arc<dyn MasternodeSource>,
+    signing: Arc<SigningIndex>,
+    /// Epoch of a block, by the block's hash. Held for a look-up or insertions only.
+    epochs: Mutex<LruCache<B256, Arc<EpochInfo>>>,
+    /// Ordered candidates, by the gap block's hash. Held for a look-up or an insertion only.
+    snapshots: Mutex<LruCache<B256, Arc<[Address]>>>,
+    /// Last committed block as of a head, by the head's hash. Held for a look-up or an insertion only.
+    committed: Mutex<LruCache<B256, Option<BlockNumber>>>,
+}
+
+impl V2Engine {
+    /// The rules of this chain.
+    pub fn new(
+        spec: Arc<ChainSpec>,
+        settings: Arc<NativeSettings>,
+        signers: Arc<SignerCache>,
+        source: Arc<dyn MasternodeSource>,
+        signing: Arc<SigningIndex>,
+    ) -> Self {
+        Self {
+            spec,
+            settings,
+            signers,
+            source,
+            signing,
+            epochs: Mutex::new(LruCache::new(REMEMBERED_BLOCKS)),
+            snapshots: Mutex::new(LruCache::new(REMEMBERED_SNAPSHOTS)),
+            committed: Mutex::new(LruCache::new(REMEMBERED_BLOCKS)),
+        }
+    }
+
+    /// The consensus parameters.
+    pub fn consensus(&self) -> &NativeConsensus {
+        &self.settings.consensus
+    }
+
+    /// The proposer of a block: who signed its seal hash (`spec/chain.md` 1.2).
+    ///
+    /// # Errors
+    /// [`V2Error::NotNative`], [`V2Error::Signature`], [`V2Error::HighS`].
+    pub fn author(&self, header: &SealedHeader) -> Result<Address, V2Error> {
+        let seal = header.native_seal.as_ref().ok_or(V2Error::NotNative)?;
+        Ok(self.signers.recover_low_s(super::seal_hash::v2_seal_hash(header), &seal.validator)?)
+    }
+}
+
+/// A header that must be stored because one of its descendants is.
+fn stored_header(chain: &dyn ChainReader, hash: B256, number: u64) -> Result<Arc<SealedHeader>, V2Error> {
+    chain.header(hash)?.ok_or(V2Error::MissingBlock { number, hash })
+}
+
+#[cfg(test)]
+mod tests;
