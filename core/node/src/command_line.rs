@@ -25,7 +25,6 @@ pub(crate) fn definition() -> Command {
         .after_help(EXAMPLES)
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .disable_help_subcommand(true)
         .subcommand(commands::dev::definition())
         .subcommand(commands::run::definition())
         .subcommand(commands::import::definition())

@@ -36,7 +36,6 @@ pub(crate) fn definition() -> Command {
         .after_help(EXAMPLES)
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .disable_help_subcommand(true)
         .subcommand(with_settings(Command::new("stats").about("Print how much is stored").arg(json)))
         .subcommand(with_settings(Command::new("verify").about("Check every block, index and trie node")))
         .subcommand(with_settings(
