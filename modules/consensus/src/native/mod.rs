@@ -8,17 +8,22 @@
 //! specification gives one; whatever an engine remembers can be computed again from the database, is bounded,
 //! and is keyed by block hash so that a reorganisation cannot make it wrong.
 
+mod ancestry;
 mod candidates;
+mod contract_slots;
 mod extra;
+pub mod go_random;
 pub mod go_sort;
 mod messages;
 #[cfg(test)]
 mod recorded_chain;
+pub mod rewards;
 mod seal_hash;
 mod signers;
 mod signing;
 #[cfg(test)]
 mod test_data;
+pub mod v1;
 pub mod v2;
 
 pub use candidates::{ContractCandidates, MasternodeSource, read_candidates};

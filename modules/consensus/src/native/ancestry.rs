@@ -1,0 +1,39 @@
+//! Ancestors of a header, on whatever branch it is.
+
+use std::sync::Arc;
+
+use tenon_api::{B256, BlockNumber, ChainReader, SealedHeader, StoreError};
+
+/// The ancestor of `header` at this height, or the header itself; none above it, or when a header on the way is
+/// not stored. Walks back only as far as the branch is not canonical.
+pub(crate) fn ancestor(
+    chain: &dyn ChainReader,
+    header: &SealedHeader,
+    number: u64,
+) -> Result<Option<Arc<SealedHeader>>, StoreError> {
+    if number > header.number {
+        return Ok(None);
+    }
+    let mut current = Arc::new(header.clone());
+    while current.number > number {
+        if is_canonical(chain, &current)? {
+            let Some(hash) = chain.canonical_hash(BlockNumber(number))? else { return Ok(None) };
+            return chain.header(hash);
+        }
+        match chain.header(current.parent_hash)? {
+            Some(parent) => current = parent,
+            None => return Ok(None),
+        }
+    }
+    Ok(Some(current))
+}
+
+/// Whether the state that the chain keeps for the header's height is the state after it.
+pub(crate) fn is_canonical(chain: &dyn ChainReader, header: &SealedHeader) -> Result<bool, StoreError> {
+    Ok(chain.canonical_hash(BlockNumber(header.number))? == Some(header.hash()))
+}
+
+/// A header that must be there.
+pub(crate) fn required(chain: &dyn ChainReader, hash: B256) -> Result<Arc<SealedHeader>, StoreError> {
+    chain.header(hash)?.ok_or_else(|| StoreError::UnknownBlock { what: hash.to_string() })
+}

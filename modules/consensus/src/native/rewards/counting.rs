@@ -1,0 +1,150 @@
+//! How many blocks of an epoch each of its masternodes signed.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+use tenon_api::{Address, B256, ChainReader, Header, SealedHeader};
+use tenon_chain::NativeSettings;
+
+use super::RewardError;
+use crate::native::{
+    addresses_of,
+    signing::{Counted, MERGE_SIGN_RANGE, SigningIndex},
+    v1_masternodes,
+    v2::is_epoch_switch,
+};
+
+/// Signatures by masternode. Those who signed nothing are not in it.
+pub(super) type SignatureCounts = BTreeMap<Address, u64>;
+
+/// Counts for the rewards that this block pays.
+pub(super) fn signature_counts(
+    settings: &NativeSettings,
+    header: &Header,
+    chain: &dyn ChainReader,
+    signing: &SigningIndex,
+) -> Result<SignatureCounts, RewardError> {
+    let walk = Walk { settings, chain, signing };
+    let window = if header.number > settings.consensus.switch_block {
+        walk.two_epoch_switches(header)?
+    } else {
+        walk.two_checkpoints(header)?
+    };
+    Ok(window.map(|window| window.counts(settings)).unwrap_or_default())
+}
+
+/// What was found on the way back over two epochs.
+struct Window {
+    /// The masternodes of the rewarded epoch.
+    masternodes: HashSet<Address>,
+    /// Blocks of the rewarded epoch: number and hash.
+    rewarded: Vec<(u64, B256)>,
+    /// Who signed which block, in both epochs.
+    signatures: HashMap<B256, HashSet<Address>>,
+}
+
+impl Window {
+    fn counts(&self, settings: &NativeSettings) -> SignatureCounts {
+        let mut counts = SignatureCounts::new();
+        let counted = self.rewarded.iter().filter(|(number, _)| is_counted(settings, *number));
+        for (_, hash) in counted {
+            let Some(signers) = self.signatures.get(hash) else { continue };
+            for masternode in signers.intersection(&self.masternodes) {
+                *counts.entry(*masternode).or_default() += 1;
+            }
+        }
+        counts
+    }
+}
+
+/// Every 15th block, and every one before TIP2019. No v2 chain has blocks before TIP2019 that are paid.
+const fn is_counted(settings: &NativeSettings, number: u64) -> bool {
+    number.is_multiple_of(MERGE_SIGN_RANGE)
+        || (number <= settings.consensus.switch_block && number < settings.heights.tip2019)
+}
+
+struct Walk<'a> {
+    settings: &'a NativeSettings,
+    chain: &'a dyn ChainReader,
+    signing: &'a SigningIndex,
+}
+
+impl Walk<'_> {
+    /// v1: the epoch before the last one, with signatures from both; its masternodes stand in the checkpoint before
+    /// it.
+    fn two_checkpoints(&self, header: &Header) -> Result<Option<Window>, RewardError> {
+        let distance = self.settings.consensus.reward_checkpoint;
+        let Some(opened_at) = header.number.checked_sub(2 * distance) else { return Ok(None) };
+        let mut window = self.empty_window();
+        let mut current = self.parent_of(header)?;
+        while current.number > opened_at {
+            if current.number <= header.number - distance {
+                window.rewarded.push((current.number, current.hash()));
+            }
+            // Before tipSigning these were ordinary calls, which could fail.
+            let counted =
+                if current.number < self.settings.heights.tip_signing { Counted::Successful } else { Counted::All };
+            self.collect(&mut window, &current, counted)?;
+            current = self.parent_of(&current)?;
+        }
+        window.masternodes = v1_masternodes(&current.extra_data).into_iter().collect();
+        Ok(Some(window))
+    }
+
+    /// v2: between the second and the first epoch switch before the block. The first v2 block doesn't count as one;
+    /// v1 checkpoints do. None when the chain has fewer, as the genesis block ends the walk.
+    fn two_epoch_switches(&self, header: &Header) -> Result<Option<Window>, RewardError> {
+        let mut window = self.empty_window();
+        let mut switches = 0;
+        let mut current = self.parent_of(header)?;
+        loop {
+            if self.counts_as_switch(&current)? {
+                switches += 1;
+                if switches == 2 {
+                    window.masternodes = self.masternodes_of(&current).into_iter().collect();
+                    return Ok(Some(window));
+                }
+            } else if switches == 1 {
+                window.rewarded.push((current.number, current.hash()));
+            }
+            self.collect(&mut window, &current, Counted::All)?;
+            if current.number == 0 {
+                return Ok(None);
+            }
+            current = self.parent_of(&current)?;
+        }
+    }
+
+    fn counts_as_switch(&self, header: &Header) -> Result<bool, RewardError> {
+        let consensus = &self.settings.consensus;
+        if header.number < consensus.switch_block {
+            return Ok(header.number.is_multiple_of(consensus.epoch));
+        }
+        Ok(header.number != consensus.switch_block.saturating_add(1) && is_epoch_switch(consensus, header)?)
+    }
+
+    fn masternodes_of(&self, epoch_switch: &Header) -> Vec<Address> {
+        if epoch_switch.number <= self.settings.consensus.switch_block {
+            return v1_masternodes(&epoch_switch.extra_data);
+        }
+        epoch_switch.native_seal.as_ref().map(|seal| addresses_of(&seal.validators)).unwrap_or_default()
+    }
+
+    fn collect(&self, window: &mut Window, header: &SealedHeader, counted: Counted) -> Result<(), RewardError> {
+        for transaction in self.signing.of(header.hash(), counted, self.chain)?.iter() {
+            window.signatures.entry(transaction.block).or_default().insert(transaction.signer);
+        }
+        Ok(())
+    }
+
+    fn parent_of(&self, header: &Header) -> Result<Arc<SealedHeader>, RewardError> {
+        let (hash, number) = (header.parent_hash, header.number.saturating_sub(1));
+        self.chain.header(hash)?.ok_or(RewardError::MissingHeader { number, hash })
+    }
+
+    fn empty_window(&self) -> Window {
+        Window { masternodes: HashSet::new(), rewarded: Vec::new(), signatures: HashMap::new() }
+    }
+}

@@ -1,0 +1,134 @@
+//! What masternodes and the foundation are paid at the end of an epoch (`spec/chain.md` 4.3, `spec/consensus.md`
+//! 11): every signature of a counted block has the same worth.
+
+mod amount;
+mod counting;
+mod shares;
+
+use std::collections::BTreeMap;
+
+use tenon_api::{Address, B256, ChainReader, Header, StateReader, StoreError, U256};
+use tenon_chain::NativeSettings;
+
+use super::{
+    signing::SigningIndex,
+    v2::{V2Error, is_epoch_switch},
+};
+pub use amount::epoch_reward;
+pub use shares::owner_of;
+
+/// Why rewards can't be told. The reference logs such errors and pays nothing, which shows as a wrong state root;
+/// here the block fails with the reason.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RewardError {
+    /// A block of the two epochs that are looked at is not there.
+    #[error("fail to get header in GetSigningTxCount at number: {number}, hash: {hash}")]
+    MissingHeader {
+        /// Its height.
+        number: u64,
+        /// Its hash.
+        hash: B256,
+    },
+    /// A header's extra data can't be read.
+    #[error(transparent)]
+    Epoch(#[from] V2Error),
+    /// The chain or the state could not be read.
+    #[error("chain not readable: {0}")]
+    Store(#[from] StoreError),
+}
+
+/// What one masternode did and got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SignerReward {
+    /// Blocks of the epoch that it signed.
+    pub signed: u64,
+    /// Its share before it is split, wei.
+    pub reward: U256,
+}
+
+/// The rewards of an epoch.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EpochRewards {
+    /// By masternode.
+    pub signers: BTreeMap<Address, SignerReward>,
+    /// How each masternode's reward is split: by receiver, wei. Voters stand there with zero.
+    pub shares: BTreeMap<Address, BTreeMap<Address, U256>>,
+}
+
+impl EpochRewards {
+    /// Balance credits in wei, one an address, ascending. Zero credits are among them: they touch the account.
+    pub fn credits(&self) -> Vec<(Address, U256)> {
+        let mut credits = BTreeMap::new();
+        for (receiver, amount) in self.shares.values().flatten() {
+            let credit: &mut U256 = credits.entry(*receiver).or_default();
+            *credit = credit.saturating_add(*amount);
+        }
+        credits.into_iter().collect()
+    }
+
+    /// The answer of `eth_getRewardByHash`: numbers as JSON integers of any size, members sorted.
+    pub fn to_json(&self) -> String {
+        let signers = self.signers.iter().map(|(signer, earned)| {
+            format!("\"{signer:#x}\":{{\"reward\":{},\"sign\":{}}}", earned.reward, earned.signed)
+        });
+        let shares = self.shares.iter().map(|(signer, shares)| {
+            let shares = shares.iter().map(|(receiver, amount)| format!("\"{receiver:#x}\":{amount}"));
+            format!("\"{signer:#x}\":{{{}}}", joined(shares))
+        });
+        format!("{{\"rewards\":{{{}}},\"signers\":{{{}}}}}", joined(shares), joined(signers))
+    }
+}
+
+fn joined(members: impl Iterator<Item = String>) -> String {
+    members.collect::<Vec<_>>().join(",")
+}
+
+/// Whether a block may pay rewards: a v1 block at a multiple of the reward distance that is not the first; a v2
+/// epoch switch that is not the first v2 block.
+///
+/// # Errors
+/// [`RewardError::Epoch`] when a v2 header's extra data can't be read.
+pub fn pays_rewards(settings: &NativeSettings, header: &Header) -> Result<bool, RewardError> {
+    let consensus = &settings.consensus;
+    let number = header.number;
+    if number > consensus.switch_block {
+        let is_first = number == consensus.switch_block.saturating_add(1);
+        return Ok(!is_first && is_epoch_switch(consensus, header)?);
+    }
+    let distance = consensus.reward_checkpoint;
+    Ok(distance > 0 && number.is_multiple_of(distance) && number > distance)
+}
+
+/// The rewards that a block pays, none when it pays none. `parent_state` is the state before the block's
+/// transactions: it tells the owners. The blocks of the last two epochs are read from `chain`, from the block's
+/// parent back.
+///
+/// A chain without a foundation wallet pays nothing: the reference gives up there.
+///
+/// # Errors
+/// [`RewardError`].
+pub fn of_block(
+    settings: &NativeSettings,
+    header: &Header,
+    parent_state: &dyn StateReader,
+    chain: &dyn ChainReader,
+    signing: &SigningIndex,
+) -> Result<Option<EpochRewards>, RewardError> {
+    if settings.consensus.foundation_wallet.is_zero() || !pays_rewards(settings, header)? {
+        return Ok(None);
+    }
+    let counts = counting::signature_counts(settings, header, chain, signing)?;
+    let total: u64 = counts.values().sum();
+    let mut rewards = EpochRewards::default();
+    let unit = epoch_reward(settings, header.number).checked_div(U256::from(total)).unwrap_or_default();
+    for (signer, signed) in counts {
+        let reward = unit * U256::from(signed);
+        rewards.signers.insert(signer, SignerReward { signed, reward });
+        let shares = shares::shares(parent_state, signer, reward, settings.consensus.foundation_wallet)?;
+        rewards.shares.insert(signer, shares);
+    }
+    Ok(Some(rewards))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,59 @@
+use std::collections::{BTreeMap, HashMap};
+
+use tenon_api::{Address, B256, StateReader, StoreError, U256};
+
+use crate::native::{
+    candidates::VALIDATOR_CONTRACT,
+    contract_slots::{mapping_slot, read_addresses},
+};
+
+/// The owner's part of a reward, in hundredths.
+const OWNER_PERCENT: u64 = 90;
+/// The foundation's part. Voters have none.
+const FOUNDATION_PERCENT: u64 = 10;
+/// Where 0x88 keeps its mapping from candidates to their records (`spec/chain.md` 10.1).
+const RECORDS_POSITION: u64 = 1;
+/// Where it keeps the mapping from candidates to their voters.
+const VOTERS_POSITION: u64 = 2;
+/// Word of a record that holds the mapping from voters to stakes.
+const STAKES_WORD: u64 = 2;
+
+/// Who owns a masternode and is paid for it: the low 20 bytes of its record. Zero when it is no candidate.
+///
+/// # Errors
+/// [`StoreError`] when the state can't be read.
+pub fn owner_of(state: &dyn StateReader, masternode: Address) -> Result<Address, StoreError> {
+    let record = mapping_slot(masternode.into_word(), U256::from(RECORDS_POSITION));
+    Ok(Address::from_word(B256::from(state.storage(VALIDATOR_CONTRACT, record)?)))
+}
+
+/// How the reward of a masternode is split. The parts are written into one table as the reference does it: if the
+/// owner is the foundation, its 90 hundredths are overwritten by the 10.
+pub(super) fn shares(
+    state: &dyn StateReader,
+    masternode: Address,
+    reward: U256,
+    foundation: Address,
+) -> Result<BTreeMap<Address, U256>, StoreError> {
+    let part = |percent: u64| reward * U256::from(percent) / U256::from(100);
+    let mut shares = BTreeMap::from([(owner_of(state, masternode)?, part(OWNER_PERCENT))]);
+    for voter in voters_with_stake(state, masternode)? {
+        shares.entry(voter).or_default();
+    }
+    shares.insert(foundation, part(FOUNDATION_PERCENT));
+    Ok(shares)
+}
+
+fn voters_with_stake(state: &dyn StateReader, masternode: Address) -> Result<Vec<Address>, StoreError> {
+    let key = masternode.into_word();
+    let record = U256::from_be_bytes(mapping_slot(key, U256::from(RECORDS_POSITION)).0);
+    let stakes = record.wrapping_add(U256::from(STAKES_WORD));
+    let mut staked = HashMap::new();
+    for voter in read_addresses(state, VALIDATOR_CONTRACT, mapping_slot(key, U256::from(VOTERS_POSITION)))? {
+        if !staked.contains_key(&voter) {
+            let stake = state.storage(VALIDATOR_CONTRACT, mapping_slot(voter.into_word(), stakes))?;
+            staked.insert(voter, !stake.is_zero());
+        }
+    }
+    Ok(staked.into_iter().filter(|(_, has_stake)| *has_stake).map(|(voter, _)| voter).collect())
+}

@@ -1,0 +1,140 @@
+//! Engine v1 (`spec/consensus.md` 2): one creator a turn, a second signer from block 901 on, lists of masternodes
+//! at checkpoints. Nobody seals such blocks on the real networks any more; they are history that must verify.
+
+mod checkpoint;
+mod context;
+mod error;
+mod go_base64;
+mod header;
+mod penalties;
+mod randomize;
+mod second_signer;
+mod snapshot;
+mod turn;
+
+use std::sync::Arc;
+
+use tenon_api::{Address, BlockNumber, ChainReader, Header, SealedHeader};
+use tenon_chain::NativeSettings;
+
+pub use checkpoint::CheckpointLists;
+pub use error::V1Error;
+pub use randomize::{Revelation, draw_second_signers};
+pub use second_signer::{Pairs, decode_numbers, encode_numbers, second_signer};
+pub use turn::Turn;
+
+pub(crate) use context::Context;
+
+use super::{MasternodeSource, SignerCache, ancestry::is_canonical, signing::SigningIndex};
+use snapshot::Snapshots;
+
+/// The rules of v1. Remembers signers, snapshots and signing transactions, all of which can be computed again.
+pub struct V1Engine {
+    settings: Arc<NativeSettings>,
+    signers: Arc<SignerCache>,
+    signing: Arc<SigningIndex>,
+    snapshots: Snapshots,
+}
+
+impl V1Engine {
+    /// The engine of a chain. `source` tells the candidates of gap blocks.
+    pub fn new(
+        settings: Arc<NativeSettings>,
+        signers: Arc<SignerCache>,
+        source: Arc<dyn MasternodeSource>,
+        signing: Arc<SigningIndex>,
+    ) -> Self {
+        let snapshots = Snapshots::new(Arc::clone(&settings), Arc::clone(&signers), source);
+        Self { settings, signers, signing, snapshots }
+    }
+
+    fn context<'a>(&'a self, chain: &'a dyn ChainReader) -> Context<'a> {
+        Context { settings: &self.settings, chain, signers: &self.signers, signing: &self.signing }
+    }
+
+    /// Checks a header against its parent (2.3). `now` is the clock, Unix time in seconds; with none, neither the
+    /// clock nor the second signature is looked at.
+    ///
+    /// A checkpoint needs the states after its parent and after the gap block: the parent must be committed.
+    ///
+    /// # Errors
+    /// [`V1Error`], the first rule that is broken.
+    pub fn verify_header(
+        &self,
+        header: &SealedHeader,
+        parent: &SealedHeader,
+        chain: &dyn ChainReader,
+        now: Option<u64>,
+    ) -> Result<(), V1Error> {
+        header::verify(self.context(chain), &self.snapshots, header, parent, now)
+    }
+
+    /// Who made a block: the signer of its extra data (`spec/chain.md` 1.2).
+    ///
+    /// # Errors
+    /// [`V1Error::MissingSeal`], [`V1Error::Signature`].
+    pub fn author(&self, header: &Header) -> Result<Address, V1Error> {
+        let seal = snapshot::seal_of(header)?;
+        Ok(self.signers.recover(super::v1_seal_hash(header), seal)?)
+    }
+
+    /// The masternodes whose turns decide the difficulty of the block after `header` (2.1, 2.4).
+    ///
+    /// # Errors
+    /// [`V1Error::NoCheckpoint`], [`V1Error::Store`].
+    pub fn masternodes(&self, header: &SealedHeader, chain: &dyn ChainReader) -> Result<Vec<Address>, V1Error> {
+        header::masternodes_at(self.context(chain), header)
+    }
+
+    /// Who may make the block after `header`, ascending (2.2); none when the source of candidates has no state.
+    ///
+    /// # Errors
+    /// [`V1Error::NoCandidates`], [`V1Error::NoParentState`], [`V1Error::Store`].
+    pub fn authorised(&self, header: &SealedHeader, chain: &dyn ChainReader) -> Result<Option<Vec<Address>>, V1Error> {
+        let snapshot = self.snapshots.after(header, chain)?;
+        Ok(snapshot.map(|snapshot| snapshot.signers().iter().copied().collect()))
+    }
+
+    /// Who must sign a block after its creator (2.5); the zero address in the first epoch.
+    ///
+    /// # Errors
+    /// [`V1Error`].
+    pub fn second_signer(
+        &self,
+        header: &SealedHeader,
+        parent: &SealedHeader,
+        chain: &dyn ChainReader,
+    ) -> Result<Address, V1Error> {
+        header::assigned_second_signer(self.context(chain), header, parent, self.author(header)?)
+    }
+
+    /// The lists that the checkpoint after `parent` must carry (2.6); none when the source of candidates has no
+    /// state.
+    ///
+    /// # Errors
+    /// [`V1Error::NoParentState`] when the parent is not canonical, and others of [`V1Error`].
+    pub fn checkpoint_lists(
+        &self,
+        parent: &SealedHeader,
+        chain: &dyn ChainReader,
+    ) -> Result<Option<CheckpointLists>, V1Error> {
+        let Some(signers) = self.authorised(parent, chain)? else { return Ok(None) };
+        if !is_canonical(chain, parent)? {
+            return Err(V1Error::NoParentState);
+        }
+        let state = chain.state_at(BlockNumber(parent.number))?;
+        checkpoint::checkpoint_lists(self.context(chain), parent, &signers, &*state).map(Some)
+    }
+
+    /// The turn of `creator` on top of `parent`: difficulty and waiting time (2.4).
+    ///
+    /// # Errors
+    /// [`V1Error`] when the parent's creator or epoch can't be told.
+    pub fn turn(&self, parent: &SealedHeader, creator: Address, chain: &dyn ChainReader) -> Result<Turn, V1Error> {
+        let parent_creator = if parent.number == 0 { None } else { Some(self.author(parent)?) };
+        Ok(Turn::new(&self.masternodes(parent, chain)?, parent_creator, creator))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! v1 against real headers, recorded chains and tampered headers.
+
+use serde_json::Value;
+use tenon_api::{Address, SealedHeader};
+
+use super::*;
+use crate::native::{hash_without_validator, recover, test_data, v1_masternodes, v1_seal_hash};
+
+#[test]
+fn reads_the_published_extra_data() {
+    let vectors = test_data::consensus_vectors();
+
+    for case in vectors["v1Extra"].as_array().unwrap() {
+        let extra = alloy_primitives::hex::decode(case["hex"].as_str().unwrap()).unwrap();
+        let signers: Vec<Address> = match &case["signers"] {
+            Value::Null => Vec::new(),
+            list => serde_json::from_value(list.clone()).unwrap(),
+        };
+        let header = Header { extra_data: extra.into(), ..Header::default() };
+
+        assert_eq!(v1_masternodes(&header.extra_data), signers);
+        if let Some(seal) = case["seal"].as_str() {
+            assert_eq!(alloy_primitives::hex::encode_prefixed(snapshot::seal_of(&header).unwrap()), seal);
+        }
+    }
+}
+
+#[test]
+fn hashes_the_genesis_headers_as_published() {
+    let vectors = test_data::consensus_vectors();
+
+    for (network, genesis) in vectors["genesis"].as_object().unwrap() {
+        let header = test_data::header(genesis["headerRlp"].as_str().unwrap());
+        let signers: Vec<Address> = serde_json::from_value(genesis["signers"].clone()).unwrap();
+
+        assert_eq!(header.hash().to_string(), genesis["hash"].as_str().unwrap(), "{network}");
+        assert_eq!(v1_seal_hash(&header).to_string(), genesis["v1SealHash"].as_str().unwrap(), "{network}");
+        assert_eq!(v1_masternodes(&header.extra_data), signers, "{network}");
+    }
+}
+
+/// The last v1 block of an earlier development network: 101 masternodes, both signatures.
+fn real_checkpoint() -> (SealedHeader, Value) {
+    let recorded = test_data::recorded_header("devnet-7074000.json");
+    (test_data::header(recorded["rlp"].as_str().unwrap()), recorded)
+}
+
+#[test]
+fn recovers_both_signers_of_a_real_checkpoint() {
+    let (header, recorded) = real_checkpoint();
+    let masternodes: Vec<Address> = serde_json::from_value(recorded["masternodesInExtra"].clone()).unwrap();
+    let address = |name: &str| recorded[name].as_str().unwrap().parse::<Address>().unwrap();
+    let seal = header.native_seal.as_ref().unwrap();
+
+    let first = recover(v1_seal_hash(&header), snapshot::seal_of(&header).unwrap()).unwrap();
+    let second = recover(v1_seal_hash(&header), &seal.validator).unwrap();
+
+    assert_eq!(header.hash().to_string(), recorded["hash"].as_str().unwrap());
+    assert_eq!(v1_seal_hash(&header).to_string(), recorded["sealHash"].as_str().unwrap());
+    assert_eq!(v1_masternodes(&header.extra_data), masternodes);
+    assert_eq!((first, second), (address("signer"), address("validatorSigner")));
+    assert_ne!(hash_without_validator(&header), header.hash());
+}
+
+/// The pairs that a real checkpoint carries name its own second signer.
+#[test]
+fn a_real_checkpoint_was_signed_by_the_assigned_partner() {
+    let (header, recorded) = real_checkpoint();
+    let seal = header.native_seal.as_ref().unwrap();
+    let masternodes = v1_masternodes(&header.extra_data);
+    let numbers = decode_numbers(&seal.validators).unwrap();
+    let written: Vec<String> = serde_json::from_value(recorded["validatorsFieldDecoded"].clone()).unwrap();
+    let creator = recover(v1_seal_hash(&header), snapshot::seal_of(&header).unwrap()).unwrap();
+    let pairs = Pairs { masternodes: &masternodes, numbers: &numbers, epoch: 900, tip_randomize: 3_464_000 };
+
+    let partner = second_signer(pairs, creator, header.number).unwrap();
+
+    assert!(numbers.iter().map(i64::to_string).eq(written));
+    assert_eq!(partner, recover(v1_seal_hash(&header), &seal.validator).unwrap());
+}
