@@ -46,8 +46,8 @@ pub use sender::{
     recover_senders_under, recover_signer,
 };
 pub use spec::{
-    Activation, BlobParameters, ChainSpec, Fork, ForkId, NativeConfigError, NativeConsensus, NativeContracts,
-    NativeHeights, NativeSettings, Profile, RoundConfig, TimeoutGrowth, blob_gas_used, floor_data_gas, intrinsic_gas,
-    native_bootnodes,
+    Activation, BlobParameters, ChainSpec, Fork, ForkId, NATIVE_BASE_FEE, NativeConfigError, NativeConsensus,
+    NativeContracts, NativeHeights, NativeSettings, Profile, RoundConfig, TimeoutGrowth, blob_gas_used, floor_data_gas,
+    intrinsic_gas, native_bootnodes,
 };
 pub use trie::{TrieError, TrieUpdate, prove, update_state_trie};

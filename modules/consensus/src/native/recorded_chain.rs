@@ -15,12 +15,13 @@ use tenon_chain::{BlockStream, ChainSpec, Genesis, NativeSettings, recover_sende
 pub(crate) struct RecordedChain {
     pub(crate) spec: Arc<ChainSpec>,
     pub(crate) blocks: Vec<Arc<RecoveredBlock>>,
-    /// Headers that are no part of the recording but known to be stored.
-    pub(crate) extra_headers: Vec<Arc<SealedHeader>>,
+    /// Headers without their blocks.
+    headers: Vec<Arc<SealedHeader>>,
     by_hash: HashMap<B256, usize>,
 }
 
-fn unpacked(path: &str) -> Vec<u8> {
+/// A packed file below `tests/data`.
+pub(crate) fn unpacked(path: &str) -> Vec<u8> {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(path);
     let packed = std::fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut bytes = Vec::new();
@@ -40,7 +41,13 @@ impl RecordedChain {
             blocks.push(Arc::new(recover_senders_under(block, &rules).unwrap()));
         }
         let by_hash = blocks.iter().enumerate().map(|(index, block)| (block.hash(), index)).collect();
-        Self { spec, blocks, extra_headers: Vec::new(), by_hash }
+        Self { spec, blocks, headers: Vec::new(), by_hash }
+    }
+
+    /// Some headers, without blocks.
+    pub(crate) fn of_headers(spec: Arc<ChainSpec>, headers: Vec<SealedHeader>) -> Self {
+        let headers = headers.into_iter().map(Arc::new).collect();
+        Self { spec, blocks: Vec::new(), headers, by_hash: HashMap::new() }
     }
 
     /// Every fork at 0, v2 from block 1, epochs of 60, twelve of them, with time-outs and penalties.
@@ -93,12 +100,14 @@ impl ChainReader for RecordedChain {
     }
 
     fn canonical_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
-        Ok(usize::try_from(number.0).ok().and_then(|number| self.blocks.get(number)).map(|block| block.hash()))
+        let recorded = usize::try_from(number.0).ok().and_then(|number| self.blocks.get(number));
+        let alone = || self.headers.iter().find(|header| header.number == number.0).map(|header| header.hash());
+        Ok(recorded.map(|block| block.hash()).or_else(alone))
     }
 
     fn header(&self, hash: B256) -> Result<Option<Arc<SealedHeader>>, StoreError> {
         let recorded = self.block(hash)?.map(|block| Arc::new(block.header.clone()));
-        Ok(recorded.or_else(|| self.extra_headers.iter().find(|header| header.hash() == hash).cloned()))
+        Ok(recorded.or_else(|| self.headers.iter().find(|header| header.hash() == hash).cloned()))
     }
 
     fn block(&self, hash: B256) -> Result<Option<Arc<RecoveredBlock>>, StoreError> {
