@@ -11,12 +11,15 @@
 mod ancestry;
 mod candidates;
 mod contract_slots;
+mod engine;
 mod extra;
 pub mod go_random;
 pub mod go_sort;
 mod messages;
 #[cfg(test)]
 mod recorded_chain;
+#[cfg(test)]
+mod recorded_state;
 pub mod rewards;
 mod seal_hash;
 mod signers;
@@ -27,6 +30,7 @@ pub mod v1;
 pub mod v2;
 
 pub use candidates::{ContractCandidates, MasternodeSource, read_candidates};
+pub use engine::{Clock, NativeEngine, NativeError};
 pub use extra::{ExtraFields, ExtraProblem, addresses_of, v1_masternodes};
 pub use messages::{
     BlockInfo, QuorumCertificate, SyncInfo, Timeout, TimeoutCertificate, Vote, timeout_digest, vote_digest,

@@ -4,7 +4,10 @@ use serde_json::Value;
 use tenon_api::{Address, SealedHeader};
 
 use super::*;
-use crate::native::{hash_without_validator, recover, test_data, v1_masternodes, v1_seal_hash};
+use crate::native::{
+    ContractCandidates, addresses_of, hash_without_validator, recorded_state::ModelledChain, recover, test_data,
+    v1_masternodes, v1_seal_hash,
+};
 
 #[test]
 fn reads_the_published_extra_data() {
@@ -77,4 +80,46 @@ fn a_real_checkpoint_was_signed_by_the_assigned_partner() {
 
     assert!(numbers.iter().map(i64::to_string).eq(written));
     assert_eq!(partner, recover(v1_seal_hash(&header), &seal.validator).unwrap());
+}
+
+/// v1 up to block 1800, two checkpoints, double validation from 901 on, all `TIP` heights at 0.
+fn v1switch() -> ModelledChain {
+    ModelledChain::read("v1switch")
+}
+
+fn engine(chain: &ModelledChain) -> V1Engine {
+    let settings = Arc::new(chain.chain.settings());
+    V1Engine::new(settings, Arc::default(), Arc::new(ContractCandidates), Arc::default())
+}
+
+const NOW: Option<u64> = Some(u64::MAX);
+
+#[test]
+fn every_v1_header_of_the_recorded_chains_verifies() {
+    for (name, last) in [("v1switch", 1_800), ("staged", 900)] {
+        let chain = ModelledChain::read(name);
+        let engine = engine(&chain);
+
+        for number in 1..=last {
+            let (header, parent) = (chain.chain.at(number), chain.chain.at(number - 1));
+            let verified = engine.verify_header(header, parent, &chain, NOW);
+
+            assert_eq!(verified, Ok(()), "{name} {number}");
+        }
+    }
+}
+
+#[test]
+fn computes_the_lists_of_the_recorded_checkpoints() {
+    for (name, number) in [("v1switch", 900), ("v1switch", 1_800), ("staged", 900)] {
+        let chain = ModelledChain::read(name);
+        let header = chain.chain.at(number);
+        let seal = header.native_seal.as_ref().unwrap();
+
+        let lists = engine(&chain).checkpoint_lists(chain.chain.at(number - 1), &chain).unwrap().unwrap();
+
+        assert_eq!(lists.masternodes, v1_masternodes(&header.extra_data), "{name} {number}");
+        assert_eq!(lists.penalties, addresses_of(&seal.penalties), "{name} {number}");
+        assert_eq!(lists.validators.as_deref(), Some(&seal.validators[..]), "{name} {number}");
+    }
 }
