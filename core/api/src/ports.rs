@@ -224,6 +224,18 @@ pub trait ConsensusEngine: Send + Sync {
     fn verify_body(&self, block: &Block, chain: &dyn ChainReader) -> Result<(), ConsensusError>;
     /// Whether a branch that ends in `candidate` wins over the head.
     fn is_better(&self, candidate: &SealedHeader, candidate_total_difficulty: U256, head: &Head) -> bool;
+    /// Checks that a better branch may replace the canonical blocks above their last common ancestor.
+    ///
+    /// # Errors
+    /// [`ConsensusError`] when a block would be undone that is final.
+    fn verify_reorganisation(
+        &self,
+        _common_ancestor: BlockNumber,
+        _head: &Head,
+        _chain: &dyn ChainReader,
+    ) -> Result<(), ConsensusError> {
+        Ok(())
+    }
     /// The address that is paid for the block and that the EVM sees as its coinbase.
     ///
     /// # Errors

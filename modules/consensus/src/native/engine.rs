@@ -1,0 +1,403 @@
+use std::{
+    fmt,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use tenon_api::{
+    Address, B256, Block, BlockNumber, ChainReader, ConsensusEngine, ConsensusError, Head, Header, SealAttributes,
+    SealedHeader, StoreError, U256,
+};
+use tenon_chain::{ChainSpec, NativeConsensus, NativeSettings, ommers_hash, transactions_root};
+
+use super::{
+    candidates::{ContractCandidates, MasternodeSource},
+    rewards::{self, EpochRewards, RewardError},
+    signers::SignerCache,
+    signing::SigningIndex,
+    v1::{V1Engine, V1Error},
+    v2::{V2Engine, V2Error},
+};
+
+/// Why the native engine refuses something: the rule of one engine, or one of both.
+#[derive(Debug, thiserror::Error)]
+pub enum NativeError {
+    /// Engine v1 refuses.
+    #[error(transparent)]
+    V1(#[from] V1Error),
+    /// Engine v2 refuses.
+    #[error(transparent)]
+    V2(#[from] V2Error),
+    /// Rewards could not be computed.
+    #[error(transparent)]
+    Reward(#[from] RewardError),
+    /// The chain could not be read.
+    #[error("chain not readable: {0}")]
+    Store(#[from] StoreError),
+    /// The uncle list is not the header's (`spec/chain.md` 1.6).
+    #[error("uncle root hash mismatch: have {found:x}, want {wanted:x}")]
+    UnclesRoot {
+        /// Of the body.
+        found: B256,
+        /// Of the header.
+        wanted: B256,
+    },
+    /// The transactions are not the header's (`spec/chain.md` 1.6).
+    #[error("transaction root hash mismatch: have {found:x}, want {wanted:x}")]
+    TransactionsRoot {
+        /// Of the body.
+        found: B256,
+        /// Of the header.
+        wanted: B256,
+    },
+    /// Native blocks know no withdrawals.
+    #[error("withdrawals in a native block")]
+    Withdrawals,
+    /// The chain has no native rules.
+    #[error("chain {0} has no native consensus")]
+    NotNative(u64),
+    /// Blocks can only be made with a masternode's key.
+    #[error("not ready to mine: this node has no masternode key")]
+    NoKey,
+}
+
+/// Unix time in seconds.
+pub type Clock = Arc<dyn Fn() -> u64 + Send + Sync>;
+
+/// Knows no state: with it, lists that depend on candidates are taken from the headers as they are.
+#[derive(Clone, Copy, Debug, Default)]
+struct HeadersAlone;
+
+impl MasternodeSource for HeadersAlone {
+    fn candidates(&self, _: &SealedHeader, _: &dyn ChainReader) -> Result<Option<Arc<[Address]>>, StoreError> {
+        Ok(None)
+    }
+}
+
+/// The rules of native chains: v1 up to the switch block, v2 after it (`spec/consensus.md` 1.1).
+pub struct NativeEngine {
+    settings: Arc<NativeSettings>,
+    v1: V1Engine,
+    v2: V2Engine,
+    signing: Arc<SigningIndex>,
+    clock: Clock,
+}
+
+impl fmt::Debug for NativeEngine {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("NativeEngine").field("switch_block", &self.consensus().switch_block).finish()
+    }
+}
+
+impl NativeEngine {
+    /// An engine for this chain that reads candidates from the state and the time from the host.
+    ///
+    /// # Errors
+    /// [`NativeError::NotNative`].
+    pub fn new(spec: &Arc<ChainSpec>) -> Result<Self, NativeError> {
+        Self::with(spec, Arc::new(ContractCandidates), Arc::new(system_time))
+    }
+
+    /// An engine for headers without state (`tenon verify-headers`): everything is checked but the lists that
+    /// follow from the voting contract.
+    ///
+    /// # Errors
+    /// [`NativeError::NotNative`].
+    pub fn for_headers_alone(spec: &Arc<ChainSpec>) -> Result<Self, NativeError> {
+        Self::with(spec, Arc::new(HeadersAlone), Arc::new(system_time))
+    }
+
+    /// An engine with another source of candidates and another clock. Headers later than the clock are refused.
+    ///
+    /// # Errors
+    /// [`NativeError::NotNative`].
+    pub fn with(spec: &Arc<ChainSpec>, source: Arc<dyn MasternodeSource>, clock: Clock) -> Result<Self, NativeError> {
+        let settings = Arc::new(spec.native.clone().ok_or(NativeError::NotNative(spec.chain_id))?);
+        let (signers, signing) = (Arc::new(SignerCache::default()), Arc::new(SigningIndex::default()));
+        let v1 = V1Engine::new(Arc::clone(&settings), Arc::clone(&signers), Arc::clone(&source), Arc::clone(&signing));
+        let v2 = V2Engine::new(Arc::clone(spec), Arc::clone(&settings), signers, source, Arc::clone(&signing));
+        Ok(Self { settings, v1, v2, signing, clock })
+    }
+
+    /// The consensus parameters.
+    pub fn consensus(&self) -> &NativeConsensus {
+        &self.settings.consensus
+    }
+
+    /// The rules up to the switch block.
+    pub const fn v1(&self) -> &V1Engine {
+        &self.v1
+    }
+
+    /// The rules after the switch block.
+    pub const fn v2(&self) -> &V2Engine {
+        &self.v2
+    }
+
+    /// The signing transactions of the last blocks; an importer may tell it of each block that it has committed.
+    pub fn signing(&self) -> &SigningIndex {
+        &self.signing
+    }
+
+    /// Whether the block of this height is one of engine v2.
+    pub fn is_v2(&self, number: u64) -> bool {
+        number > self.consensus().switch_block
+    }
+
+    /// Whether a header can be verified while its parent is still being executed. Not where lists are computed:
+    /// those need the parent's body, and in v1 the state after it.
+    pub fn can_verify_ahead(&self, header: &Header) -> bool {
+        if self.is_v2(header.number) {
+            return !super::v2::is_epoch_switch(self.consensus(), header).unwrap_or(true);
+        }
+        !header.number.is_multiple_of(self.consensus().epoch)
+    }
+
+    /// The rewards that a block pays, in detail; none when it pays none (`spec/consensus.md` 11). Reads the state
+    /// after the parent, which must be canonical.
+    ///
+    /// # Errors
+    /// [`NativeError::Reward`], [`NativeError::Store`].
+    pub fn epoch_rewards(&self, header: &Header, chain: &dyn ChainReader) -> Result<Option<EpochRewards>, NativeError> {
+        if !rewards::pays_rewards(&self.settings, header)? {
+            return Ok(None);
+        }
+        let state = chain.state_at(BlockNumber(header.number.saturating_sub(1)))?;
+        Ok(rewards::of_block(&self.settings, header, &*state, chain, &self.signing)?)
+    }
+
+    fn check_header(
+        &self,
+        header: &SealedHeader,
+        parent: &SealedHeader,
+        chain: &dyn ChainReader,
+    ) -> Result<(), NativeError> {
+        let now = Some((self.clock)());
+        if self.is_v2(header.number) {
+            self.v2.verify_header(header, parent, chain, now)?;
+        } else {
+            self.v1.verify_header(header, parent, chain, now)?;
+        }
+        Ok(())
+    }
+
+    fn check_body(&self, block: &Block) -> Result<(), NativeError> {
+        if !block.ommers.is_empty() {
+            return Err(if self.is_v2(block.header.number) { V2Error::Uncles.into() } else { V1Error::Uncles.into() });
+        }
+        let (found, wanted) = (ommers_hash(&block.ommers), block.header.ommers_hash);
+        if found != wanted {
+            return Err(NativeError::UnclesRoot { found, wanted });
+        }
+        let (found, wanted) = (transactions_root(&block.transactions), block.header.transactions_root);
+        if found != wanted {
+            return Err(NativeError::TransactionsRoot { found, wanted });
+        }
+        if block.withdrawals.is_some() {
+            return Err(NativeError::Withdrawals);
+        }
+        Ok(())
+    }
+
+    fn check_reorganisation(
+        &self,
+        common_ancestor: BlockNumber,
+        head: &Head,
+        chain: &dyn ChainReader,
+    ) -> Result<(), NativeError> {
+        if !self.is_v2(head.header.number) {
+            return Ok(());
+        }
+        match self.v2.committed(&head.header, chain)? {
+            Some(committed) if committed > common_ancestor => {
+                let hash = chain.canonical_hash(committed)?.unwrap_or_default();
+                Err(V2Error::UndoesCommitted { number: committed.0, hash }.into())
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+fn system_time() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs())
+}
+
+/// Ties a refusal to its block.
+fn of(header: &SealedHeader) -> impl FnOnce(NativeError) -> ConsensusError + '_ {
+    |error| ConsensusError { number: BlockNumber(header.number), hash: header.hash(), reason: error.to_string() }
+}
+
+impl ConsensusEngine for NativeEngine {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn verify_header(
+        &self,
+        header: &SealedHeader,
+        parent: &SealedHeader,
+        chain: &dyn ChainReader,
+    ) -> Result<(), ConsensusError> {
+        self.check_header(header, parent, chain).map_err(of(header))
+    }
+
+    fn verify_body(&self, block: &Block, _chain: &dyn ChainReader) -> Result<(), ConsensusError> {
+        self.check_body(block).map_err(of(&block.header))
+    }
+
+    /// The greater total difficulty wins, and among equals the greater height (`spec/consensus.md` 8.3). In v2,
+    /// where every block adds 1, that is the longest chain, the first seen among equals.
+    fn is_better(&self, candidate: &SealedHeader, candidate_total_difficulty: U256, head: &Head) -> bool {
+        (candidate_total_difficulty, candidate.number) > (head.total_difficulty, head.header.number)
+    }
+
+    /// A committed block is never undone (`spec/consensus.md` 8.3).
+    fn verify_reorganisation(
+        &self,
+        common_ancestor: BlockNumber,
+        head: &Head,
+        chain: &dyn ChainReader,
+    ) -> Result<(), ConsensusError> {
+        self.check_reorganisation(common_ancestor, head, chain).map_err(of(&head.header))
+    }
+
+    /// Who signed the block; the genesis has nobody, which counts as the zero address (`spec/chain.md` 1.2).
+    fn author(&self, header: &SealedHeader) -> Result<Address, ConsensusError> {
+        if header.number == 0 {
+            return Ok(Address::ZERO);
+        }
+        let author = if self.is_v2(header.number) {
+            self.v2.author(header).map_err(NativeError::from)
+        } else {
+            self.v1.author(header).map_err(NativeError::from)
+        };
+        author.map_err(of(header))
+    }
+
+    fn rewards(&self, block: &Block, chain: &dyn ChainReader) -> Result<Vec<(Address, U256)>, ConsensusError> {
+        let rewards = self.epoch_rewards(&block.header, chain).map_err(of(&block.header))?;
+        Ok(rewards.map(|rewards| rewards.credits()).unwrap_or_default())
+    }
+
+    fn prepare(
+        &self,
+        parent: &SealedHeader,
+        _attributes: &SealAttributes,
+        _chain: &dyn ChainReader,
+    ) -> Result<Header, ConsensusError> {
+        Err(of(parent)(NativeError::NoKey))
+    }
+
+    fn seal(&self, header: Header) -> Result<SealedHeader, ConsensusError> {
+        Err(of(&tenon_chain::seal(header))(NativeError::NoKey))
+    }
+
+    /// The committed block (`spec/consensus.md` 8.1, 8.2); nothing is final in v1. Also where the candidates of a
+    /// gap block are read, because its state is the newest one now and may be pruned when they are needed.
+    fn finality(&self, head: &SealedHeader, chain: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>) {
+        if !self.is_v2(head.number) {
+            return (None, None);
+        }
+        if let Err(error) = self.v2.remember_candidates(head, chain) {
+            tracing::warn!(number = head.number, hash = %head.hash(), %error, "candidates of the gap block not read");
+        }
+        match self.v2.committed(head, chain) {
+            Ok(committed) => (committed, committed),
+            Err(error) => {
+                tracing::warn!(number = head.number, hash = %head.hash(), %error, "committed block not known");
+                (None, None)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::native::recorded_chain::RecordedChain;
+
+    fn engine(chain: &RecordedChain) -> NativeEngine {
+        NativeEngine::with(&chain.spec, Arc::new(HeadersAlone), Arc::new(|| u64::MAX)).unwrap()
+    }
+
+    #[test]
+    fn every_block_of_the_local_chain_passes_through_the_port() {
+        let chain = RecordedChain::local();
+        let engine = engine(&chain);
+        for pair in chain.blocks.windows(2) {
+            let (parent, block) = (&pair[0], &pair[1]);
+            engine.verify_header(&block.header, &parent.header, &chain).unwrap();
+            engine.verify_body(block, &chain).unwrap();
+            assert_eq!(engine.author(&block.header).unwrap(), block.header.beneficiary);
+        }
+        assert_eq!(engine.author(chain.at(0)).unwrap(), Address::ZERO);
+        assert_eq!(engine.finality(chain.at(673), &chain), (Some(BlockNumber(670)), Some(BlockNumber(670))));
+    }
+
+    #[test]
+    fn a_body_must_be_the_headers_and_without_uncles() {
+        let chain = RecordedChain::local();
+        let engine = engine(&chain);
+        let with_transactions = chain.blocks.iter().find(|block| block.transactions.len() > 3).unwrap();
+        let refusal = |change: fn(&mut Block)| {
+            let mut block = with_transactions.block.clone();
+            change(&mut block);
+            engine.verify_body(&block, &chain).unwrap_err().reason
+        };
+
+        assert_eq!(refusal(|block| block.ommers.push(block.header.header().clone())), "uncles not allowed in XDPoS_v2");
+        assert!(refusal(|block| block.transactions.swap(0, 1)).starts_with("transaction root hash mismatch: have "));
+        assert!(refusal(|block| drop(block.transactions.pop())).starts_with("transaction root hash mismatch: have "));
+        assert_eq!(refusal(|block| block.withdrawals = Some(Vec::new())), "withdrawals in a native block");
+    }
+
+    #[test]
+    fn the_longest_chain_wins_and_the_first_among_equals() {
+        let chain = RecordedChain::local();
+        let engine = engine(&chain);
+        let head = Head { total_difficulty: U256::from(100), ..(*chain.head()).clone() };
+        let head = Head { header: Arc::new(chain.at(99).clone()), ..head };
+
+        assert!(engine.is_better(chain.at(100), U256::from(101), &head));
+        assert!(!engine.is_better(chain.at(99), U256::from(100), &head));
+        assert!(engine.is_better(chain.at(100), U256::from(100), &head));
+        assert!(!engine.is_better(chain.at(100), U256::from(99), &head));
+    }
+
+    #[test]
+    fn a_committed_block_is_not_undone() {
+        let chain = RecordedChain::local();
+        let engine = engine(&chain);
+        let head = chain.head();
+
+        assert!(engine.verify_reorganisation(BlockNumber(670), &head, &chain).is_ok());
+        let error = engine.verify_reorganisation(BlockNumber(669), &head, &chain).unwrap_err();
+        assert_eq!(
+            error.reason,
+            format!(
+                "stop reorg, blockchain is under forking attack. OldCommitted num 670, hash {:#x}",
+                chain.at(670).hash()
+            )
+        );
+    }
+
+    #[test]
+    fn a_header_from_the_future_is_refused_until_its_time_has_come() {
+        let chain = RecordedChain::local();
+        let time = chain.at(100).timestamp;
+        for (now, accepted) in [(time - 1, false), (time, true)] {
+            let engine = NativeEngine::with(&chain.spec, Arc::new(HeadersAlone), Arc::new(move || now)).unwrap();
+            assert_eq!(engine.verify_header(chain.at(100), chain.at(99), &chain).is_ok(), accepted);
+        }
+    }
+
+    #[test]
+    fn headers_with_computed_lists_wait_for_their_parent() {
+        let chain = RecordedChain::local();
+        let engine = engine(&chain);
+
+        let waiting: Vec<u64> = (1..=673).filter(|number| !engine.can_verify_ahead(chain.at(*number))).collect();
+
+        assert_eq!(waiting, [1, 60, 120, 168, 228, 288, 348, 407, 461, 520, 580, 640]);
+    }
+}
