@@ -314,7 +314,7 @@ impl ConsensusEngine for NativeEngine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::native::recorded_chain::RecordedChain;
+    use crate::native::{recorded_chain::RecordedChain, recorded_state::ModelledChain};
 
     fn engine(chain: &RecordedChain) -> NativeEngine {
         NativeEngine::with(&chain.spec, Arc::new(HeadersAlone), Arc::new(|| u64::MAX)).unwrap()
@@ -332,6 +332,27 @@ mod tests {
         }
         assert_eq!(engine.author(chain.at(0)).unwrap(), Address::ZERO);
         assert_eq!(engine.finality(chain.at(673), &chain), (Some(BlockNumber(670)), Some(BlockNumber(670))));
+    }
+
+    /// Whole chains, both engines, with the candidates of every gap block, the revelations and the owners read
+    /// from a model of the contracts' state: every list is computed and compared.
+    #[test]
+    fn every_block_of_the_recorded_chains_passes_with_the_contracts_state() {
+        for (name, blocks, committed) in [("local", 673, 670), ("staged", 1149, 1146), ("v1switch", 2738, 2735)] {
+            let chain = ModelledChain::read(name);
+            let spec = &chain.chain.spec;
+            let engine = NativeEngine::with(spec, Arc::new(ContractCandidates), Arc::new(|| u64::MAX)).unwrap();
+            for pair in chain.chain.blocks.windows(2) {
+                let (parent, block) = (&pair[0], &pair[1]);
+                let verdict = engine.verify_header(&block.header, &parent.header, &chain);
+                assert!(verdict.is_ok(), "{name}: {}", verdict.unwrap_err());
+                engine.verify_body(block, &chain).unwrap();
+                engine.author(&block.header).unwrap();
+            }
+            let head = chain.head().header.clone();
+            assert_eq!(head.number, blocks);
+            assert_eq!(engine.finality(&head, &chain).0, Some(BlockNumber(committed)), "{name}");
+        }
     }
 
     #[test]
