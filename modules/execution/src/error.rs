@@ -30,6 +30,14 @@ pub enum ExecutionError {
         /// Which rule it breaks.
         reason: TransactionRejection,
     },
+    /// The block needs a rule that this node does not execute; it is not known whether the block is valid.
+    #[error("block {number} needs what this node does not execute: {what}")]
+    Unsupported {
+        /// Height of the block.
+        number: BlockNumber,
+        /// The rule.
+        what: String,
+    },
     /// A header item that this fork needs is absent.
     #[error("block {number}: the header has no {what}")]
     MissingItem {
@@ -91,6 +99,9 @@ pub enum TransactionRejection {
         /// What is left.
         available: u64,
     },
+    /// It needs a rule that this node does not execute; it is not known whether it is valid.
+    #[error("this node does not execute {0}")]
+    Unsupported(&'static str),
     /// A rule of the transaction itself or of its sender's account.
     #[error("{0}")]
     Rule(String),

@@ -17,6 +17,7 @@ mod error;
 mod fee;
 mod import;
 mod limits;
+mod native;
 mod register;
 mod trace;
 

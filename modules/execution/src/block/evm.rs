@@ -30,6 +30,7 @@ use super::{
     rules::{BlockRules, NET_METERED_OPCODE},
     state::{BlockState, StateError},
 };
+use crate::native::{InstructionChanges, writing_static_call};
 
 /// Why the EVM gave no result at all: the transaction may not run, or something below failed.
 pub(crate) type EvmFailure = EVMError<StateError, InvalidTransaction>;
@@ -59,23 +60,25 @@ pub(crate) fn build_evm<I>(
     if rules.has_net_gas_metering_1283 {
         instructions.instruction_table_mut()[usize::from(NET_METERED_OPCODE)] = Instruction::new(sstore_1283);
     }
+    rules.instructions.install(&mut instructions);
     if is_interruptible {
-        make_interruptible(&mut instructions);
+        make_interruptible(&mut instructions, rules.instructions);
     }
     Evm {
         ctx: context,
         inspector,
         instruction: instructions,
-        precompiles: Precompiles::new(spec_id),
+        precompiles: Precompiles::new(rules.precompiles),
         frame_stack: FrameStack::new_prealloc(8),
     }
 }
 
-type Step<'a> = InstructionContext<'a, BlockContext, EthInterpreter>;
+/// What an instruction is given.
+pub(crate) type Step<'a> = InstructionContext<'a, BlockContext, EthInterpreter>;
 
 /// Every loop passes through one of these, so a look at the clock here bounds any run without an inspector,
 /// which would cost a call for each instruction.
-fn make_interruptible(instructions: &mut EthInstructions<EthInterpreter, BlockContext>) {
+fn make_interruptible(instructions: &mut EthInstructions<EthInterpreter, BlockContext>, changes: InstructionChanges) {
     use opcode::{CALL, CALLCODE, DELEGATECALL, JUMP, JUMPI, STATICCALL};
     let table = instructions.instruction_table_mut();
     let mut replace = |opcode: u8, function| table[usize::from(opcode)] = Instruction::new(function);
@@ -84,7 +87,11 @@ fn make_interruptible(instructions: &mut EthInstructions<EthInterpreter, BlockCo
     replace(CALL, |step| interruptible(step, contract::call::<CALL, _, _>));
     replace(CALLCODE, |step| interruptible(step, contract::call::<CALLCODE, _, _>));
     replace(DELEGATECALL, |step| interruptible(step, contract::call::<DELEGATECALL, _, _>));
-    replace(STATICCALL, |step| interruptible(step, contract::call::<STATICCALL, _, _>));
+    if changes.static_calls_may_write {
+        replace(STATICCALL, |step| interruptible(step, writing_static_call));
+    } else {
+        replace(STATICCALL, |step| interruptible(step, contract::call::<STATICCALL, _, _>));
+    }
 }
 
 fn interruptible(step: Step<'_>, instruction: fn(Step<'_>) -> InstructionExecResult) -> InstructionExecResult {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bloom, Bytes, U256};
 use revm::{
-    DatabaseCommit, ExecuteEvm,
+    DatabaseCommit,
     context::{
-        ContextTr,
+        ContextTr, TxEnv,
         result::{EVMError, ExecutionResult},
     },
 };
@@ -24,7 +24,11 @@ use super::{
     state::{BlockState, StateError},
     system_calls::system_call,
 };
-use crate::{ExecutionError, error::TransactionRejection};
+use crate::{
+    ExecutionError,
+    error::TransactionRejection,
+    native::{Fees, Interception, NativeBlock, Outcome, Treatment, log_of, transact},
+};
 
 /// A block that is being executed. The same value executes blocks of the chain, builds new ones and brings the
 /// state to the place of a transaction that is traced.
@@ -35,8 +39,26 @@ pub(crate) struct BlockExecution<I = ()> {
     receipts: Vec<Receipt>,
     gas_used: u64,
     blob_gas_used: u64,
+    /// The native steps; none on other chains.
+    native: Option<NativeBlock>,
     /// Where roots after single transactions come from, for receipts of before Byzantium.
     trie: Option<(Arc<dyn TrieReader>, B256)>,
+}
+
+/// A transaction that may run next.
+#[allow(clippy::large_enum_variant, reason = "taken apart where it is made; a box would cost an allocation each")]
+pub(crate) enum Prepared {
+    /// It is not executed.
+    Intercepted(Interception),
+    /// It is executed.
+    Executed {
+        /// As the EVM takes it.
+        env: TxEnv,
+        /// How it is paid for, where not as on Ethereum.
+        fees: Option<Fees>,
+        /// Its blob gas.
+        blob_gas: u64,
+    },
 }
 
 /// What a block did, all steps done.
@@ -66,7 +88,7 @@ impl BlockOutcome {
 impl BlockExecution<()> {
     /// Begins a block with the steps that come before its first transaction.
     pub(crate) fn begin(
-        spec: &ChainSpec,
+        spec: &Arc<ChainSpec>,
         header: &Header,
         author: Address,
         state: BlockState,
@@ -82,7 +104,7 @@ impl BlockExecution<()> {
 impl<I> BlockExecution<I> {
     /// A block whose transactions an inspector may watch; no contract has been executed yet.
     pub(crate) fn watched(
-        spec: &ChainSpec,
+        spec: &Arc<ChainSpec>,
         header: &Header,
         author: Address,
         mut state: BlockState,
@@ -94,9 +116,10 @@ impl<I> BlockExecution<I> {
         if rules.moves_dao_balances {
             dao_fork::move_balances(&mut state)?;
         }
+        let native = NativeBlock::open(spec, header, author, &mut state)?;
         let evm = build_evm(&rules, block, state, interrupt, inspector);
         let number = BlockNumber(header.number);
-        Ok(Self { rules, number, evm, receipts: Vec::new(), gas_used: 0, blob_gas_used: 0, trie: None })
+        Ok(Self { rules, number, evm, receipts: Vec::new(), gas_used: 0, blob_gas_used: 0, native, trie: None })
     }
 
     /// Calls the system contracts that a block calls first. Their failure changes nothing and is not the block's
@@ -118,11 +141,91 @@ impl<I> BlockExecution<I> {
         transaction: &Transaction,
         sender: Address,
     ) -> Result<(), TransactionRejection> {
+        match self.prepare(transaction, sender)? {
+            Prepared::Intercepted(interception) => self.intercept(interception, transaction, sender),
+            Prepared::Executed { env, fees, blob_gas } => {
+                let outcome = transact(&mut self.evm, env, fees.as_ref()).map_err(rejection)?;
+                self.complete(transaction, sender, fees.as_ref(), blob_gas, outcome)
+            }
+        }
+    }
+
+    /// Checks what can be checked before execution, and says how the next transaction is to be run. What runs it must
+    /// hand what it did to [`BlockExecution::complete`].
+    ///
+    /// # Errors
+    /// See [`BlockExecution::run_transaction`].
+    pub(crate) fn prepare(
+        &mut self,
+        transaction: &Transaction,
+        sender: Address,
+    ) -> Result<Prepared, TransactionRejection> {
+        let fees = match self.native.as_ref().map(|native| native.treat(transaction, sender)).transpose()? {
+            Some(Treatment::Intercepted(interception)) => return Ok(Prepared::Intercepted(interception)),
+            Some(Treatment::Executed(fees)) => fees,
+            None => None,
+        };
         let blob_gas = self.check_room(transaction)?;
         let env = transaction_env(transaction, sender).map_err(|rule| TransactionRejection::Rule(rule.to_owned()))?;
-        let outcome = self.evm.transact(env).map_err(rejection)?;
+        let env = match &fees {
+            Some(fees) => fees.priced(env),
+            None => env,
+        };
+        if let Some(native) = &self.native {
+            native.before_execution(&mut self.evm.ctx).map_err(|StateError(error)| error)?;
+        }
+        Ok(Prepared::Executed { env, fees, blob_gas })
+    }
+
+    /// Keeps what an executed transaction did, and its receipt.
+    pub(crate) fn complete(
+        &mut self,
+        transaction: &Transaction,
+        sender: Address,
+        fees: Option<&Fees>,
+        blob_gas: u64,
+        outcome: Outcome,
+    ) -> Result<(), TransactionRejection> {
+        let (gas_used, has_succeeded) = (outcome.result.tx_gas_used(), outcome.result.is_success());
+        let lost = |StateError(error)| TransactionRejection::Store(error);
+        if let Some(native) = &mut self.native {
+            native.before_commit(&outcome.state, self.evm.ctx.db_mut()).map_err(lost)?;
+        }
         self.evm.ctx.db_mut().commit(outcome.state);
-        self.keep_receipt(transaction.transaction_type(), outcome.result, blob_gas)
+        self.keep_receipt(transaction.transaction_type(), outcome.result, blob_gas)?;
+        if let (Some(native), Some(fees)) = (&mut self.native, fees) {
+            let state = self.evm.ctx.db_mut();
+            native.after_execution(fees, sender, gas_used, has_succeeded, state).map_err(lost)?;
+        }
+        Ok(())
+    }
+
+    /// Does what an intercepted transaction does. Its receipt has no type, whatever the transaction has
+    /// (`spec/chain.md` 2.6).
+    fn intercept(
+        &mut self,
+        interception: Interception,
+        transaction: &Transaction,
+        sender: Address,
+    ) -> Result<(), TransactionRejection> {
+        self.finalise_native().map_err(|StateError(error)| error)?;
+        let outcome = self.outcome(true)?;
+        interception.apply(transaction, sender, self.evm.ctx.db_mut())?;
+        self.receipts.push(Receipt {
+            transaction_type: TransactionType::Legacy,
+            outcome,
+            cumulative_gas_used: self.gas_used,
+            gas_used: 0,
+            logs: vec![log_of(transaction)],
+        });
+        Ok(())
+    }
+
+    fn finalise_native(&mut self) -> Result<(), StateError> {
+        match &mut self.native {
+            Some(native) => native.finalise(self.evm.ctx.db_mut()),
+            None => Ok(()),
+        }
     }
 
     /// Receipts of before Byzantium get their state roots computed from this trie and root.
@@ -136,18 +239,24 @@ impl<I> BlockExecution<I> {
     }
 
     /// The state after the transactions so far.
-    pub(crate) fn into_state(self) -> BlockState {
-        self.evm.ctx.journaled_state.database
+    pub(crate) fn into_state(mut self) -> Result<BlockState, StateError> {
+        self.finalise_native()?;
+        Ok(self.evm.ctx.journaled_state.database)
     }
 
     /// The newest receipt, and the state after its transaction.
-    pub(crate) fn into_last_receipt_and_state(mut self) -> (Option<Receipt>, BlockState) {
-        (self.receipts.pop(), self.into_state())
+    pub(crate) fn into_last_receipt_and_state(mut self) -> Result<(Option<Receipt>, BlockState), StateError> {
+        Ok((self.receipts.pop(), self.into_state()?))
     }
 
     /// Gas that the block has left.
     pub(crate) fn gas_left(&self) -> u64 {
         self.evm.ctx.block.gas_limit.saturating_sub(self.gas_used)
+    }
+
+    /// Whether touched empty accounts disappear.
+    pub(crate) const fn clears_empty_accounts(&self) -> bool {
+        self.rules.clears_empty_accounts
     }
 
     /// Largest RLP that the block may have, bytes.
@@ -177,15 +286,18 @@ impl<I> BlockExecution<I> {
         let gas_used = result.tx_gas_used();
         self.gas_used += gas_used;
         self.blob_gas_used += blob_gas;
-        let outcome = if self.rules.receipts_have_status {
-            ReceiptOutcome::Status(result.is_success())
-        } else {
-            ReceiptOutcome::StateRoot(self.intermediate_root()?)
-        };
+        let outcome = self.outcome(result.is_success())?;
         let logs = if result.is_success() { result.into_logs().into_iter().map(log).collect() } else { Vec::new() };
         let cumulative_gas_used = self.gas_used;
         self.receipts.push(Receipt { transaction_type, outcome, cumulative_gas_used, gas_used, logs });
         Ok(())
+    }
+
+    fn outcome(&mut self, has_succeeded: bool) -> Result<ReceiptOutcome, TransactionRejection> {
+        if self.rules.receipts_have_status {
+            return Ok(ReceiptOutcome::Status(has_succeeded));
+        }
+        Ok(ReceiptOutcome::StateRoot(self.intermediate_root()?))
     }
 
     /// The state root after the transactions so far. Computed from the parent's root each time: only blocks of
@@ -212,6 +324,9 @@ impl<I> BlockExecution<I> {
         };
         let clears_empty = self.rules.clears_empty_accounts;
         let mut state = self.evm.ctx.journaled_state.database;
+        if let Some(native) = self.native {
+            native.close(&mut state)?;
+        }
         for withdrawal in block.withdrawals.iter().flatten() {
             let wei = U256::from(withdrawal.amount) * U256::from(1_000_000_000u64);
             state.credit(withdrawal.address, wei, clears_empty)?;

@@ -17,13 +17,13 @@ pub use executor::Executor;
 pub use transition::{StateBefore, Transition};
 
 pub(crate) use evm::{
-    BlockContext, BlockEvm, EvmFailure, access_list, authorizations, build_evm, price, transaction_env,
+    BlockContext, BlockEvm, EvmFailure, Step, access_list, authorizations, build_evm, price, transaction_env,
 };
-pub(crate) use execution::BlockExecution;
+pub(crate) use execution::{BlockExecution, Prepared};
 pub(crate) use executor::assemble;
 pub(crate) use interrupt::{Interrupt, Stopped};
-pub(crate) use precompiles::MovedPrecompiles;
-pub(crate) use rules::BlockRules;
+pub(crate) use precompiles::{MovedPrecompiles, PrecompileSet};
+pub(crate) use rules::{BlockRules, gas_table_of_eip_1283};
 pub(crate) use state::{BlockState, StateError};
 
 pub(crate) use revm::context::transaction::AccessList;

@@ -11,6 +11,16 @@ use revm::{
 };
 
 use super::evm::BlockContext;
+use crate::native::{EXTRA_PRECOMPILES, run_extra_precompile};
+
+/// Which precompiled contracts a block has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PrecompileSet {
+    /// The Ethereum fork whose contracts and prices they are.
+    pub(crate) standard: SpecId,
+    /// Those of native chains are there too (`spec/chain.md` 5.4).
+    pub(crate) has_extras: bool,
+}
 
 /// Which addresses are precompiled contracts, after the state overrides of a call.
 #[derive(Clone)]
@@ -23,8 +33,12 @@ pub(crate) struct MovedPrecompiles {
 
 impl MovedPrecompiles {
     /// Those of a fork, none moved.
-    pub(crate) fn new(spec_id: SpecId) -> Self {
-        Self { addresses: EthPrecompiles::new(spec_id).warm_addresses().clone(), origins: AddressMap::default() }
+    pub(crate) fn new(set: PrecompileSet) -> Self {
+        let mut addresses = EthPrecompiles::new(set.standard).warm_addresses().clone();
+        if set.has_extras {
+            addresses.extend(EXTRA_PRECOMPILES);
+        }
+        Self { addresses, origins: AddressMap::default() }
     }
 
     /// Whether a precompiled contract stands at this address.
@@ -55,13 +69,24 @@ pub(crate) struct Precompiles {
 
 impl Precompiles {
     /// Those of a fork.
-    pub(crate) fn new(spec_id: SpecId) -> Self {
-        Self { own: EthPrecompiles::new(spec_id), moved: MovedPrecompiles::new(spec_id) }
+    pub(crate) fn new(set: PrecompileSet) -> Self {
+        Self { own: EthPrecompiles::new(set.standard), moved: MovedPrecompiles::new(set) }
     }
 
     /// Takes over where the contracts of a call stand.
     pub(crate) fn apply(&mut self, moved: &MovedPrecompiles) {
         self.moved = moved.clone();
+    }
+
+    fn run_original(
+        &mut self,
+        context: &mut BlockContext,
+        inputs: &CallInputs,
+    ) -> Result<Option<InterpreterResult>, String> {
+        if EXTRA_PRECOMPILES.contains(&inputs.bytecode_address) {
+            return run_extra_precompile(inputs.bytecode_address, context, inputs).map(Some);
+        }
+        self.own.run(context, inputs)
     }
 }
 
@@ -78,10 +103,10 @@ impl PrecompileProvider<BlockContext> for Precompiles {
             return Ok(None);
         }
         let Some(original) = self.moved.origins.get(&inputs.bytecode_address) else {
-            return self.own.run(context, inputs);
+            return self.run_original(context, inputs);
         };
         let inputs = CallInputs { bytecode_address: *original, ..inputs.clone() };
-        self.own.run(context, &inputs)
+        self.run_original(context, &inputs)
     }
 
     fn warm_addresses(&self) -> &AddressSet {

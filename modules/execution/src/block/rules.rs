@@ -3,7 +3,7 @@
 //! This is where profiles part: everything that a block's fork decides is a value in [`BlockRules`], and the
 //! steps of a block read those values instead of asking which fork it is.
 
-use alloy_primitives::{Address, B256, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use revm::{
     bytecode::opcode,
     context::{BlockEnv, CfgEnv},
@@ -13,10 +13,14 @@ use revm::{
 use tenon_api::Header;
 use tenon_chain::{ChainSpec, Fork};
 
+use super::precompiles::PrecompileSet;
 use super::system_calls::{
     BEACON_ROOTS_ADDRESS, CONSOLIDATION_REQUESTS_ADDRESS, HISTORY_STORAGE_ADDRESS, WITHDRAWAL_REQUESTS_ADDRESS,
 };
-use crate::ExecutionError;
+use crate::{
+    ExecutionError,
+    native::{self, InstructionChanges},
+};
 
 /// Most blobs of one transaction from Osaka on (EIP-7594).
 const MAX_BLOBS_PER_TRANSACTION: u64 = 6;
@@ -44,6 +48,10 @@ pub(crate) struct BlockRules {
     pub(crate) max_blob_gas: u64,
     /// Largest RLP of the block, bytes.
     pub(crate) max_block_bytes: u64,
+    /// Instructions that differ from the fork's.
+    pub(crate) instructions: InstructionChanges,
+    /// Precompiled contracts.
+    pub(crate) precompiles: PrecompileSet,
 }
 
 /// Where execution-layer requests come from.
@@ -58,6 +66,9 @@ pub(crate) struct RequestRules {
 impl BlockRules {
     /// The rules of a block with this header.
     pub(crate) fn for_header(spec: &ChainSpec, header: &Header) -> Result<Self, ExecutionError> {
+        if let Some(native) = &spec.native {
+            return native::rules(spec, native, header);
+        }
         let fork = spec.fork_of(header);
         let spec_id = spec_id(fork);
         let blobs = spec.blob_parameters(header.timestamp).filter(|_| fork >= Fork::Cancun);
@@ -85,6 +96,8 @@ impl BlockRules {
             }),
             max_blob_gas: blobs.map_or(0, |blobs| blobs.max_gas()),
             max_block_bytes: if fork >= Fork::Osaka { MAX_BLOCK_BYTES } else { u64::MAX },
+            instructions: InstructionChanges::default(),
+            precompiles: PrecompileSet { standard: spec_id, has_extras: false },
         })
     }
 
@@ -95,6 +108,9 @@ impl BlockRules {
 
     /// The block as the EVM's instructions see it.
     pub(crate) fn block_env(&self, spec: &ChainSpec, header: &Header, author: Address) -> BlockEnv {
+        if spec.native.is_some() {
+            return native_block_env(header, author);
+        }
         let is_merged = self.spec_id().is_enabled_in(SpecId::MERGE);
         let blob_price = spec.blob_base_fee(header).map(|price| BlobExcessGasAndPrice {
             excess_blob_gas: header.excess_blob_gas.unwrap_or_default(),
@@ -114,8 +130,26 @@ impl BlockRules {
     }
 }
 
+/// A native block as instructions see it: the random value is the hash of the height, and blobs cost nothing since
+/// there are none (`spec/chain.md` 5.2).
+fn native_block_env(header: &Header, author: Address) -> BlockEnv {
+    let height = header.number.to_be_bytes();
+    let digits = &height[(header.number.leading_zeros() / 8) as usize..];
+    BlockEnv {
+        number: U256::from(header.number),
+        beneficiary: author,
+        timestamp: U256::from(header.timestamp),
+        gas_limit: header.gas_limit,
+        basefee: header.base_fee_per_gas.unwrap_or_default(),
+        difficulty: header.difficulty,
+        prevrandao: Some(keccak256(digits)),
+        blob_excess_gas_and_price: Some(BlobExcessGasAndPrice { excess_blob_gas: 0, blob_gasprice: 0 }),
+        ..BlockEnv::default()
+    }
+}
+
 /// SSTORE of EIP-1283: the net metering of EIP-2200 with a base of 200 and without its stipend rule.
-fn gas_table_of_eip_1283() -> [(GasId, u64); 6] {
+pub(crate) fn gas_table_of_eip_1283() -> [(GasId, u64); 6] {
     const BASE: u64 = 200;
     [
         (GasId::sstore_static(), BASE),

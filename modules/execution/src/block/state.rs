@@ -95,6 +95,33 @@ impl BlockState {
         Ok(())
     }
 
+    /// A slot as it is now.
+    pub(crate) fn read_slot(&mut self, address: Address, slot: U256) -> Result<U256, StoreError> {
+        self.storage(address, slot).map_err(|StateError(error)| error)
+    }
+
+    /// Changes a slot as a block does by itself: compared with what it was, unlike an override.
+    pub(crate) fn write_slot(&mut self, address: Address, slot: U256, value: U256) -> Result<(), StoreError> {
+        self.read_slot(address, slot)?;
+        self.set_storage(address, slot, value)
+    }
+
+    /// An account's nonce, 0 when it does not exist.
+    pub(crate) fn nonce(&mut self, address: Address) -> Result<u64, StoreError> {
+        Ok(self.tracked(address)?.now.as_ref().map_or(0, |info| info.nonce))
+    }
+
+    /// An account's balance, wei.
+    pub(crate) fn balance(&mut self, address: Address) -> Result<U256, StoreError> {
+        Ok(self.tracked(address)?.now.as_ref().map_or(U256::ZERO, |info| info.balance))
+    }
+
+    /// Removes an account with all that it has.
+    pub(crate) fn remove_account(&mut self, address: Address) -> Result<(), StoreError> {
+        self.tracked(address)?.destroy();
+        Ok(())
+    }
+
     /// The account in the parent's state, as far as it has been read.
     pub(crate) fn account_before(&self, address: Address) -> Result<Option<Account>, StoreError> {
         match self.accounts.get(&address) {

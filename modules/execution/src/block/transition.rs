@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256};
+use alloy_primitives::{Address, B256, U256};
 use tenon_api::{AccountChange, BlockNumber, Header, Receipt, StateReader, StoreError, Transaction, TrieReader};
 
 use super::{
-    execution::BlockExecution, executor::Executor, interrupt::Interrupt, rules::BlockRules, state::BlockState,
+    execution::BlockExecution,
+    executor::Executor,
+    interrupt::Interrupt,
+    state::{BlockState, StateError},
 };
 use crate::{ExecutionError, error::TransactionRejection};
 
@@ -21,11 +24,11 @@ pub struct StateBefore {
     pub root: B256,
 }
 
-/// What one transaction did.
+/// What one transaction did, or why it did nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transition {
-    /// Gas, logs and outcome.
-    pub receipt: Receipt,
+    /// Gas, logs and outcome; or the rule by which the transaction may not run.
+    pub receipt: Result<Receipt, TransactionRejection>,
     /// The root of the state after it.
     pub state_root: B256,
 }
@@ -33,10 +36,11 @@ pub struct Transition {
 impl Executor {
     /// Executes a transaction as a block with this header would at its beginning, without the steps that open and
     /// close a block: no system calls, withdrawals or rewards. The beneficiary is touched, as a reward of nothing
-    /// would. This is how the public state tests see a transaction (`spec/conformance.md` 6.2).
+    /// would, also when the transaction may not run. This is how the public state tests see a transaction
+    /// (`spec/conformance.md` 6.2).
     ///
     /// # Errors
-    /// [`ExecutionError::Transaction`] when the transaction may not run.
+    /// [`ExecutionError`] when the state cannot be read or the header lacks an item of its fork.
     pub fn transition(
         &self,
         header: &Header,
@@ -44,20 +48,21 @@ impl Executor {
         sender: Address,
         before: &StateBefore,
     ) -> Result<Transition, ExecutionError> {
-        let number = BlockNumber(header.number);
         let state = self.state_over(Arc::clone(&before.state));
         let author = header.beneficiary;
         let mut execution = BlockExecution::watched(self.spec(), header, author, state, Interrupt::never(), ())?;
         execution.root_receipts_on(Arc::clone(&before.trie), before.root);
-        execution.run_transaction(transaction, sender).map_err(|reason| match reason {
-            TransactionRejection::Store(error) => ExecutionError::Store(error),
-            reason => ExecutionError::Transaction { number, index: 0, hash: transaction.hash, reason },
-        })?;
-        let clears_empty = BlockRules::for_header(self.spec(), header)?.clears_empty_accounts;
-        let (receipt, mut state) = execution.into_last_receipt_and_state();
-        state.credit(author, alloy_primitives::U256::ZERO, clears_empty)?;
-        let state_root = root_after(number, &state, before)?;
-        let receipt = receipt.ok_or_else(|| StoreError::Corrupt { what: "receipt".to_owned() })?;
+        let result = execution.run_transaction(transaction, sender);
+        let clears_empty = execution.clears_empty_accounts();
+        let (receipt, mut state) = execution.into_last_receipt_and_state().map_err(|StateError(error)| error)?;
+        let receipt = match (result, receipt) {
+            (Ok(()), Some(receipt)) => Ok(receipt),
+            (Ok(()), None) => return Err(StoreError::Corrupt { what: "receipt".to_owned() }.into()),
+            (Err(TransactionRejection::Store(error)), _) => return Err(error.into()),
+            (Err(rejection), _) => Err(rejection),
+        };
+        state.credit(author, U256::ZERO, clears_empty)?;
+        let state_root = root_after(header.number.into(), &state, before)?;
         Ok(Transition { receipt, state_root })
     }
 }

@@ -62,7 +62,7 @@ pub(crate) fn prepare(
     let mut block = rules.block_env(spec, &pretended, author);
     relax_for_calls(&mut rules);
     apply_block_overrides(block_overrides, &mut block);
-    let precompiles = apply_account_overrides(account_overrides, rules.spec_id(), state)?;
+    let precompiles = apply_account_overrides(account_overrides, rules.precompiles, state)?;
     let transaction = message_env(request, spec.chain_id, rules.spec_id(), &block, calls.limits.call_gas_cap)?;
     waive_fees_of_free_calls(&transaction, &mut block);
     Ok(CallEnvironment { rules, block, transaction, precompiles })

@@ -1,13 +1,13 @@
 //! What a call pretends about accounts and the block.
 
 use alloy_primitives::{Address, U256};
-use revm::{context::BlockEnv, context_interface::block::BlobExcessGasAndPrice, primitives::hardfork::SpecId};
+use revm::{context::BlockEnv, context_interface::block::BlobExcessGasAndPrice};
 use tenon_api::{
     Failure,
     messages::{AccountOverride, BlockOverrides},
 };
 
-use crate::block::{BlockState, MovedPrecompiles};
+use crate::block::{BlockState, MovedPrecompiles, PrecompileSet};
 
 /// Applies what is pretended about accounts, and says which precompiled contracts moved.
 ///
@@ -15,10 +15,10 @@ use crate::block::{BlockState, MovedPrecompiles};
 /// Contradictions between overrides, in go-ethereum's words.
 pub(crate) fn apply_account_overrides(
     overrides: &[(Address, AccountOverride)],
-    spec_id: SpecId,
+    precompiles: PrecompileSet,
     state: &mut BlockState,
 ) -> Result<MovedPrecompiles, Failure> {
-    let mut moved = MovedPrecompiles::new(spec_id);
+    let mut moved = MovedPrecompiles::new(precompiles);
     for (address, account) in overrides {
         if let Some(target) = account.move_precompile_to {
             if !moved.is_precompile(*address) {

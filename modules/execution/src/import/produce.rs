@@ -78,8 +78,9 @@ impl Importer {
         let spec = self.executor.spec();
         let fork = spec.fork_of(&header);
         header.ommers_hash = EMPTY_OMMERS_HASH;
-        if fork >= Fork::London && header.base_fee_per_gas.is_none() {
-            header.base_fee_per_gas = spec.next_base_fee(parent);
+        header.base_fee_per_gas = header.base_fee_per_gas.or_else(|| spec.next_base_fee(parent));
+        if spec.native.is_some() {
+            return Ok(tenon_chain::seal(header));
         }
         if fork >= Fork::Shanghai {
             header.withdrawals_root = Some(tenon_chain::withdrawals_root(&[]));

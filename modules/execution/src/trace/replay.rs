@@ -4,10 +4,7 @@ use std::{panic::resume_unwind, sync::Arc, thread, time::Instant};
 
 use alloy_primitives::B256;
 use alloy_rpc_types_trace::geth::GethTrace;
-use revm::{
-    DatabaseCommit, InspectEvm,
-    context::{ContextTr, TxEnv, result::EVMError},
-};
+use revm::context::{TxEnv, result::EVMError};
 use revm_inspectors::tracing::TransactionContext;
 use tenon_api::{
     BlockId, Failure, RecoveredBlock, SealedHeader,
@@ -18,8 +15,9 @@ use tenon_bus::CallContext;
 use super::{TraceInspector, TraceOptions, inspector::TOO_LARGE_MARK, struct_log::struct_log_json};
 use crate::{
     TransactionRejection,
-    block::{BlockEvm, BlockExecution, BlockState, Interrupt, Stopped, transaction_env},
+    block::{BlockEvm, BlockExecution, BlockState, Interrupt, Prepared, StateError, Stopped, transaction_env},
     call::{Calls, RunFailure, invalid_transaction_text, prepare},
+    native::{Fees, Outcome, inspect},
 };
 
 /// One request: what is asked and who waits.
@@ -102,7 +100,7 @@ impl Tracing<'_> {
         let environment = prepare(self.calls, &header, &mut state, request, state_overrides, block_overrides)?;
         let inspector = self.inspector()?;
         let mut evm = environment.evm(state, self.interrupt(), inspector);
-        self.inspect(&mut evm, environment.transaction.clone(), None)
+        Ok(self.inspect(&mut evm, environment.transaction.clone(), None, None)?.0)
     }
 
     fn state_before(&self, block: BlockId, index: u64) -> Result<(Arc<SealedHeader>, BlockState), Failure> {
@@ -112,7 +110,8 @@ impl Tracing<'_> {
             Failure::server(format!("transaction index {index} out of range for block {}", block.hash()))
         })?;
         let execution = self.replay(&block, index)?;
-        Ok((Arc::new(block.header.clone()), execution.into_state()))
+        let state = execution.into_state().map_err(|StateError(error)| error)?;
+        Ok((Arc::new(block.header.clone()), state))
     }
 
     /// The block, which must have a parent to start from.
@@ -186,6 +185,37 @@ impl Tracing<'_> {
         let (Some(transaction), Some(sender)) = (block.transactions.get(index), block.senders.get(index)) else {
             return Err(Failure::server("transaction not found"));
         };
+        let rejected = |reason: TransactionRejection| Failure::server(format!("tracing failed: {reason}"));
+        let prepared = execution.prepare(transaction, *sender).map_err(rejected)?;
+        let Prepared::Executed { env, fees, blob_gas } = prepared else {
+            let json = self.trace_intercepted(execution, block, index)?;
+            self.run_untraced(execution, block, index)?;
+            return Ok(json);
+        };
+        let evm = execution.evm_mut();
+        evm.inspector = self.inspector()?;
+        evm.ctx.chain = self.interrupt();
+        let place = TransactionContext {
+            block_hash: Some(block.hash()),
+            tx_index: Some(index),
+            tx_hash: Some(transaction.hash),
+        };
+        let (json, outcome) = self.inspect(evm, env, fees.as_ref(), Some(place))?;
+        execution.complete(transaction, *sender, fees.as_ref(), blob_gas, outcome).map_err(rejected)?;
+        Ok(json)
+    }
+
+    /// What the EVM would do with a transaction that the block does not execute: the reference traces it so. Nothing
+    /// of it is kept.
+    fn trace_intercepted(
+        &self,
+        execution: &mut BlockExecution<TraceInspector>,
+        block: &RecoveredBlock,
+        index: usize,
+    ) -> Result<String, Failure> {
+        let (Some(transaction), Some(sender)) = (block.transactions.get(index), block.senders.get(index)) else {
+            return Err(Failure::server("transaction not found"));
+        };
         let env = transaction_env(transaction, *sender).map_err(Failure::server)?;
         let evm = execution.evm_mut();
         evm.inspector = self.inspector()?;
@@ -195,17 +225,18 @@ impl Tracing<'_> {
             tx_index: Some(index),
             tx_hash: Some(transaction.hash),
         };
-        self.inspect(evm, env, Some(place))
+        Ok(self.inspect(evm, env, Some(&Fees::NOBODY_IS_PAID), Some(place))?.0)
     }
 
-    /// Runs a transaction under its inspector; the JSON text of the result.
+    /// Runs a transaction under its inspector; the JSON text of the result, and what it did to the state.
     fn inspect(
         &self,
         evm: &mut BlockEvm<TraceInspector>,
         transaction: TxEnv,
+        fees: Option<&Fees>,
         place: Option<TransactionContext>,
-    ) -> Result<String, Failure> {
-        let outcome = match evm.inspect_tx(transaction.clone()) {
+    ) -> Result<(String, Outcome), Failure> {
+        let outcome = match inspect(evm, transaction.clone(), fees) {
             Ok(outcome) => outcome,
             Err(EVMError::Custom(text)) if text == TOO_LARGE_MARK => {
                 let steps = self.calls.limits.trace_steps;
@@ -220,7 +251,6 @@ impl Tracing<'_> {
         let state = &mut evm.ctx.journaled_state.database;
         let result = evm.inspector.tracer.get_result(place, &transaction, &block, &outcome, state);
         let result = result.map_err(|error| Failure::server(error.to_string()))?;
-        evm.ctx.db_mut().commit(outcome.state);
         let json = match &result {
             GethTrace::Default(frame) => struct_log_json(frame),
             other => serde_json::to_string(other).map_err(|error| Failure::server(error.to_string()))?,
@@ -228,7 +258,7 @@ impl Tracing<'_> {
         // The recording is no longer needed; its memory is free for others.
         evm.inspector = self.inspector()?;
         self.check_size(&json)?;
-        Ok(json)
+        Ok((json, outcome))
     }
 
     fn failure(&self, failure: RunFailure, evm: &BlockEvm<TraceInspector>, transaction: &TxEnv) -> Failure {

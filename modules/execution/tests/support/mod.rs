@@ -28,9 +28,11 @@ use tenon_consensus::EthereumEngine;
 use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Importer, register};
 use tenon_supervisor::{ActorOptions, Supervisor};
 
-type State = BTreeMap<Address, (Account, BTreeMap<B256, U256>)>;
+pub mod native;
 
-/// Everything in maps; each block keeps a whole copy of the state, which 54 blocks allow.
+type State = BTreeMap<Address, Arc<(Account, BTreeMap<B256, U256>)>>;
+
+/// Everything in maps; each block keeps the whole state, and shares the accounts that it did not change.
 #[derive(Default)]
 struct Tables {
     headers: HashMap<B256, (Arc<SealedHeader>, U256)>,
@@ -64,7 +66,7 @@ impl MemoryChain {
                 state.remove(&change.address);
                 continue;
             };
-            let entry = state.entry(change.address).or_default();
+            let entry = Arc::make_mut(state.entry(change.address).or_default());
             entry.0 = account;
             if change.storage_wiped {
                 entry.1.clear();
@@ -98,11 +100,11 @@ struct MemoryState {
 
 impl StateReader for MemoryState {
     fn account(&self, address: Address) -> Result<Option<Account>, StoreError> {
-        Ok(self.state.get(&address).map(|(account, _)| *account))
+        Ok(self.state.get(&address).map(|account| account.0))
     }
 
     fn storage(&self, address: Address, slot: B256) -> Result<U256, StoreError> {
-        Ok(self.state.get(&address).and_then(|(_, slots)| slots.get(&slot).copied()).unwrap_or_default())
+        Ok(self.state.get(&address).and_then(|account| account.1.get(&slot).copied()).unwrap_or_default())
     }
 
     fn code(&self, code_hash: B256) -> Result<Option<Bytes>, StoreError> {

@@ -1,0 +1,29 @@
+//! Addresses that native rules know (`spec/chain.md` 3.1).
+
+use alloy_primitives::{Address, address};
+
+/// Voting contract: candidates, their stakes and owners.
+pub(super) const VALIDATORS: Address = address!("0000000000000000000000000000000000000088");
+/// Block signers: signing transactions go there.
+pub(super) const BLOCK_SIGNERS: Address = address!("0000000000000000000000000000000000000089");
+/// Randomize contract.
+pub(super) const RANDOMIZE: Address = address!("0000000000000000000000000000000000000090");
+/// Batches of the exchange's orders.
+pub(super) const TRADING: Address = address!("0000000000000000000000000000000000000091");
+/// Roots of the exchange's states.
+pub(super) const EXCHANGE_ROOTS: Address = address!("0000000000000000000000000000000000000092");
+/// Batches of lending.
+pub(super) const LENDING: Address = address!("0000000000000000000000000000000000000093");
+/// Finalized trades of lending.
+pub(super) const LENDING_FINALIZED: Address = address!("0000000000000000000000000000000000000094");
+
+/// Whether the fee of a transaction to this receiver is paid to nobody, and the base fee no floor for it
+/// (`spec/chain.md` 3.10).
+pub(super) fn is_exempt_receiver(receiver: Option<Address>) -> bool {
+    receiver.is_some_and(|receiver| receiver == BLOCK_SIGNERS || receiver == RANDOMIZE)
+}
+
+/// An address as the reference prints it in texts: `xdc` and the digits in EIP-55 case.
+pub(super) fn as_text(address: Address) -> String {
+    address.to_checksum(None).replacen("0x", "xdc", 1)
+}

@@ -1,0 +1,158 @@
+//! The native steps of a block, in their order (`spec/chain.md` 4.1).
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, U256};
+use revm::state::EvmState;
+use tenon_api::{BlockNumber, Header, Transaction};
+use tenon_chain::{ChainSpec, NativeSettings};
+
+use super::{
+    Fees, Interception,
+    addresses::{BLOCK_SIGNERS, VALIDATORS, as_text},
+    exchange,
+    fees::FeeRules,
+    slots::{address_in, mapping_slot},
+    sponsorship::Sponsorship,
+};
+use crate::{
+    ExecutionError,
+    block::{BlockContext, BlockState, StateError},
+    error::TransactionRejection,
+};
+
+/// `validatorsState` of the voting contract, whose first word holds the owner (`spec/chain.md` 10.1).
+const VALIDATORS_STATE: u64 = 1;
+
+/// What a block must remember between its transactions.
+pub(crate) struct NativeBlock {
+    settings: Arc<ChainSpec>,
+    number: u64,
+    base_fee: Option<u64>,
+    author: Address,
+    owner: Address,
+    sponsorship: Sponsorship,
+}
+
+/// What is done with a transaction.
+pub(crate) enum Treatment {
+    /// Not executed.
+    Intercepted(Interception),
+    /// Executed, and paid for in this way; as on Ethereum when there is nothing.
+    Executed(Option<Fees>),
+}
+
+impl NativeBlock {
+    /// Opens a block of a native chain: the exchange, the sponsorships, the removal of the block signers' contract,
+    /// the receiver of fees. None on other chains.
+    pub(crate) fn open(
+        spec: &Arc<ChainSpec>,
+        header: &Header,
+        author: Address,
+        state: &mut BlockState,
+    ) -> Result<Option<Self>, ExecutionError> {
+        let Some(native) = &spec.native else { return Ok(None) };
+        exchange::check_block(native, header, state)?;
+        let sponsorship = Sponsorship::read(native.contracts.trc21_issuer, state)?;
+        if header.number == native.heights.tip_signing {
+            state.remove_account(BLOCK_SIGNERS)?;
+        }
+        let owner = address_in(state.read_slot(VALIDATORS, mapping_slot(author, VALIDATORS_STATE))?);
+        Ok(Some(Self {
+            settings: Arc::clone(spec),
+            number: header.number,
+            base_fee: header.base_fee_per_gas,
+            author,
+            owner,
+            sponsorship,
+        }))
+    }
+
+    /// Decides what is done with the next transaction (`spec/chain.md` 3.2).
+    ///
+    /// # Errors
+    /// [`TransactionRejection`]: with it the block would not be valid, or cannot be judged by this node.
+    pub(crate) fn treat(&self, transaction: &Transaction, sender: Address) -> Result<Treatment, TransactionRejection> {
+        let Some(native) = &self.settings.native else { return Ok(Treatment::Executed(None)) };
+        self.check_denylist(native, transaction, sender)?;
+        exchange::check_transaction(native, self.number, transaction)?;
+        if let Some(interception) = Interception::of(transaction, &native.heights, self.number) {
+            return Ok(Treatment::Intercepted(interception));
+        }
+        let rules = FeeRules {
+            heights: &native.heights,
+            number: self.number,
+            base_fee: self.base_fee,
+            author: self.author,
+            owner: self.owner,
+        };
+        let fees = rules.fees(transaction, self.sponsorship.capacity(transaction.to))?;
+        Ok(Treatment::Executed(Some(fees)))
+    }
+
+    /// `spec/chain.md` 3.7.
+    fn check_denylist(
+        &self,
+        native: &NativeSettings,
+        transaction: &Transaction,
+        sender: Address,
+    ) -> Result<(), TransactionRejection> {
+        let refused = |role: &str, address| {
+            let text = format!("block contains transaction with {role} in black-list: {}", as_text(address));
+            Err(TransactionRejection::Rule(text))
+        };
+        if native.is_denied(&sender, self.number) {
+            return refused("sender", sender);
+        }
+        match transaction.to.filter(|receiver| native.is_denied(receiver, self.number)) {
+            Some(receiver) => refused("receiver", receiver),
+            None => Ok(()),
+        }
+    }
+
+    /// Prepares the EVM's state for the next transaction that is executed.
+    pub(crate) fn before_execution(&self, context: &mut BlockContext) -> Result<(), StateError> {
+        self.sponsorship.show_failure_charge(context)
+    }
+
+    /// Ends what the transaction before has left open; called before what this one did is committed.
+    pub(crate) fn before_commit(&mut self, after: &EvmState, state: &mut BlockState) -> Result<(), StateError> {
+        Ok(self.sponsorship.settle_failure_charge(after, state)?)
+    }
+
+    /// Settles the fee of an executed transaction with its sponsor.
+    pub(crate) fn after_execution(
+        &mut self,
+        fees: &Fees,
+        sender: Address,
+        gas_used: u64,
+        has_succeeded: bool,
+        state: &mut BlockState,
+    ) -> Result<(), StateError> {
+        let Some(token) = fees.sponsor else { return Ok(()) };
+        self.sponsorship.spend(token, fees.sponsored_cost(gas_used));
+        if !has_succeeded {
+            self.sponsorship.charge_failure(token, sender, state)?;
+        }
+        Ok(())
+    }
+
+    /// Writes everything that waits for the next transaction.
+    pub(crate) fn finalise(&mut self, state: &mut BlockState) -> Result<(), StateError> {
+        Ok(self.sponsorship.finalise(state)?)
+    }
+
+    /// Ends the block, before rewards.
+    ///
+    /// # Errors
+    /// [`ExecutionError::Unsupported`] when the issuer paid more than it holds: the reference would give it a
+    /// negative balance.
+    pub(crate) fn close(mut self, state: &mut BlockState) -> Result<(), ExecutionError> {
+        let number = BlockNumber(self.number);
+        let unpaid = |lacking: U256| ExecutionError::Unsupported {
+            number,
+            what: format!("a sponsorship that paid {lacking} wei more than its contract holds (spec/chain.md 3.5)"),
+        };
+        self.sponsorship.write_back(state)?.map_err(unpaid)
+    }
+}

@@ -1,0 +1,123 @@
+//! How a native transaction's fees reach the EVM: its handler, with other steps before and after execution.
+
+use std::marker::PhantomData;
+
+use alloy_primitives::U256;
+use revm::{
+    ExecuteEvm, Inspector,
+    context::{
+        Cfg, ContextSetters, ContextTr, JournalTr, Transaction, TxEnv,
+        journaled_state::account::JournaledAccountTr,
+        result::{EVMError, ExecResultAndState, ExecutionResult, HaltReason, InvalidTransaction},
+    },
+    handler::{EvmTr, FrameResult, Handler, post_execution, pre_execution, validation},
+    inspector::InspectorHandler,
+    interpreter::{InitialAndFloorGas, interpreter::EthInterpreter},
+    state::EvmState,
+};
+
+use super::Fees;
+use crate::block::{BlockEvm, EvmFailure};
+
+/// What the EVM gives for a transaction.
+pub(crate) type Outcome = ExecResultAndState<ExecutionResult, EvmState>;
+
+/// Executes a transaction, paid for as `fees` say; as Ethereum does when there are none.
+pub(crate) fn transact<I>(evm: &mut BlockEvm<I>, env: TxEnv, fees: Option<&Fees>) -> Result<Outcome, EvmFailure> {
+    let Some(fees) = fees else { return evm.transact(env) };
+    evm.ctx.set_tx(env);
+    let result = NativeHandler::new(fees).run(evm);
+    let state = evm.finalize();
+    Ok(ExecResultAndState::new(result?, state))
+}
+
+/// As [`transact`], watched by the EVM's inspector.
+pub(crate) fn inspect<I: Inspector<crate::block::BlockContext, EthInterpreter>>(
+    evm: &mut BlockEvm<I>,
+    env: TxEnv,
+    fees: Option<&Fees>,
+) -> Result<Outcome, EvmFailure> {
+    use revm::InspectEvm;
+    let Some(fees) = fees else { return evm.inspect_tx(env) };
+    evm.ctx.set_tx(env);
+    let result = NativeHandler::new(fees).inspect_run(evm);
+    let state = evm.finalize();
+    Ok(ExecResultAndState::new(result?, state))
+}
+
+struct NativeHandler<'a, I> {
+    fees: &'a Fees,
+    evm: PhantomData<I>,
+}
+
+impl<'a, I> NativeHandler<'a, I> {
+    const fn new(fees: &'a Fees) -> Self {
+        Self { fees, evm: PhantomData }
+    }
+}
+
+impl<I> Handler for NativeHandler<'_, I> {
+    type Evm = BlockEvm<I>;
+    type Error = EvmFailure;
+    type HaltReason = HaltReason;
+
+    fn validate_env(&self, evm: &mut Self::Evm) -> Result<(), EvmFailure> {
+        let configured = evm.ctx.cfg.disable_base_fee;
+        evm.ctx.cfg.disable_base_fee |= self.fees.is_exempt_from_base_fee;
+        let result = validation::validate_env(evm.ctx());
+        evm.ctx.cfg.disable_base_fee = configured;
+        result
+    }
+
+    fn validate_against_state_and_deduct_caller(
+        &self,
+        evm: &mut Self::Evm,
+        _gas: &mut InitialAndFloorGas,
+    ) -> Result<(), EvmFailure> {
+        if self.fees.sponsor.is_none() {
+            return pre_execution::validate_against_state_and_deduct_caller(evm.ctx());
+        }
+        let (_, transaction, cfg, journal, ..) = evm.ctx.all_mut();
+        let mut caller = journal.load_account_with_code_mut(transaction.caller)?.data;
+        let info = &caller.account().info;
+        pre_execution::validate_account_nonce_and_code(
+            info,
+            transaction.nonce,
+            cfg.is_eip3607_disabled(),
+            cfg.is_nonce_check_disabled(),
+        )?;
+        if transaction.value > info.balance {
+            let lacking = InvalidTransaction::LackOfFundForMaxFee {
+                fee: Box::new(transaction.value),
+                balance: Box::new(info.balance),
+            };
+            return Err(EVMError::Transaction(lacking));
+        }
+        if transaction.kind().is_call() {
+            caller.bump_nonce();
+        }
+        Ok(())
+    }
+
+    fn reimburse_caller(&self, evm: &mut Self::Evm, result: &mut FrameResult) -> Result<(), EvmFailure> {
+        if self.fees.sponsor.is_none() {
+            post_execution::reimburse_caller(evm.ctx(), result.gas(), U256::ZERO)?;
+        }
+        Ok(())
+    }
+
+    fn reward_beneficiary(&self, evm: &mut Self::Evm, result: &mut FrameResult) -> Result<(), EvmFailure> {
+        if evm.ctx.cfg.is_fee_charge_disabled() {
+            return Ok(());
+        }
+        if let Some((receiver, price)) = self.fees.receiver {
+            let amount = price.saturating_mul(U256::from(result.gas().used()));
+            evm.ctx.journal_mut().load_account_mut(receiver)?.incr_balance(amount);
+        }
+        Ok(())
+    }
+}
+
+impl<I: Inspector<crate::block::BlockContext, EthInterpreter>> InspectorHandler for NativeHandler<'_, I> {
+    type IT = EthInterpreter;
+}

@@ -1,0 +1,81 @@
+//! Instructions that native chains have added, or changed (`spec/chain.md` 5.2, overrides S, L, L').
+
+use alloy_primitives::U256;
+use revm::{
+    bytecode::opcode,
+    handler::instructions::EthInstructions,
+    interpreter::{
+        CallValue, FrameInput, Instruction, InstructionContext, InstructionExecResult, InstructionResult,
+        InterpreterAction,
+        instructions::contract,
+        interpreter::EthInterpreter,
+        interpreter_types::{LoopControl, RuntimeFlag},
+    },
+};
+use tenon_chain::spec::NATIVE_BASE_FEE;
+
+use crate::block::{BlockContext, Step};
+
+/// How the instructions of a block differ from those of its fork.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "independent changes")]
+pub(crate) struct InstructionChanges {
+    /// BASEFEE exists and pushes 12.5 gwei, whatever the header says.
+    pub(crate) base_fee_is_constant: bool,
+    /// 0x44 pushes the hash of the block number.
+    pub(crate) difficulty_is_random: bool,
+    /// PUSH0 exists.
+    pub(crate) has_push0: bool,
+    /// STATICCALL neither forbids changes of the state nor touches its target (`spec/chain.md` 5.3).
+    pub(crate) static_calls_may_write: bool,
+}
+
+impl InstructionChanges {
+    /// Puts the changed instructions into the table of a block.
+    pub(crate) fn install(self, instructions: &mut EthInstructions<EthInterpreter, BlockContext>) {
+        let table = instructions.instruction_table_mut();
+        let mut replace = |opcode: u8, function| table[usize::from(opcode)] = Instruction::new(function);
+        if self.base_fee_is_constant {
+            replace(opcode::BASEFEE, base_fee);
+        }
+        if self.difficulty_is_random {
+            replace(opcode::DIFFICULTY, random);
+        }
+        if self.has_push0 {
+            replace(opcode::PUSH0, push0);
+        }
+        if self.static_calls_may_write {
+            replace(opcode::STATICCALL, writing_static_call);
+        }
+    }
+}
+
+fn push(step: Step<'_>, value: U256) -> InstructionExecResult {
+    if step.interpreter.stack.push(value) { Ok(()) } else { Err(InstructionResult::StackOverflow) }
+}
+
+fn base_fee(step: Step<'_>) -> InstructionExecResult {
+    push(step, U256::from(NATIVE_BASE_FEE))
+}
+
+fn random(step: Step<'_>) -> InstructionExecResult {
+    let value = step.host.block.prevrandao.unwrap_or_default();
+    push(step, value.into())
+}
+
+fn push0(step: Step<'_>) -> InstructionExecResult {
+    push(step, U256::ZERO)
+}
+
+/// STATICCALL of before `tipXDCXCancellationFee`: a call without value whose frame may change the state.
+pub(crate) fn writing_static_call(step: Step<'_>) -> InstructionExecResult {
+    let InstructionContext { interpreter, host } = step;
+    let inherited = interpreter.runtime_flag.is_static();
+    let result = contract::call::<{ opcode::STATICCALL }, _, _>(InstructionContext { interpreter, host });
+    if let Some(InterpreterAction::NewFrame(FrameInput::Call(inputs))) = interpreter.bytecode.action() {
+        inputs.is_static = inherited;
+        // A transfer, even of nothing, would touch the target.
+        inputs.value = CallValue::Apparent(U256::ZERO);
+    }
+    result
+}

@@ -1,0 +1,68 @@
+//! Transactions that no EVM sees: signing transactions and those of the exchange (`spec/chain.md` 3.2 to 3.4).
+
+use alloy_primitives::{Address, Bytes};
+use tenon_api::{Log, Transaction};
+use tenon_chain::NativeHeights;
+
+use super::addresses::{BLOCK_SIGNERS, EXCHANGE_ROOTS, LENDING, LENDING_FINALIZED, TRADING};
+use crate::{block::BlockState, error::TransactionRejection};
+
+/// A transaction that is not executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interception {
+    /// To 0x89: raises the sender's nonce, nothing else.
+    Signing,
+    /// To 0x91 … 0x94 while the exchange is received: does nothing here.
+    Exchange,
+}
+
+impl Interception {
+    /// Whether, and how, a transaction in a block of this height is intercepted.
+    pub(super) fn of(transaction: &Transaction, heights: &NativeHeights, number: u64) -> Option<Self> {
+        let receiver = transaction.to?;
+        if receiver == BLOCK_SIGNERS && number >= heights.tip_signing {
+            return Some(Self::Signing);
+        }
+        (is_exchange_received(heights, number) && is_exchange_address(receiver)).then_some(Self::Exchange)
+    }
+
+    /// Applies it.
+    ///
+    /// # Errors
+    /// A wrong nonce, in the reference's words.
+    pub(crate) fn apply(
+        self,
+        transaction: &Transaction,
+        sender: Address,
+        state: &mut BlockState,
+    ) -> Result<(), TransactionRejection> {
+        if self == Self::Exchange {
+            return Ok(());
+        }
+        let nonce = state.nonce(sender)?;
+        let text = match transaction.nonce.cmp(&nonce) {
+            std::cmp::Ordering::Greater => "nonce too high",
+            std::cmp::Ordering::Less => "nonce too low",
+            std::cmp::Ordering::Equal => {
+                state.update(sender, |info| info.nonce = nonce.wrapping_add(1))?;
+                return Ok(());
+            }
+        };
+        Err(TransactionRejection::Rule(text.to_owned()))
+    }
+}
+
+/// The one log of an intercepted transaction's receipt: the receiver's address and nothing else.
+pub(crate) fn log_of(transaction: &Transaction) -> Log {
+    Log { address: transaction.to.unwrap_or_default(), topics: Vec::new(), data: Bytes::new() }
+}
+
+/// Whether the exchange's transactions are special at this height.
+pub(super) const fn is_exchange_received(heights: &NativeHeights, number: u64) -> bool {
+    number >= heights.tip_xdcx && number < heights.tip_xdcx_receiver_disable
+}
+
+/// Whether the exchange's transactions go to this address.
+pub(super) fn is_exchange_address(receiver: Address) -> bool {
+    [TRADING, EXCHANGE_ROOTS, LENDING, LENDING_FINALIZED].contains(&receiver)
+}

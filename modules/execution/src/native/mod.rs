@@ -1,0 +1,28 @@
+//! What native chains do otherwise than Ethereum when a block is executed (`spec/chain.md` 3 to 6).
+//!
+//! One file for each rule: which instructions and gas prices hold at a height (`schedule`, `instructions`,
+//! `precompiles`), which transactions are not executed at all (`interception`), who pays (`sponsorship`), who is paid
+//! (`fees`), how both reach the EVM (`handler`), what stops a block (`denylist` in the chain's settings, `exchange`),
+//! and the order in which a block applies them (`block`).
+//!
+//! What must always hold: a rule that is not executed here refuses by name, before anything can be committed.
+
+mod addresses;
+mod block;
+mod exchange;
+mod fees;
+mod handler;
+mod instructions;
+mod interception;
+mod precompiles;
+mod schedule;
+mod slots;
+mod sponsorship;
+
+pub(crate) use block::{NativeBlock, Treatment};
+pub(crate) use fees::Fees;
+pub(crate) use handler::{Outcome, inspect, transact};
+pub(crate) use instructions::{InstructionChanges, writing_static_call};
+pub(crate) use interception::{Interception, log_of};
+pub(crate) use precompiles::{EXTRA_PRECOMPILES, run_extra_precompile};
+pub(crate) use schedule::rules;

@@ -1,0 +1,146 @@
+//! Which instructions, gas prices and precompiled contracts hold at a height (`spec/chain.md` 5.1, 5.2).
+
+use revm::{context::CfgEnv, context_interface::cfg::gas_params::GasId, primitives::hardfork::SpecId};
+use tenon_api::Header;
+use tenon_chain::{Activation, ChainSpec, Fork, NativeHeights, NativeSettings};
+
+use super::InstructionChanges;
+use crate::{
+    ExecutionError,
+    block::{BlockRules, PrecompileSet, gas_table_of_eip_1283},
+};
+
+/// Tokens of a data byte that is not zero, four gas each: 68, since EIP-2028 never came (`spec/chain.md` 2.4).
+const TOKENS_PER_NONZERO_BYTE: u64 = 17;
+
+/// The rules of a native block.
+///
+/// # Errors
+/// [`ExecutionError::Unsupported`] for an order of forks that gives a mixture of rules which no known chain has.
+pub(crate) fn rules(spec: &ChainSpec, native: &NativeSettings, header: &Header) -> Result<BlockRules, ExecutionError> {
+    let active = Active::at(spec, &native.heights, header.number);
+    active.check_order(header)?;
+    let spec_id = active.spec_id();
+    let mut cfg = CfgEnv::new_with_spec(spec_id).with_chain_id(spec.chain_id);
+    cfg.gas_params.override_gas([(GasId::tx_token_non_zero_byte_multiplier(), TOKENS_PER_NONZERO_BYTE)]);
+    let has_net_gas_metering_1283 = spec_id == SpecId::PETERSBURG && !active.petersburg;
+    if has_net_gas_metering_1283 {
+        cfg.gas_params.override_gas(gas_table_of_eip_1283());
+    }
+    Ok(BlockRules {
+        cfg,
+        has_net_gas_metering_1283,
+        receipts_have_status: active.byzantium,
+        clears_empty_accounts: active.eip158,
+        moves_dao_balances: spec.dao_fork_support && spec.dao_fork_block == Some(header.number),
+        opening_calls: Vec::new(),
+        requests: None,
+        max_blob_gas: 0,
+        max_block_bytes: u64::MAX,
+        instructions: active.instruction_changes(),
+        precompiles: active.precompiles(),
+    })
+}
+
+/// Which conditions hold at a height. The "Berlin" to "Shanghai" heights add instructions only; the gas rules of
+/// those forks come together with `eip1559`.
+#[allow(clippy::struct_excessive_bools, reason = "one condition each, as the reference has them")]
+struct Active {
+    homestead: bool,
+    eip150: bool,
+    eip158: bool,
+    byzantium: bool,
+    constantinople: bool,
+    petersburg: bool,
+    istanbul: bool,
+    berlin: bool,
+    london: bool,
+    merge: bool,
+    shanghai: bool,
+    eip1559: bool,
+    cancun: bool,
+    static_calls_are_static: bool,
+    without_exchange: bool,
+}
+
+impl Active {
+    fn at(spec: &ChainSpec, heights: &NativeHeights, number: u64) -> Self {
+        let by_file = |fork| matches!(spec.activation(fork), Some(Activation::Block(height)) if number >= height);
+        let eip1559 = number >= heights.eip1559;
+        let shanghai = eip1559 || number >= heights.shanghai;
+        let merge = shanghai || number >= heights.merge;
+        let london = merge || number >= heights.london;
+        let berlin = london || number >= heights.berlin;
+        Self {
+            homestead: by_file(Fork::Homestead),
+            eip150: by_file(Fork::TangerineWhistle),
+            eip158: by_file(Fork::SpuriousDragon),
+            byzantium: by_file(Fork::Byzantium),
+            constantinople: by_file(Fork::Constantinople),
+            petersburg: number >= heights.petersburg,
+            istanbul: number >= heights.istanbul,
+            berlin,
+            london,
+            merge,
+            shanghai,
+            eip1559,
+            cancun: number >= heights.cancun,
+            static_calls_are_static: number >= heights.tip_xdcx_cancellation_fee,
+            without_exchange: number >= heights.tip_xdcx_miner_disable,
+        }
+    }
+
+    /// Later instruction tables contain the earlier ones, but gas for state access, refunds and code limits go by
+    /// their own heights: the mixtures that an unordered configuration would give are not known to any chain.
+    fn check_order(&self, header: &Header) -> Result<(), ExecutionError> {
+        let late = self.constantinople || self.istanbul || self.berlin;
+        let is_ordered = (!self.cancun || self.eip1559)
+            && (!late || self.byzantium)
+            && (!self.byzantium || (self.eip158 && self.eip150 && self.homestead))
+            && (!self.eip158 || (self.eip150 && self.homestead))
+            && (!self.eip150 || self.homestead);
+        if is_ordered {
+            return Ok(());
+        }
+        Err(ExecutionError::Unsupported {
+            number: header.number.into(),
+            what: "a fork schedule in which a later fork begins before an earlier one".to_owned(),
+        })
+    }
+
+    const fn spec_id(&self) -> SpecId {
+        match self {
+            Self { cancun: true, .. } => SpecId::CANCUN,
+            Self { eip1559: true, .. } => SpecId::SHANGHAI,
+            Self { berlin: true, .. } | Self { istanbul: true, .. } => SpecId::ISTANBUL,
+            Self { constantinople: true, .. } => SpecId::PETERSBURG,
+            Self { byzantium: true, .. } => SpecId::BYZANTIUM,
+            Self { eip158: true, .. } => SpecId::SPURIOUS_DRAGON,
+            Self { eip150: true, .. } => SpecId::TANGERINE,
+            Self { homestead: true, .. } => SpecId::HOMESTEAD,
+            _ => SpecId::FRONTIER,
+        }
+    }
+
+    const fn instruction_changes(&self) -> InstructionChanges {
+        InstructionChanges {
+            base_fee_is_constant: self.london,
+            difficulty_is_random: self.merge,
+            has_push0: self.shanghai,
+            static_calls_may_write: self.byzantium && !self.static_calls_are_static,
+        }
+    }
+
+    /// The sets of `spec/chain.md` 5.4, named by the Ethereum fork whose contracts and prices they have. There is no
+    /// point evaluation (0x0a) in any.
+    const fn precompiles(&self) -> PrecompileSet {
+        let (standard, has_extras) = match self {
+            Self { eip1559: true, .. } => (SpecId::BERLIN, false),
+            Self { without_exchange: true, .. } => (SpecId::ISTANBUL, false),
+            Self { istanbul: true, .. } => (SpecId::ISTANBUL, true),
+            Self { byzantium: true, .. } => (SpecId::BYZANTIUM, true),
+            _ => (SpecId::HOMESTEAD, false),
+        };
+        PrecompileSet { standard, has_extras }
+    }
+}

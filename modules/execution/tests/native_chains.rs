@@ -1,0 +1,74 @@
+//! Chains of the reference client, block by block: what execution gives must be what their headers say.
+#![allow(missing_docs, clippy::unwrap_used, clippy::print_stdout, reason = "a failure fails the test")]
+
+mod support;
+
+use std::sync::Arc;
+
+use support::{
+    MemoryChain,
+    native::{RecordedChain, TrustingEngine},
+};
+use tenon_api::{BlockNumber, ChainReader, ChainWriter, ReceiptOutcome};
+use tenon_execution::Executor;
+
+/// Executes a whole chain; every root is compared by the executor.
+fn replay(recorded: &RecordedChain) {
+    let genesis = recorded.genesis.commit().unwrap();
+    assert_eq!(genesis.block.hash(), recorded.blocks[0].hash(), "genesis");
+    let chain = MemoryChain::new(&genesis);
+    let engine = TrustingEngine::new(&recorded.genesis.spec, chain.clone());
+    let executor = Executor::new(Arc::clone(&recorded.genesis.spec));
+    for block in &recorded.blocks[1..] {
+        let number = block.number();
+        let parent = chain.head().header.clone();
+        let commit = executor.execute(&chain, &engine, Arc::clone(block), &parent);
+        let commit = commit.unwrap_or_else(|error| panic!("{error}"));
+        compare_with_line(recorded, number, &commit);
+        chain.commit(&commit).unwrap();
+    }
+}
+
+fn compare_with_line(recorded: &RecordedChain, number: BlockNumber, commit: &tenon_api::BlockCommit) {
+    let Some(line) = recorded.lines.get(&number.0) else { return };
+    let failed = commit.receipts.iter().filter(|receipt| receipt.outcome == ReceiptOutcome::Status(false)).count();
+    let logs: usize = commit.receipts.iter().map(|receipt| receipt.logs.len()).sum();
+    assert_eq!(line["hash"], commit.block.hash().to_string(), "hash of block {number}");
+    assert_eq!(line["failed"].as_u64(), Some(failed as u64), "failed transactions of block {number}");
+    assert_eq!(line["logs"].as_u64(), Some(logs as u64), "logs of block {number}");
+    assert_eq!(line["totalDifficulty"].as_u64(), Some(commit.total_difficulty.to()), "block {number}");
+}
+
+#[test]
+fn every_block_of_a_chain_with_all_forks_at_0_has_its_recorded_roots() {
+    replay(&RecordedChain::read(
+        "chain/native-genesis-local.json.gz",
+        "native/chains/local.rlp.gz",
+        Some("native/chains/local.blocks.jsonl.gz"),
+    ));
+}
+
+#[test]
+fn every_block_of_a_chain_that_switches_engines_has_its_recorded_roots() {
+    replay(&RecordedChain::read(
+        "chain/native-genesis-v1switch.json.gz",
+        "native/chains/v1switch.rlp.gz",
+        Some("native/chains/v1switch.blocks.jsonl.gz"),
+    ));
+}
+
+#[test]
+fn both_branches_of_a_chain_that_is_reorganised_have_their_recorded_roots() {
+    for branch in ["native/chains/reorg-a.rlp.gz", "native/chains/reorg-b.rlp.gz"] {
+        replay(&RecordedChain::read("native/chains/reorg.genesis.json.gz", branch, None));
+    }
+}
+
+#[test]
+fn every_full_block_of_the_load_chain_has_its_recorded_roots() {
+    replay(&RecordedChain::read(
+        "native/chains/load.genesis.json.gz",
+        "native/chains/load.rlp.gz",
+        Some("native/chains/load.blocks.jsonl.gz"),
+    ));
+}
