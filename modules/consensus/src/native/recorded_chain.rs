@@ -55,6 +55,19 @@ impl RecordedChain {
         Self::read("local", "chain/native-genesis-local.json.gz")
     }
 
+    /// A chain of this genesis block alone, to be added to.
+    pub(crate) fn starting_at(spec: Arc<ChainSpec>, genesis: RecoveredBlock) -> Self {
+        let mut chain = Self { spec, blocks: Vec::new(), headers: Vec::new(), by_hash: HashMap::new() };
+        chain.push(genesis);
+        chain
+    }
+
+    /// Adds a block that follows the last.
+    pub(crate) fn push(&mut self, block: RecoveredBlock) {
+        self.by_hash.insert(block.hash(), self.blocks.len());
+        self.blocks.push(Arc::new(block));
+    }
+
     pub(crate) fn settings(&self) -> NativeSettings {
         self.spec.native.clone().unwrap()
     }

@@ -4,9 +4,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    io::Read,
-    path::PathBuf,
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
 use alloy_primitives::{address, keccak256};
@@ -14,9 +12,9 @@ use tenon_api::{
     Account, Address, B256, BlockNumber, Bytes, ChainReader, Head, LocatedLog, LogFilter, Receipt, RecoveredBlock,
     SealedHeader, StateReader, StoreError, Transaction, TrieReader, U256,
 };
-use tenon_chain::Genesis;
+use tenon_chain::{ChainSpec, Genesis};
 
-use super::recorded_chain::RecordedChain;
+use super::recorded_chain::{RecordedChain, unpacked};
 
 const VALIDATOR: Address = address!("0000000000000000000000000000000000000088");
 const BLOCK_SIGNER: Address = address!("0000000000000000000000000000000000000089");
@@ -147,6 +145,14 @@ impl RecordedState {
         self.set(VALIDATOR, own, self.get(VALIDATOR, own) - value);
     }
 
+    /// Makes an account a candidate that owns itself, with this stake in whole coins.
+    pub(crate) fn add_candidate(&mut self, candidate: Address, coins: u64) {
+        let owner = U256::from_be_bytes(candidate.into_word().0) | IS_CANDIDATE;
+        self.set(VALIDATOR, Self::record(candidate), owner);
+        self.push(VALIDATOR, slot(CANDIDATES), candidate.into_word());
+        self.add_stake(candidate, candidate, U256::from(coins) * U256::from(10_u64.pow(18)));
+    }
+
     fn vote(&mut self, selector: [u8; 4], arguments: &[u8], transaction: &Transaction, sender: Address) {
         let word = |index: usize| arguments.get(32 * index..32 * index + 32).map(B256::from_slice);
         let Some(first) = word(0) else { return };
@@ -169,13 +175,13 @@ impl RecordedState {
                     self.add_stake(candidate, sender, transaction.value);
                 }
             }
-            [0x6d, 0xd7, 0xd8, 0xea] => {
-                if is_candidate && transaction.value >= self.get(VALIDATOR, slot(MIN_VOTER_CAP)) {
-                    if own_stake.is_zero() {
-                        self.push(VALIDATOR, entry(candidate.into_word(), slot(VOTERS)), sender.into_word());
-                    }
-                    self.add_stake(candidate, sender, transaction.value);
+            [0x6d, 0xd7, 0xd8, 0xea]
+                if is_candidate && transaction.value >= self.get(VALIDATOR, slot(MIN_VOTER_CAP)) =>
+            {
+                if own_stake.is_zero() {
+                    self.push(VALIDATOR, entry(candidate.into_word(), slot(VOTERS)), sender.into_word());
                 }
+                self.add_stake(candidate, sender, transaction.value);
             }
             [0x02, 0xaa, 0x9b, 0xe2] => {
                 let Some(value) = word(1).map(|value| U256::from_be_bytes(value.0)) else { return };
@@ -210,14 +216,23 @@ pub(crate) struct ModelledChain {
 }
 
 impl ModelledChain {
+    /// Engine v1 for two epochs with double validation, all `TIP` heights at 0, then v2 from 1801 on.
+    pub(crate) fn v1switch() -> &'static Self {
+        static CHAIN: LazyLock<ModelledChain> = LazyLock::new(|| ModelledChain::read("v1switch"));
+        &CHAIN
+    }
+
+    /// Engine v1 for one epoch under the main network's heights, then v2 from 901 on.
+    pub(crate) fn staged() -> &'static Self {
+        static CHAIN: LazyLock<ModelledChain> = LazyLock::new(|| ModelledChain::read("staged"));
+        &CHAIN
+    }
+
     /// The chain of this name under `tests/data`.
     pub(crate) fn read(name: &str) -> Self {
         let genesis = format!("chain/native-genesis-{name}.json.gz");
         let chain = RecordedChain::read(name, &genesis);
-        let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data").join(genesis);
-        let mut text = Vec::new();
-        flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_end(&mut text).unwrap();
-        let mut state = RecordedState::of_genesis(&Genesis::from_json(&text).unwrap());
+        let mut state = RecordedState::of_genesis(&Genesis::from_json(&unpacked(&genesis)).unwrap());
         let mut states = BTreeMap::from([(0, Arc::new(state.clone()))]);
         for block in &chain.blocks {
             if state.apply(block) {
@@ -231,10 +246,20 @@ impl ModelledChain {
         Arc::clone(self.states.range(..=number).next_back().unwrap().1)
     }
 
-    /// Changes the states from a block on.
-    pub(crate) fn change_states(&mut self, from: u64, change: impl Fn(&mut RecordedState)) {
-        self.states.insert(from, self.state(from));
-        self.states.range_mut(from..).for_each(|(_, state)| change(Arc::make_mut(state)));
+    /// A chain of a genesis block alone, with this state.
+    pub(crate) fn starting_at(spec: Arc<ChainSpec>, genesis: RecoveredBlock, state: RecordedState) -> Self {
+        let chain = RecordedChain::starting_at(spec, genesis);
+        Self { chain, states: BTreeMap::from([(0, Arc::new(state))]) }
+    }
+
+    /// Adds a block, with what its calls change.
+    pub(crate) fn push(&mut self, block: RecoveredBlock) {
+        let number = block.header.number;
+        let mut state = RecordedState::clone(&self.state(number));
+        if state.apply(&block) {
+            self.states.insert(number, Arc::new(state));
+        }
+        self.chain.push(block);
     }
 }
 
@@ -255,7 +280,7 @@ impl ChainReader for ModelledChain {
         self.chain.block(hash)
     }
 
-    /// None of the recorded signing transactions failed.
+    /// None of the signing transactions failed.
     fn receipts(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {
         let receipt = Receipt {
             transaction_type: tenon_api::TransactionType::Legacy,

@@ -61,11 +61,13 @@ pub enum Counted {
     Successful,
 }
 
+type Remembered = LruCache<(B256, Counted), Arc<[SigningTransaction]>>;
+
 /// Remembers the signing transactions of the last blocks that were looked at, so that an epoch switch does not
 /// read two epochs of bodies. By block hash, so that it is right on every branch.
 pub struct SigningIndex {
     /// Held for a look-up or an insertion only, never while a block is read.
-    remembered: Mutex<LruCache<(B256, Counted), Arc<[SigningTransaction]>>>,
+    remembered: Mutex<Remembered>,
 }
 
 impl Default for SigningIndex {

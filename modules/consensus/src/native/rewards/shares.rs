@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use tenon_api::{Address, B256, StateReader, StoreError, U256};
 
@@ -44,16 +44,17 @@ pub(super) fn shares(
     Ok(shares)
 }
 
+/// A voter may be listed twice.
 fn voters_with_stake(state: &dyn StateReader, masternode: Address) -> Result<Vec<Address>, StoreError> {
     let key = masternode.into_word();
     let record = U256::from_be_bytes(mapping_slot(key, U256::from(RECORDS_POSITION)).0);
     let stakes = record.wrapping_add(U256::from(STAKES_WORD));
-    let mut staked = HashMap::new();
+    let mut staked = Vec::new();
     for voter in read_addresses(state, VALIDATOR_CONTRACT, mapping_slot(key, U256::from(VOTERS_POSITION)))? {
-        if !staked.contains_key(&voter) {
-            let stake = state.storage(VALIDATOR_CONTRACT, mapping_slot(voter.into_word(), stakes))?;
-            staked.insert(voter, !stake.is_zero());
+        let stake = state.storage(VALIDATOR_CONTRACT, mapping_slot(voter.into_word(), stakes))?;
+        if !stake.is_zero() {
+            staked.push(voter);
         }
     }
-    Ok(staked.into_iter().filter(|(_, has_stake)| *has_stake).map(|(voter, _)| voter).collect())
+    Ok(staked)
 }

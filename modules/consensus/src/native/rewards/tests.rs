@@ -22,17 +22,17 @@ fn rewards_at(chain: &ModelledChain, settings: &NativeSettings, number: u64) -> 
 
 #[test]
 fn pays_what_the_reference_recorded_for_v1_and_v2() {
-    let chain = ModelledChain::read("v1switch");
+    let chain = ModelledChain::v1switch();
     let settings = chain.chain.settings();
 
     for (number, recorded) in RECORDED {
-        assert_eq!(rewards_at(&chain, &settings, number).unwrap().to_json(), recorded, "{number}");
+        assert_eq!(rewards_at(chain, &settings, number).unwrap().to_json(), recorded, "{number}");
     }
 }
 
 #[test]
 fn only_checkpoints_but_the_first_and_epoch_switches_but_the_first_pay() {
-    let chain = ModelledChain::read("v1switch");
+    let chain = ModelledChain::v1switch();
     let settings = chain.chain.settings();
 
     let paying: Vec<u64> = (0..chain.chain.blocks.len() as u64)
@@ -44,22 +44,22 @@ fn only_checkpoints_but_the_first_and_epoch_switches_but_the_first_pay() {
 
 #[test]
 fn a_chain_without_a_foundation_pays_nothing() {
-    let chain = ModelledChain::read("v1switch");
+    let chain = ModelledChain::v1switch();
     let mut settings = chain.chain.settings();
     settings.consensus.foundation_wallet = Address::ZERO;
 
-    assert_eq!(rewards_at(&chain, &settings, 1_800), None);
+    assert_eq!(rewards_at(chain, &settings, 1_800), None);
 }
 
 /// The quirk of the reference: both parts are written into one table, the foundation's last.
 #[test]
 fn an_owner_that_is_the_foundation_keeps_a_tenth() {
-    let chain = ModelledChain::read("v1switch");
+    let chain = ModelledChain::v1switch();
     let mut settings = chain.chain.settings();
-    let masternode = *v1_list(&chain).first().unwrap();
+    let masternode = *v1_list(chain).first().unwrap();
     settings.consensus.foundation_wallet = owner_of(&*chain.state(1_799), masternode).unwrap();
 
-    let rewards = rewards_at(&chain, &settings, 1_800).unwrap();
+    let rewards = rewards_at(chain, &settings, 1_800).unwrap();
 
     let share = rewards.signers[&masternode].reward / U256::from(10);
     assert_eq!(rewards.shares[&masternode][&settings.consensus.foundation_wallet], share);
@@ -74,11 +74,11 @@ fn v1_list(chain: &ModelledChain) -> Vec<Address> {
 /// One signer of one block; then two signers, one of one block and one of two (`spec/consensus.md` 15.7).
 #[test]
 fn splits_as_the_published_cases_do() {
-    let chain = ModelledChain::read("v1switch");
+    let chain = ModelledChain::v1switch();
     let reward = U256::from(250) * U256::from(10).pow(U256::from(18));
     let foundation = Address::with_last_byte(0x68);
     let state = chain.state(0);
-    let masternode = *v1_list(&chain).first().unwrap();
+    let masternode = *v1_list(chain).first().unwrap();
     let owner = owner_of(&*state, masternode).unwrap();
 
     for (total, signed, to_owner, to_foundation) in [
@@ -96,11 +96,11 @@ fn splits_as_the_published_cases_do() {
 
 #[test]
 fn names_the_block_that_is_missing() {
-    let chain = ModelledChain::read("v1switch");
+    let chain = ModelledChain::v1switch();
     let mut header = chain.chain.at(1_800).header().clone();
     header.parent_hash = B256::repeat_byte(1);
 
-    let result = of_block(&chain.chain.settings(), &header, &*chain.state(1_799), &chain, &SigningIndex::default());
+    let result = of_block(&chain.chain.settings(), &header, &*chain.state(1_799), chain, &SigningIndex::default());
 
     assert_eq!(result, Err(RewardError::MissingHeader { number: 1_799, hash: header.parent_hash }));
 }

@@ -46,7 +46,7 @@ impl Revelation {
 
     /// The number that the masternode committed to: the last secret that opens to one, 0 if none does.
     pub fn number(&self) -> i64 {
-        self.secrets.iter().filter_map(|secret| open(secret, &self.opening)).last().unwrap_or(0)
+        self.secrets.iter().rev().find_map(|secret| open(secret, &self.opening)).unwrap_or(0)
     }
 }
 

@@ -114,7 +114,7 @@ mod tests {
         let cases: [(&[u8], &str); 4] = [
             (&[0, 0, 0, b'1', 0], "invalid byte array length 5 for validators"),
             (&[0; 4], "can not convert string  to integer: strconv.Atoi: parsing \"\": invalid syntax"),
-            (b"1\x002\0", "can not convert string 1\02 to integer"),
+            (b"1\x002\0", "can not convert string 1\u{0}2 to integer"),
             (b"\0\0-x", "can not convert string -x to integer"),
         ];
 

@@ -1,4 +1,7 @@
-//! v1 against real headers, recorded chains and tampered headers.
+//! v1 against real headers, recorded chains, tampered headers and simulated chains.
+
+mod simulated;
+mod tampering;
 
 use serde_json::Value;
 use tenon_api::{Address, SealedHeader};
@@ -82,11 +85,6 @@ fn a_real_checkpoint_was_signed_by_the_assigned_partner() {
     assert_eq!(partner, recover(v1_seal_hash(&header), &seal.validator).unwrap());
 }
 
-/// v1 up to block 1800, two checkpoints, double validation from 901 on, all `TIP` heights at 0.
-fn v1switch() -> ModelledChain {
-    ModelledChain::read("v1switch")
-}
-
 fn engine(chain: &ModelledChain) -> V1Engine {
     let settings = Arc::new(chain.chain.settings());
     V1Engine::new(settings, Arc::default(), Arc::new(ContractCandidates), Arc::default())
@@ -96,30 +94,58 @@ const NOW: Option<u64> = Some(u64::MAX);
 
 #[test]
 fn every_v1_header_of_the_recorded_chains_verifies() {
-    for (name, last) in [("v1switch", 1_800), ("staged", 900)] {
-        let chain = ModelledChain::read(name);
-        let engine = engine(&chain);
+    for (chain, last) in [(ModelledChain::v1switch(), 1_800), (ModelledChain::staged(), 900)] {
+        let engine = engine(chain);
 
         for number in 1..=last {
             let (header, parent) = (chain.chain.at(number), chain.chain.at(number - 1));
-            let verified = engine.verify_header(header, parent, &chain, NOW);
+            let verified = engine.verify_header(header, parent, chain, NOW);
 
-            assert_eq!(verified, Ok(()), "{name} {number}");
+            assert_eq!(verified, Ok(()), "{number}");
         }
     }
 }
 
 #[test]
 fn computes_the_lists_of_the_recorded_checkpoints() {
-    for (name, number) in [("v1switch", 900), ("v1switch", 1_800), ("staged", 900)] {
-        let chain = ModelledChain::read(name);
+    let (v1switch, staged) = (ModelledChain::v1switch(), ModelledChain::staged());
+    for (chain, number) in [(v1switch, 900), (v1switch, 1_800), (staged, 900)] {
         let header = chain.chain.at(number);
         let seal = header.native_seal.as_ref().unwrap();
 
-        let lists = engine(&chain).checkpoint_lists(chain.chain.at(number - 1), &chain).unwrap().unwrap();
+        let lists = engine(chain).checkpoint_lists(chain.chain.at(number - 1), chain).unwrap().unwrap();
 
-        assert_eq!(lists.masternodes, v1_masternodes(&header.extra_data), "{name} {number}");
-        assert_eq!(lists.penalties, addresses_of(&seal.penalties), "{name} {number}");
-        assert_eq!(lists.validators.as_deref(), Some(&seal.validators[..]), "{name} {number}");
+        assert_eq!(lists.masternodes, v1_masternodes(&header.extra_data), "{number}");
+        assert_eq!(lists.penalties, addresses_of(&seal.penalties), "{number}");
+        assert_eq!(lists.validators.as_deref(), Some(&seal.validators[..]), "{number}");
     }
+}
+
+/// A source that lost the candidates of the gap block, like a reference node that was restarted after it (2.2).
+struct Forgetful(Address);
+
+impl MasternodeSource for Forgetful {
+    fn candidates(
+        &self,
+        _: &SealedHeader,
+        _: &dyn ChainReader,
+    ) -> Result<Option<Arc<[Address]>>, tenon_api::StoreError> {
+        Ok(Some([self.0].into()))
+    }
+}
+
+/// The second attempt asks the voting contract (2.6); what it finds is final.
+#[test]
+fn checkpoints_are_compared_with_the_contract_when_the_snapshot_does_not_fit() {
+    let chain = ModelledChain::v1switch();
+    let (header, parent) = (chain.chain.at(1_800), chain.chain.at(1_799));
+    let settings = Arc::new(chain.chain.settings());
+    let source = Arc::new(Forgetful(v1_masternodes(&header.extra_data)[0]));
+    let engine = V1Engine::new(settings, Arc::default(), source, Arc::default());
+    let mut tampered = header.header().clone();
+    tampered.native_seal.as_mut().unwrap().validators = Vec::new().into();
+
+    assert_eq!(engine.verify_header(header, parent, chain, NOW), Ok(()));
+    let verified = engine.verify_header(&tenon_chain::seal(tampered), parent, chain, NOW);
+    assert_eq!(verified, Err(V1Error::CheckpointValidators));
 }
