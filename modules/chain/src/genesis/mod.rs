@@ -2,6 +2,7 @@
 
 mod file;
 mod lenient;
+mod networks;
 mod schedule;
 
 use std::collections::BTreeMap;

@@ -16,7 +16,7 @@ use super::{
     signers::SignerCache,
     signing::SigningIndex,
     v1::{V1Engine, V1Error},
-    v2::{V2Engine, V2Error},
+    v2::{self, MasternodeKey, V2Engine, V2Error},
 };
 
 /// Why the native engine refuses something: the rule of one engine, or one of both.
@@ -56,6 +56,12 @@ pub enum NativeError {
     /// The chain has no native rules.
     #[error("chain {0} has no native consensus")]
     NotNative(u64),
+    /// Blocks of v1 are not made any more.
+    #[error("this build seals no blocks of engine v1: the chain's last v1 block is {switch_block}")]
+    V1Sealing {
+        /// The last v1 block.
+        switch_block: u64,
+    },
     /// Blocks can only be made with a masternode's key.
     #[error("not ready to mine: this node has no masternode key")]
     NoKey,
@@ -81,6 +87,8 @@ pub struct NativeEngine {
     v2: V2Engine,
     signing: Arc<SigningIndex>,
     clock: Clock,
+    /// With which blocks are sealed; none on a node that only follows.
+    key: Option<MasternodeKey>,
 }
 
 impl fmt::Debug for NativeEngine {
@@ -116,7 +124,15 @@ impl NativeEngine {
         let (signers, signing) = (Arc::new(SignerCache::default()), Arc::new(SigningIndex::default()));
         let v1 = V1Engine::new(Arc::clone(&settings), Arc::clone(&signers), Arc::clone(&source), Arc::clone(&signing));
         let v2 = V2Engine::new(Arc::clone(spec), Arc::clone(&settings), signers, source, Arc::clone(&signing));
-        Ok(Self { settings, v1, v2, signing, clock })
+        Ok(Self { settings, v1, v2, signing, clock, key: None })
+    }
+
+    /// Seals with this key. One key makes a quorum only where it is the only masternode, as on a development
+    /// network; there every round has its block.
+    #[must_use]
+    pub fn sealing_with(mut self, key: MasternodeKey) -> Self {
+        self.key = Some(key);
+        self
     }
 
     /// The consensus parameters.
@@ -197,6 +213,24 @@ impl NativeEngine {
             return Err(NativeError::Withdrawals);
         }
         Ok(())
+    }
+
+    fn prepare_next_round(
+        &self,
+        parent: &SealedHeader,
+        attributes: &SealAttributes,
+        chain: &dyn ChainReader,
+    ) -> Result<Header, NativeError> {
+        let key = self.key.as_ref().ok_or(NativeError::NoKey)?;
+        if !self.is_v2(parent.number.saturating_add(1)) {
+            return Err(NativeError::V1Sealing { switch_block: self.consensus().switch_block });
+        }
+        if attributes.beneficiary != key.address() {
+            return Err(V2Error::WalletAddress.into());
+        }
+        let quorum = self.v2.certify(parent, std::slice::from_ref(key), chain)?;
+        let round = quorum.block.round.saturating_add(1);
+        Ok(self.v2.prepare(parent, round, quorum, attributes, chain)?)
     }
 
     fn check_reorganisation(
@@ -282,14 +316,17 @@ impl ConsensusEngine for NativeEngine {
     fn prepare(
         &self,
         parent: &SealedHeader,
-        _attributes: &SealAttributes,
-        _chain: &dyn ChainReader,
+        attributes: &SealAttributes,
+        chain: &dyn ChainReader,
     ) -> Result<Header, ConsensusError> {
-        Err(of(parent)(NativeError::NoKey))
+        self.prepare_next_round(parent, attributes, chain).map_err(of(parent))
     }
 
     fn seal(&self, header: Header) -> Result<SealedHeader, ConsensusError> {
-        Err(of(&tenon_chain::seal(header))(NativeError::NoKey))
+        match &self.key {
+            Some(key) => Ok(v2::seal(header, key)),
+            None => Err(of(&tenon_chain::seal(header))(NativeError::NoKey)),
+        }
     }
 
     /// The committed block (`spec/consensus.md` 8.1, 8.2); nothing is final in v1. Also where the candidates of a

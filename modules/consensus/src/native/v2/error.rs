@@ -203,6 +203,15 @@ pub enum V2Error {
         /// Its hash.
         hash: B256,
     },
+    /// There is no certificate of the block to build on.
+    #[error("not ready to propose, QC is not ready")]
+    NotReady,
+    /// Another masternode leads the round.
+    #[error("not ready to mine, it's not your turn")]
+    NotLeader,
+    /// The beneficiary is not the key's address; the spelling is the reference's.
+    #[error("block Coinbase address does not match its wallte address")]
+    WalletAddress,
     /// The chain could not be read, so that the rule could not be checked.
     #[error("chain not readable: {0}")]
     Store(#[from] StoreError),

@@ -6,6 +6,7 @@ mod error;
 mod finality;
 mod header;
 mod penalty;
+mod sealing;
 mod snapshot;
 
 use std::{num::NonZeroUsize, sync::Arc};
@@ -19,6 +20,7 @@ pub use certificate::reaches_threshold;
 pub use epoch::{EpochInfo, epoch_number, epoch_start, extra_of, gap_number, is_epoch_switch, leader, round_of};
 pub use error::V2Error;
 pub use penalty::EpochLists;
+pub use sealing::{MasternodeKey, seal};
 
 use super::{candidates::MasternodeSource, signers::SignerCache, signing::SigningIndex};
 
