@@ -26,6 +26,11 @@ pub(crate) fn recorded_header(name: &str) -> Value {
     json(&format!("headers/{name}"))
 }
 
+/// Answers of `eth_getRewardByHash`, as text, by chain and block number.
+pub(crate) fn recorded_rewards() -> Value {
+    json("rewards.json")
+}
+
 /// A header from its RLP in hexadecimal digits, with its hash.
 pub(crate) fn header(rlp: &str) -> SealedHeader {
     let bytes = hex::decode(rlp).unwrap();

@@ -95,6 +95,18 @@ impl V1Engine {
         Ok(snapshot.map(|snapshot| snapshot.signers().iter().copied().collect()))
     }
 
+    /// Reads the candidates when `head` is a gap block, while its state is the newest: it may be pruned when the
+    /// checkpoint needs them.
+    ///
+    /// # Errors
+    /// Those of [`V1Engine::authorised`].
+    pub fn remember_candidates(&self, head: &SealedHeader, chain: &dyn ChainReader) -> Result<(), V1Error> {
+        if snapshot::is_gap_block(&self.settings, head.number) {
+            self.snapshots.after(head, chain)?;
+        }
+        Ok(())
+    }
+
     /// Who must sign a block after its creator (2.5); the zero address in the first epoch.
     ///
     /// # Errors
