@@ -11,6 +11,11 @@ pub(crate) struct Key {
     address: Address,
 }
 
+/// The address that belongs to a secret key; none when the number is no valid one.
+pub fn address_of_secret(secret: Zeroizing<[u8; 32]>) -> Option<Address> {
+    Key::from_secret(secret).map(|key| key.address())
+}
+
 /// A signature over a hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct HashSignature {

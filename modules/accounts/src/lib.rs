@@ -19,3 +19,4 @@ mod transaction;
 pub use accounts::{Accounts, DEV_MNEMONIC, MAX_ACCOUNTS, RevealedAccount};
 pub use error::AccountsError;
 pub use handlers::register;
+pub use key::address_of_secret;

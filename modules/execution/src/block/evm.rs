@@ -21,14 +21,15 @@ use revm::{
         interpreter::EthInterpreter,
     },
     primitives::TxKind,
+    state::AccountInfo,
 };
-use tenon_api::{SignedAuthorization, Transaction, TransactionPayload};
+use tenon_api::{EMPTY_CODE_HASH, SignedAuthorization, Transaction, TransactionPayload};
 
 use super::{
     interrupt::Interrupt,
     precompiles::Precompiles,
     rules::{BlockRules, NET_METERED_OPCODE},
-    state::{BlockState, StateError},
+    state::{BlockState, CODE_HASH_OF_STORAGE_ALONE, StateError},
 };
 use crate::native::{InstructionChanges, writing_static_call};
 
@@ -46,11 +47,12 @@ pub(crate) type BlockEvm<I = ()> =
 pub(crate) fn build_evm<I>(
     rules: &BlockRules,
     block: BlockEnv,
-    state: BlockState,
+    mut state: BlockState,
     interrupt: Interrupt,
     inspector: I,
 ) -> BlockEvm<I> {
     let spec_id = rules.spec_id();
+    state.set_storage_prevents_creation(rules.storage_prevents_creation);
     let is_interruptible = interrupt.is_armed();
     let mut context: BlockContext = Context::new(state, spec_id);
     context.cfg = rules.cfg.clone();
@@ -59,6 +61,9 @@ pub(crate) fn build_evm<I>(
     let mut instructions = EthInstructions::new(instruction_table(), gas_table_spec(spec_id), spec_id);
     if rules.has_net_gas_metering_1283 {
         instructions.instruction_table_mut()[usize::from(NET_METERED_OPCODE)] = Instruction::new(sstore_1283);
+    }
+    if rules.storage_prevents_creation {
+        instructions.instruction_table_mut()[usize::from(opcode::EXTCODEHASH)] = Instruction::new(code_hash);
     }
     rules.instructions.install(&mut instructions);
     if is_interruptible {
@@ -113,11 +118,24 @@ fn sstore_1283(step: Step<'_>) -> InstructionExecResult {
     })
 }
 
+/// EXTCODEHASH, which must not show the mark of accounts that have storage alone.
+fn code_hash(step: Step<'_>) -> InstructionExecResult {
+    let address = Address::from_word(step.interpreter.stack.peek(0)?.into());
+    host::extcodehash(InstructionContext { interpreter: &mut *step.interpreter, host: &mut *step.host })?;
+    let account = step.host.journaled_state.state.get(&address).map(|account| &account.info);
+    let is_marked = |info: &&AccountInfo| info.code_hash == CODE_HASH_OF_STORAGE_ALONE && !info.is_empty();
+    if account.filter(is_marked).is_some() {
+        step.interpreter.stack.set(0, EMPTY_CODE_HASH.into())?;
+    }
+    Ok(())
+}
+
 /// A signed transaction as the EVM takes it.
 ///
 /// # Errors
 /// The rule that it breaks whatever the state is.
 pub(crate) fn transaction_env(transaction: &Transaction, sender: Address) -> Result<TxEnv, &'static str> {
+    check_prices(transaction)?;
     let mut env = TxEnv {
         tx_type: transaction.transaction_type() as u8,
         caller: sender,
@@ -153,6 +171,18 @@ pub(crate) fn transaction_env(transaction: &Transaction, sender: Address) -> Res
         }
     }
     Ok(env)
+}
+
+/// What the EVM would check too, but only of prices that fit its numbers.
+fn check_prices(transaction: &Transaction) -> Result<(), &'static str> {
+    let highest = transaction.max_fee_per_gas();
+    if transaction.max_priority_fee_per_gas() > highest {
+        return Err("priority fee is greater than max fee");
+    }
+    match highest.checked_mul(U256::from(transaction.gas_limit)) {
+        Some(_) => Ok(()),
+        None => Err("overflow payment in transaction"),
+    }
 }
 
 /// Delegations as the EVM takes them, with their signers. One without a valid signature stays in the list: it is

@@ -38,6 +38,8 @@ pub(crate) struct BlockRules {
     pub(crate) receipts_have_status: bool,
     /// Touched empty accounts disappear (EIP-158/161).
     pub(crate) clears_empty_accounts: bool,
+    /// No contract is created where storage is, even if there is neither nonce nor code (EIP-7610).
+    pub(crate) storage_prevents_creation: bool,
     /// The block begins with the balances that the DAO fork moved.
     pub(crate) moves_dao_balances: bool,
     /// Calls to system contracts before the first transaction, with what they are given.
@@ -88,6 +90,7 @@ impl BlockRules {
             has_net_gas_metering_1283,
             receipts_have_status: fork >= Fork::Byzantium,
             clears_empty_accounts: fork >= Fork::SpuriousDragon,
+            storage_prevents_creation: true,
             moves_dao_balances: spec.dao_fork_support && spec.dao_fork_block == Some(header.number),
             opening_calls: opening_calls(fork, header)?,
             requests: (fork >= Fork::Prague).then_some(RequestRules {

@@ -23,6 +23,13 @@ pub(crate) struct StateError(#[from] pub(crate) StoreError);
 
 impl DBErrorMarker for StateError {}
 
+/// The code hash by which the EVM is told that an account without nonce and code has storage.
+///
+/// The EVM refuses to create a contract where it sees a nonce or code, and knows nothing of storage. An account with
+/// this hash has no code and counts as empty if it has no balance, exactly as with the hash of no code; only creation
+/// finds it taken, as EIP-7610 wants. EXTCODEHASH alone must look again (`evm.rs`).
+pub(crate) const CODE_HASH_OF_STORAGE_ALONE: B256 = B256::ZERO;
+
 /// A state that can be executed on. Reads fall through to the parent's state and are remembered.
 pub(crate) struct BlockState {
     parent: Arc<dyn StateReader>,
@@ -30,6 +37,7 @@ pub(crate) struct BlockState {
     accounts: AddressMap<TrackedAccount>,
     /// Code that was installed since the parent's state.
     codes: B256Map<Bytecode>,
+    storage_prevents_creation: bool,
 }
 
 #[derive(Clone, Default)]
@@ -50,7 +58,18 @@ struct TrackedSlot {
 
 impl BlockState {
     pub(crate) fn new(parent: Arc<dyn StateReader>, code_cache: CodeCache) -> Self {
-        Self { parent, code_cache, accounts: AddressMap::default(), codes: B256Map::default() }
+        Self {
+            parent,
+            code_cache,
+            accounts: AddressMap::default(),
+            codes: B256Map::default(),
+            storage_prevents_creation: false,
+        }
+    }
+
+    /// From now on the EVM is told of accounts that have storage and nothing else.
+    pub(crate) const fn set_storage_prevents_creation(&mut self, prevents: bool) {
+        self.storage_prevents_creation = prevents;
     }
 
     /// Adds to a balance and touches the account, also when nothing is added (EIP-158 then removes an empty one).
@@ -163,7 +182,7 @@ impl BlockState {
     }
 
     fn load_code(&self, hash: B256) -> Result<Bytecode, StoreError> {
-        if hash == EMPTY_CODE_HASH {
+        if hash == EMPTY_CODE_HASH || hash == CODE_HASH_OF_STORAGE_ALONE {
             return Ok(Bytecode::default());
         }
         if let Some(code) = self.codes.get(&hash) {
@@ -189,6 +208,14 @@ impl TrackedAccount {
     fn set(&mut self, slot: U256, value: U256) {
         // A slot that was never read here is either new storage of a wiped account, or an override.
         self.slots.entry(slot).or_insert(TrackedSlot { before: U256::ZERO, now: U256::ZERO }).now = value;
+    }
+
+    /// Whether there is storage, but no nonce and no code: an account that init code made before EIP-161, or one of
+    /// a genesis file.
+    fn has_storage_alone(&self) -> bool {
+        let is_bare = self.now.as_ref().is_some_and(|info| info.nonce == 0 && info.code_hash == EMPTY_CODE_HASH);
+        let kept = !self.is_wiped && self.before.is_some_and(|account| account.storage_root != EMPTY_ROOT_HASH);
+        is_bare && (kept || self.slots.values().any(|slot| !slot.now.is_zero()))
     }
 
     fn apply(&mut self, account: EvmAccount) {
@@ -251,7 +278,16 @@ impl Database for BlockState {
     type Error = StateError;
 
     fn basic(&mut self, address: Address) -> Result<Option<AccountInfo>, StateError> {
-        Ok(self.tracked(address)?.now.clone())
+        let is_marked = self.storage_prevents_creation;
+        let account = self.tracked(address)?;
+        let mut info = account.now.clone();
+        if let Some(info) = &mut info
+            && is_marked
+            && account.has_storage_alone()
+        {
+            info.code_hash = CODE_HASH_OF_STORAGE_ALONE;
+        }
+        Ok(info)
     }
 
     fn code_by_hash(&mut self, code_hash: B256) -> Result<Bytecode, StateError> {
@@ -311,6 +347,9 @@ impl DatabaseCommit for BlockState {
             }
             // The journal read every account through `basic`, so the entry is there.
             let tracked = self.accounts.entry(address).or_default();
+            if account.info.code_hash == CODE_HASH_OF_STORAGE_ALONE {
+                account.info.code_hash = EMPTY_CODE_HASH;
+            }
             let hash = account.info.code_hash;
             let has_new_code = tracked.now.as_ref().is_none_or(|now| now.code_hash != hash);
             if let Some(code) = account.info.code.take().filter(|code| has_new_code && !code.is_empty()) {

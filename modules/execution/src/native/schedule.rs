@@ -32,6 +32,7 @@ pub(crate) fn rules(spec: &ChainSpec, native: &NativeSettings, header: &Header) 
         has_net_gas_metering_1283,
         receipts_have_status: active.byzantium,
         clears_empty_accounts: active.eip158,
+        storage_prevents_creation: false,
         moves_dao_balances: spec.dao_fork_support && spec.dao_fork_block == Some(header.number),
         opening_calls: Vec::new(),
         requests: None,

@@ -1,0 +1,95 @@
+//! What came of a case.
+
+use std::fmt::{self, Display};
+
+use serde::Serialize;
+
+use crate::Suite;
+
+/// The first thing in which a case ended differently.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// What was compared.
+    pub field: String,
+    /// What our rooms gave.
+    pub found: String,
+    /// What the suite wants.
+    pub wanted: String,
+}
+
+impl Difference {
+    pub(crate) fn new(field: impl Into<String>, found: impl Display, wanted: impl Display) -> Self {
+        Self { field: field.into(), found: found.to_string(), wanted: wanted.to_string() }
+    }
+}
+
+impl Display for Difference {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}: found {}, wanted {}", self.field, self.found, self.wanted)
+    }
+}
+
+/// What a check that passed leaves to say.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Passed {
+    /// Refusals whose reason the suite names with a word that the table of reasons does not have.
+    pub(crate) reasons_not_compared: u64,
+}
+
+/// The judgement of one case.
+pub(crate) type Check = Result<Passed, Difference>;
+
+/// Passes when both are equal.
+pub(crate) fn require_equal<T: PartialEq + Display>(
+    field: impl Into<String>,
+    found: T,
+    wanted: T,
+) -> Result<(), Difference> {
+    if found == wanted { Ok(()) } else { Err(Difference::new(field, found, wanted)) }
+}
+
+/// How a case ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum Outcome {
+    /// As the suite wants it.
+    Passed {
+        /// Refusals whose reason could not be compared with the suite's word for it.
+        reasons_not_compared: u64,
+    },
+    /// Otherwise.
+    Failed(Difference),
+    /// Left out; see `skips.toml`.
+    Skipped {
+        /// Why.
+        reason: String,
+    },
+    /// There is no room that does what the case is about.
+    NotBuilt {
+        /// What is missing.
+        what: &'static str,
+    },
+}
+
+impl From<Check> for Outcome {
+    fn from(check: Check) -> Self {
+        match check {
+            Ok(Passed { reasons_not_compared }) => Self::Passed { reasons_not_compared },
+            Err(difference) => Self::Failed(difference),
+        }
+    }
+}
+
+/// One case and how it ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CaseReport {
+    /// Its suite.
+    pub suite: Suite,
+    /// Path of its file and its name there.
+    pub name: String,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// Wall-clock time, milliseconds.
+    pub milliseconds: u64,
+}

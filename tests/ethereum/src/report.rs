@@ -1,0 +1,138 @@
+//! What a run gives: counts for people, cases for programs.
+
+use std::{
+    collections::BTreeMap,
+    fmt::{self, Display},
+    time::Duration,
+};
+
+use serde::Serialize;
+use serde_json::json;
+
+use crate::{CaseReport, Outcome, Suite};
+
+/// How the cases of a suite ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct SuiteCounts {
+    /// All cases.
+    pub cases: u64,
+    /// As wanted.
+    pub passed: u64,
+    /// Otherwise.
+    pub failed: u64,
+    /// Left out for a reason.
+    pub skipped: u64,
+    /// No room does what they are about.
+    pub not_built: u64,
+    /// Refusals whose reason was not compared.
+    pub reasons_not_compared: u64,
+}
+
+/// The outcome of a run.
+#[derive(Clone, Debug)]
+pub struct Report {
+    /// By suite and name.
+    pub cases: Vec<CaseReport>,
+    /// Wall-clock time.
+    pub elapsed: Duration,
+}
+
+impl Report {
+    /// Counts by suite.
+    pub fn counts(&self) -> BTreeMap<Suite, SuiteCounts> {
+        let mut counts: BTreeMap<Suite, SuiteCounts> = BTreeMap::new();
+        for case in &self.cases {
+            let suite = counts.entry(case.suite).or_default();
+            suite.add(&case.outcome);
+        }
+        counts
+    }
+
+    /// Counts over all suites.
+    pub fn total(&self) -> SuiteCounts {
+        let mut total = SuiteCounts::default();
+        self.cases.iter().for_each(|case| total.add(&case.outcome));
+        total
+    }
+
+    /// The cases that ended otherwise than wanted.
+    pub fn failures(&self) -> impl Iterator<Item = &CaseReport> {
+        self.cases.iter().filter(|case| matches!(case.outcome, Outcome::Failed(_)))
+    }
+
+    /// The whole run as JSON: totals, counts by suite, every case.
+    pub fn to_json(&self) -> serde_json::Value {
+        let suites: BTreeMap<&str, SuiteCounts> =
+            self.counts().into_iter().map(|(suite, counts)| (suite.folder(), counts)).collect();
+        json!({
+            "seconds": self.elapsed.as_secs_f64(),
+            "total": self.total(),
+            "suites": suites,
+            "cases": self.cases,
+        })
+    }
+
+    /// Reasons for which cases were not run, with the number of cases.
+    fn reasons(&self) -> BTreeMap<String, u64> {
+        let mut reasons = BTreeMap::new();
+        for case in &self.cases {
+            let reason = match &case.outcome {
+                Outcome::Skipped { reason } => format!("skipped: {}: {reason}", file_of(&case.name)),
+                Outcome::NotBuilt { what } => format!("not built: {what}"),
+                Outcome::Passed { .. } | Outcome::Failed(_) => continue,
+            };
+            *reasons.entry(reason).or_default() += 1;
+        }
+        reasons
+    }
+}
+
+fn file_of(name: &str) -> &str {
+    name.split_once(": ").map_or(name, |(file, _)| file)
+}
+
+impl SuiteCounts {
+    fn add(&mut self, outcome: &Outcome) {
+        self.cases += 1;
+        match outcome {
+            Outcome::Passed { reasons_not_compared } => {
+                self.passed += 1;
+                self.reasons_not_compared += reasons_not_compared;
+            }
+            Outcome::Failed(_) => self.failed += 1,
+            Outcome::Skipped { .. } => self.skipped += 1,
+            Outcome::NotBuilt { .. } => self.not_built += 1,
+        }
+    }
+}
+
+impl Display for Report {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for case in self.failures() {
+            if let Outcome::Failed(difference) = &case.outcome {
+                writeln!(formatter, "FAILED {}\n    {}", case.name, difference.field)?;
+                writeln!(formatter, "    found  {}\n    wanted {}", difference.found, difference.wanted)?;
+            }
+        }
+        let reasons = self.reasons();
+        if !reasons.is_empty() {
+            writeln!(formatter, "\nNot run:")?;
+        }
+        for (reason, cases) in reasons {
+            writeln!(formatter, "{cases:>6}  {reason}")?;
+        }
+        let (suite, columns) = ("suite", ["cases", "passed", "failed", "skipped", "not built", "unnamed"]);
+        write!(formatter, "\n{suite:<36}")?;
+        columns.iter().try_for_each(|column| write!(formatter, "{column:>10}"))?;
+        writeln!(formatter)?;
+        let total = ("total", self.total());
+        let rows = self.counts();
+        for (name, counts) in rows.iter().map(|(suite, counts)| (suite.folder(), *counts)).chain([total]) {
+            write!(formatter, "{name:<36}{:>10}{:>10}", counts.cases, counts.passed)?;
+            write!(formatter, "{:>10}{:>10}", counts.failed, counts.skipped)?;
+            writeln!(formatter, "{:>10}{:>10}", counts.not_built, counts.reasons_not_compared)?;
+        }
+        writeln!(formatter, "\nunnamed: refusals whose reason the suite does not name in a word of our table")?;
+        write!(formatter, "{:.1} s", self.elapsed.as_secs_f64())
+    }
+}

@@ -1,0 +1,64 @@
+//! Which cases run, and running one.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Instant,
+};
+
+use crate::{CaseReport, Difference, Outcome, Skips, Suite, outcome::Check};
+
+/// Which cases run.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// Only these suites; all when empty.
+    pub suites: Vec<Suite>,
+    /// Only cases whose name contains this.
+    pub filter: Option<String>,
+    /// Only files for whose path one of these is a part; all when empty.
+    pub files: Vec<String>,
+    /// Cases that are left out.
+    pub skips: Skips,
+    /// Runs what would be left out.
+    pub with_skipped: bool,
+}
+
+impl Selection {
+    /// Whether cases of this file may run.
+    pub(crate) fn wants_file(&self, suite: Suite, path: &str) -> bool {
+        let is_suite = self.suites.is_empty() || self.suites.contains(&suite);
+        is_suite && (self.files.is_empty() || self.files.iter().any(|part| path.contains(part.as_str())))
+    }
+
+    /// Runs a case if it is wanted. A panic is a failure of the case.
+    pub(crate) fn run(&self, suite: Suite, name: String, case: impl FnOnce() -> Check) -> Option<CaseReport> {
+        self.judge(suite, name, || {
+            let check = catch_unwind(AssertUnwindSafe(case))
+                .unwrap_or_else(|panic| Err(Difference::new("panic", panic_text(&*panic), "none")));
+            check.into()
+        })
+    }
+
+    /// Counts a case for which there is no room.
+    pub(crate) fn not_built(&self, suite: Suite, name: String, what: &'static str) -> Option<CaseReport> {
+        self.judge(suite, name, || Outcome::NotBuilt { what })
+    }
+
+    fn judge(&self, suite: Suite, name: String, outcome: impl FnOnce() -> Outcome) -> Option<CaseReport> {
+        if self.filter.as_ref().is_some_and(|part| !name.contains(part.as_str())) {
+            return None;
+        }
+        let skip = if self.with_skipped { None } else { self.skips.find(&name) };
+        let start = Instant::now();
+        let outcome = match skip {
+            Some(skip) => Outcome::Skipped { reason: skip.reason.clone() },
+            None => outcome(),
+        };
+        let milliseconds = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Some(CaseReport { suite, name, outcome, milliseconds })
+    }
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_else(|| "panic".to_owned())
+}

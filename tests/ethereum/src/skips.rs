@@ -1,0 +1,83 @@
+//! Cases that are left out, one entry and one reason each.
+
+use serde::Deserialize;
+
+/// Why a list of skips cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum SkipsError {
+    /// Not TOML, or a member is missing.
+    #[error("skips: {0}")]
+    Toml(#[from] toml::de::Error),
+    /// An entry that says nothing.
+    #[error("skips: entry {index} has an empty case or reason")]
+    Empty {
+        /// Its position.
+        index: usize,
+    },
+}
+
+/// A case that is left out.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Skip {
+    /// The name of the case as the runner prints it, or the path of a file for all its cases.
+    pub case: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// All cases that are left out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Skips {
+    #[serde(default)]
+    skip: Vec<Skip>,
+}
+
+impl Skips {
+    /// The project's own list, `tests/ethereum/skips.toml`.
+    ///
+    /// # Errors
+    /// [`SkipsError`] when the list is wrong.
+    pub fn of_project() -> Result<Self, SkipsError> {
+        Self::from_toml(include_str!("../skips.toml"))
+    }
+
+    /// Reads a list.
+    ///
+    /// # Errors
+    /// [`SkipsError`] when the list is wrong.
+    pub fn from_toml(text: &str) -> Result<Self, SkipsError> {
+        let skips: Self = toml::from_str(text)?;
+        match skips.skip.iter().position(|skip| skip.case.is_empty() || skip.reason.is_empty()) {
+            Some(index) => Err(SkipsError::Empty { index }),
+            None => Ok(skips),
+        }
+    }
+
+    /// The entry of a case: one with its whole name, or with the path of its file.
+    pub(crate) fn find(&self, name: &str) -> Option<&Skip> {
+        let file = name.split_once(": ").map_or(name, |(file, _)| file);
+        self.skip.iter().find(|skip| skip.case == name || skip.case == file)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_leaves_out_one_case_or_a_file_and_nothing_that_is_only_similar() {
+        let skips = Skips::from_toml("[[skip]]\ncase = \"a/b.json\"\nreason = \"x\"\n").unwrap();
+
+        assert!(skips.find("a/b.json: one").is_some());
+        assert!(skips.find("a/b.json2: one").is_none());
+        assert!(skips.find("z/a/b.json: one").is_none());
+    }
+
+    #[test]
+    fn an_entry_without_a_reason_is_refused() {
+        assert!(Skips::from_toml("[[skip]]\ncase = \"a\"\n").is_err());
+        assert!(Skips::from_toml("[[skip]]\ncase = \"a\"\nreason = \"\"\n").is_err());
+    }
+}

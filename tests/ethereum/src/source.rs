@@ -1,0 +1,146 @@
+//! Where the files of the suites come from: the packed ones of this project, or a folder.
+
+use std::{
+    fs,
+    io::Read,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use flate2::read::GzDecoder;
+
+/// Bytes of a block of a tar archive.
+const TAR_BLOCK: usize = 512;
+
+/// Why the files cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// A file or folder.
+    #[error("{path}: {source}")]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A packed archive is damaged.
+    #[error("{path}: damaged archive at byte {offset}")]
+    Archive {
+        /// Which.
+        path: PathBuf,
+        /// Where.
+        offset: usize,
+    },
+}
+
+/// A file of a suite, not read yet.
+#[derive(Clone, Debug)]
+pub struct CaseFile {
+    /// Its path below the suites' root, without `.gz`.
+    pub path: String,
+    content: Content,
+}
+
+#[derive(Clone, Debug)]
+enum Content {
+    File(PathBuf),
+    Packed { archive: Arc<Vec<u8>>, start: usize, end: usize },
+}
+
+impl CaseFile {
+    /// Its text, unpacked.
+    ///
+    /// # Errors
+    /// The file is gone or damaged.
+    pub fn read(&self) -> std::io::Result<Vec<u8>> {
+        let read;
+        let bytes = match &self.content {
+            Content::File(path) => {
+                read = fs::read(path)?;
+                &read[..]
+            }
+            Content::Packed { archive, start, end } => archive.get(*start..*end).unwrap_or_default(),
+        };
+        if !bytes.starts_with(&[0x1f, 0x8b]) {
+            return Ok(bytes.to_vec());
+        }
+        let mut text = Vec::new();
+        GzDecoder::new(bytes).read_to_end(&mut text)?;
+        Ok(text)
+    }
+}
+
+/// All files of the suites.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Ascending by path.
+    pub files: Vec<CaseFile>,
+}
+
+impl Source {
+    /// The files that this project keeps.
+    ///
+    /// # Errors
+    /// [`SourceError`].
+    pub fn packed() -> Result<Self, SourceError> {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data/ethereum-tests");
+        let mut files = Vec::new();
+        for archive in ["small-suites.tar", "state-tests.tar", "block-tests.tar"] {
+            files.extend(members(&folder.join(archive))?);
+        }
+        Ok(Self::sorted(files))
+    }
+
+    /// All `.json` and `.json.gz` files below a folder laid out like `ethereum/tests`.
+    ///
+    /// # Errors
+    /// [`SourceError`].
+    pub fn folder(root: &Path) -> Result<Self, SourceError> {
+        let mut files = Vec::new();
+        let mut open = vec![root.to_path_buf()];
+        while let Some(folder) = open.pop() {
+            let failed = |source| SourceError::Read { path: folder.clone(), source };
+            for entry in fs::read_dir(&folder).map_err(failed)? {
+                let path = entry.map_err(failed)?.path();
+                if path.is_dir() {
+                    open.push(path);
+                    continue;
+                }
+                let relative = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
+                let name = relative.strip_suffix(".gz").unwrap_or(&relative);
+                if name.ends_with(".json") {
+                    files.push(CaseFile { path: name.to_owned(), content: Content::File(path) });
+                }
+            }
+        }
+        Ok(Self::sorted(files))
+    }
+
+    fn sorted(mut files: Vec<CaseFile>) -> Self {
+        files.sort_by(|left, right| left.path.cmp(&right.path));
+        Self { files }
+    }
+}
+
+/// The members of a tar archive that is not compressed itself.
+fn members(path: &Path) -> Result<Vec<CaseFile>, SourceError> {
+    let read = |source| SourceError::Read { path: path.to_path_buf(), source };
+    let archive = Arc::new(fs::read(path).map_err(read)?);
+    let mut files = Vec::new();
+    let mut offset = 0;
+    while let Some(header) = archive.get(offset..offset + TAR_BLOCK).filter(|header| header[0] != 0) {
+        let damaged = || SourceError::Archive { path: path.to_path_buf(), offset };
+        let text = |range: std::ops::Range<usize>| {
+            String::from_utf8_lossy(&header[range]).trim_matches(['\0', ' ']).to_owned()
+        };
+        let length = usize::from_str_radix(&text(124..136), 8).map_err(|_| damaged())?;
+        let (prefix, name) = (text(345..500), text(0..100));
+        let full = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
+        let start = offset + TAR_BLOCK;
+        let end = start.checked_add(length).filter(|end| *end <= archive.len()).ok_or_else(damaged)?;
+        let path = full.strip_suffix(".gz").unwrap_or(&full).to_owned();
+        files.push(CaseFile { path, content: Content::Packed { archive: Arc::clone(&archive), start, end } });
+        offset = end.next_multiple_of(TAR_BLOCK);
+    }
+    Ok(files)
+}

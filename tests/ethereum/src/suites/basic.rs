@@ -1,0 +1,93 @@
+//! `BasicTests`: single functions. The form of the content tells which.
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::{Address, B256, hex, keccak256};
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+use tenon_accounts::address_of_secret;
+use tenon_chain::{
+    decode_block,
+    trie::{from_hex_prefix, to_hex_prefix},
+};
+
+use super::{Cases, FileReports, parse, parse_case};
+use crate::{
+    Difference,
+    lenient::HexBytes,
+    outcome::{Check, Passed, require_equal},
+};
+
+const NO_CIPHERS: &str = "AES-CTR and ECIES: they belong to the peer protocol and to key files";
+const NO_PROOF_OF_WORK: &str = "ethash caches and data sets: no chain of this node is mined";
+
+#[derive(Deserialize)]
+struct HexPrefixCase {
+    seq: Vec<u8>,
+    term: bool,
+    out: HexBytes,
+}
+
+#[derive(Deserialize)]
+struct KeyCase {
+    seed: String,
+    key: B256,
+    addr: Address,
+}
+
+#[derive(Deserialize)]
+struct GenesisHashes {
+    genesis_rlp_hex: HexBytes,
+    genesis_state_root: B256,
+    genesis_hash: B256,
+}
+
+pub(super) fn run(text: &[u8], cases: &Cases<'_>) -> FileReports {
+    if let Ok(keys) = parse::<Vec<KeyCase>>(text) {
+        return Ok(keys.into_iter().filter_map(|case| cases.run(&case.seed.clone(), || case.run())).collect());
+    }
+    if let Ok(hashes) = parse::<GenesisHashes>(text) {
+        return Ok(cases.run("genesis", || hashes.run()).into_iter().collect());
+    }
+    let file: BTreeMap<String, &RawValue> = parse(text)?;
+    let run_one = |(name, raw): (String, &RawValue)| {
+        if let Ok(case) = parse_case::<HexPrefixCase>(raw) {
+            return cases.run(&name, || case.run());
+        }
+        let is_cipher = parse_case::<Value>(raw).is_ok_and(|case| case.get("cipher").is_some());
+        cases.not_built(&name, if is_cipher { NO_CIPHERS } else { NO_PROOF_OF_WORK })
+    };
+    Ok(file.into_iter().filter_map(run_one).collect())
+}
+
+impl HexPrefixCase {
+    fn run(&self) -> Check {
+        let packed = to_hex_prefix(&self.seq, self.term);
+        require_equal("hex prefix", hex::encode(&packed), hex::encode(&self.out.0))?;
+        let unpacked = format!("{:?}", from_hex_prefix(&packed));
+        require_equal("path", unpacked, format!("{:?}", Some((&self.seq, self.term))))?;
+        Ok(Passed::default())
+    }
+}
+
+impl KeyCase {
+    /// The key is the hash of the seed. The signature is not judged: what it signs is in no file, and it is not
+    /// the hash of the empty string.
+    fn run(&self) -> Check {
+        let key = keccak256(&self.seed);
+        require_equal("key", key, self.key)?;
+        let found = address_of_secret(key.0.into()).ok_or_else(|| Difference::new("key", key, "a valid one"))?;
+        require_equal("address", found, self.addr)?;
+        Ok(Passed::default())
+    }
+}
+
+impl GenesisHashes {
+    fn run(&self) -> Check {
+        let block = decode_block(&mut &self.genesis_rlp_hex.0[..])
+            .map_err(|error| Difference::new("genesis block", error, "a block"))?;
+        require_equal("state root", block.header.state_root, self.genesis_state_root)?;
+        require_equal("hash", block.hash(), self.genesis_hash)?;
+        Ok(Passed::default())
+    }
+}

@@ -1,0 +1,73 @@
+//! `DifficultyTests`: the difficulty of a block from its parent's header.
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::{B256, U256};
+use serde::Deserialize;
+use serde_json::{Value, value::RawValue};
+use tenon_api::{EMPTY_OMMERS_HASH, Header};
+use tenon_chain::{ChainSpec, spec::MINIMUM_DIFFICULTY};
+
+use super::{Cases, FileReports, parse, parse_case};
+use crate::{
+    Difference,
+    lenient::Number,
+    network::at_fork,
+    outcome::{Check, Passed, require_equal},
+};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct DifficultyCase {
+    parent_timestamp: Number,
+    parent_difficulty: Number,
+    parent_uncles: Option<String>,
+    current_timestamp: Number,
+    current_block_number: Number,
+    current_difficulty: Number,
+}
+
+pub(super) fn run(text: &[u8], cases: &Cases<'_>) -> FileReports {
+    let file: BTreeMap<String, BTreeMap<String, &RawValue>> = parse(text)?;
+    let mut reports = Vec::new();
+    for (network, steps) in file.into_values().flatten().filter(|(name, _)| name != "_info") {
+        let spec = chain(&network)?;
+        let steps: BTreeMap<String, Value> = parse_case(steps)?;
+        for (name, step) in steps {
+            let run_step = || serde_json::from_value::<DifficultyCase>(step).map_err(super::unreadable)?.run(&spec);
+            reports.extend(cases.run(&format!("{network} {name}"), run_step));
+        }
+    }
+    Ok(reports)
+}
+
+/// Some files are named after the EIP that delays the bomb instead of the fork that brings it.
+fn chain(network: &str) -> Result<ChainSpec, Difference> {
+    let fork = if network == "EIP2384" { "MuirGlacier" } else { network };
+    Ok(at_fork(fork)?.1)
+}
+
+impl DifficultyCase {
+    fn run(&self, spec: &ChainSpec) -> Check {
+        let has_ommers = match self.parent_uncles.as_deref() {
+            None | Some("0x00" | "0x" | "0x0") => false,
+            Some("0x01" | "0x1") => true,
+            // Older files give the hash of the list.
+            Some(hash) => hash.parse::<B256>().is_ok_and(|hash| hash != EMPTY_OMMERS_HASH),
+        };
+        let parent = Header {
+            number: self.current_block_number.to_u64().saturating_sub(1),
+            difficulty: self.parent_difficulty.saturated(),
+            timestamp: self.parent_timestamp.to_u64(),
+            ommers_hash: if has_ommers { B256::ZERO } else { EMPTY_OMMERS_HASH },
+            ..Header::default()
+        };
+        if parent.difficulty < U256::from(MINIMUM_DIFFICULTY) {
+            // No such parent exists: a header below the minimum is not valid (`spec/conformance.md` 6.4).
+            return Ok(Passed { reasons_not_compared: 1 });
+        }
+        let found = spec.ethash_difficulty(&parent, self.current_timestamp.to_u64());
+        require_equal("difficulty", found, self.current_difficulty.saturated())?;
+        Ok(Passed::default())
+    }
+}

@@ -1,0 +1,206 @@
+//! One file a suite: its case form and its rule (`spec/conformance.md` 6).
+
+mod basic;
+mod blocks;
+mod difficulty;
+mod genesis;
+mod headers;
+mod rlp;
+mod state_tests;
+mod transactions;
+mod tries;
+
+use std::{collections::BTreeMap, fmt, str::FromStr};
+
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
+
+use crate::{CaseFile, CaseReport, Difference, Outcome, Selection};
+
+/// The suites, by the folders in which they stand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Suite {
+    /// One transaction over a state.
+    #[serde(rename = "GeneralStateTests")]
+    GeneralState,
+    /// Chains whose blocks are all good, but for those that are not.
+    #[serde(rename = "BlockchainTests/ValidBlocks")]
+    ValidBlocks,
+    /// Chains with a block that must be refused.
+    #[serde(rename = "BlockchainTests/InvalidBlocks")]
+    InvalidBlocks,
+    /// Chains on which a fork begins.
+    #[serde(rename = "BlockchainTests/TransitionTests")]
+    Transitions,
+    /// State tests with a block around the transaction.
+    #[serde(rename = "BlockchainTests/GeneralStateTests")]
+    StateBlocks,
+    /// Decoding and judging a transaction on its own.
+    #[serde(rename = "TransactionTests")]
+    Transactions,
+    /// Roots, order and proofs of tries.
+    #[serde(rename = "TrieTests")]
+    Tries,
+    /// RLP of no particular type.
+    #[serde(rename = "RLPTests")]
+    Rlp,
+    /// Ethash difficulty.
+    #[serde(rename = "DifficultyTests")]
+    Difficulty,
+    /// Genesis files and their blocks.
+    #[serde(rename = "GenesisTests")]
+    Genesis,
+    /// Single functions.
+    #[serde(rename = "BasicTests")]
+    Basic,
+    /// Contract call encoding.
+    #[serde(rename = "ABITests")]
+    Abi,
+    /// Encrypted key files.
+    #[serde(rename = "KeyStoreTests")]
+    KeyStore,
+    /// Ethash proofs of work.
+    #[serde(rename = "PoWTests")]
+    ProofOfWork,
+}
+
+/// What keeps the runner from judging an ABI case.
+const NO_ABI: &str = "encoding of contract calls: the node takes call data as bytes";
+const NO_KEY_STORE: &str = "encrypted key files: modules/accounts has development keys only";
+const NO_PROOF_OF_WORK: &str = "checking ethash proofs of work: no chain of this node is mined";
+
+impl Suite {
+    /// Every suite, in the order of the report.
+    pub const ALL: [Self; 14] = [
+        Self::GeneralState,
+        Self::ValidBlocks,
+        Self::InvalidBlocks,
+        Self::Transitions,
+        Self::StateBlocks,
+        Self::Transactions,
+        Self::Tries,
+        Self::Rlp,
+        Self::Difficulty,
+        Self::Genesis,
+        Self::Basic,
+        Self::Abi,
+        Self::KeyStore,
+        Self::ProofOfWork,
+    ];
+
+    /// The folder below the suites' root.
+    pub const fn folder(self) -> &'static str {
+        match self {
+            Self::GeneralState => "GeneralStateTests",
+            Self::ValidBlocks => "BlockchainTests/ValidBlocks",
+            Self::InvalidBlocks => "BlockchainTests/InvalidBlocks",
+            Self::Transitions => "BlockchainTests/TransitionTests",
+            Self::StateBlocks => "BlockchainTests/GeneralStateTests",
+            Self::Transactions => "TransactionTests",
+            Self::Tries => "TrieTests",
+            Self::Rlp => "RLPTests",
+            Self::Difficulty => "DifficultyTests",
+            Self::Genesis => "GenesisTests",
+            Self::Basic => "BasicTests",
+            Self::Abi => "ABITests",
+            Self::KeyStore => "KeyStoreTests",
+            Self::ProofOfWork => "PoWTests",
+        }
+    }
+
+    /// The suite of a file, none when it belongs to no suite.
+    pub fn of_path(path: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|suite| path.strip_prefix(suite.folder()).is_some_and(|rest| rest.starts_with('/')))
+    }
+
+    /// Runs the wanted cases of one file.
+    pub(crate) fn run(self, file: &CaseFile, selection: &Selection) -> Vec<CaseReport> {
+        let cases = Cases { suite: self, path: &file.path, selection };
+        let reports =
+            file.read().map_err(|error| Difference::new("file", error, "a readable one")).and_then(|text| match self {
+                Self::GeneralState => state_tests::run(&text, &cases),
+                Self::ValidBlocks | Self::InvalidBlocks | Self::Transitions | Self::StateBlocks => {
+                    blocks::run(&text, &cases)
+                }
+                Self::Transactions => transactions::run(&text, &cases),
+                Self::Tries => tries::run(&text, &cases),
+                Self::Rlp => rlp::run(&text, &cases),
+                Self::Difficulty => difficulty::run(&text, &cases),
+                Self::Genesis => genesis::run(&text, &cases),
+                Self::Basic => basic::run(&text, &cases),
+                Self::Abi => cases.all_not_built(&text, NO_ABI),
+                Self::KeyStore => cases.all_not_built(&text, NO_KEY_STORE),
+                Self::ProofOfWork => cases.all_not_built(&text, NO_PROOF_OF_WORK),
+            });
+        reports.unwrap_or_else(|difference| {
+            let name = file.path.clone();
+            vec![CaseReport { suite: self, name, outcome: Outcome::Failed(difference), milliseconds: 0 }]
+        })
+    }
+}
+
+impl fmt::Display for Suite {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.folder())
+    }
+}
+
+/// No suite has this name.
+#[derive(Debug, thiserror::Error)]
+#[error("no suite {name}; there are: {all}", all = Suite::ALL.map(Suite::folder).join(", "))]
+pub struct UnknownSuite {
+    name: String,
+}
+
+impl FromStr for Suite {
+    type Err = UnknownSuite;
+
+    fn from_str(name: &str) -> Result<Self, UnknownSuite> {
+        let wanted = |suite: &Self| suite.folder().eq_ignore_ascii_case(name);
+        Self::ALL.into_iter().find(wanted).ok_or_else(|| UnknownSuite { name: name.to_owned() })
+    }
+}
+
+/// What came of the cases of a file, or why it has none.
+type FileReports = Result<Vec<CaseReport>, Difference>;
+
+/// The file whose cases are running.
+struct Cases<'a> {
+    suite: Suite,
+    path: &'a str,
+    selection: &'a Selection,
+}
+
+impl Cases<'_> {
+    fn name(&self, case: &str) -> String {
+        format!("{}: {case}", self.path)
+    }
+
+    /// Runs one case of the file, if it is wanted.
+    fn run(&self, case: &str, check: impl FnOnce() -> crate::outcome::Check) -> Option<CaseReport> {
+        self.selection.run(self.suite, self.name(case), check)
+    }
+
+    fn not_built(&self, case: &str, what: &'static str) -> Option<CaseReport> {
+        self.selection.not_built(self.suite, self.name(case), what)
+    }
+
+    fn all_not_built(&self, text: &[u8], what: &'static str) -> FileReports {
+        let file: BTreeMap<String, &RawValue> = parse(text)?;
+        Ok(file.keys().filter_map(|case| self.not_built(case, what)).collect())
+    }
+}
+
+/// Reads JSON of the suites.
+fn parse<'a, T: serde::Deserialize<'a>>(text: &'a [u8]) -> Result<T, Difference> {
+    serde_json::from_slice(text).map_err(unreadable)
+}
+
+/// Reads one case of a file.
+fn parse_case<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Difference> {
+    serde_json::from_str(raw.get()).map_err(unreadable)
+}
+
+fn unreadable(error: serde_json::Error) -> Difference {
+    Difference::new("JSON", error, "the form of the suite")
+}
