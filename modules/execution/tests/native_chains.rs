@@ -49,6 +49,15 @@ fn every_block_of_a_chain_with_all_forks_at_0_has_its_recorded_roots() {
 }
 
 #[test]
+fn every_block_of_a_chain_whose_forks_come_one_after_the_other_has_its_recorded_roots() {
+    replay(&RecordedChain::read(
+        "chain/native-genesis-staged.json.gz",
+        "native/chains/staged.rlp.gz",
+        Some("native/chains/staged.blocks.jsonl.gz"),
+    ));
+}
+
+#[test]
 fn every_block_of_a_chain_that_switches_engines_has_its_recorded_roots() {
     replay(&RecordedChain::read(
         "chain/native-genesis-v1switch.json.gz",

@@ -1,0 +1,102 @@
+//! secp256k1 as the two proofs see it: points from 33 bytes, coordinates of 32 bytes, infinity as (0, 0).
+
+use alloy_primitives::{B256, U256, uint};
+use k256::{
+    AffinePoint, FieldBytes, ProjectivePoint, Scalar,
+    elliptic_curve::{
+        ops::Reduce,
+        point::DecompressPoint,
+        sec1::{FromEncodedPoint, ToEncodedPoint},
+        subtle::Choice,
+    },
+};
+
+/// Bytes of a compressed point.
+pub(super) const POINT_LENGTH: usize = 33;
+/// Order of the field.
+const FIELD: U256 = uint!(0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEFFFFFC2F_U256);
+/// Order of the group.
+pub(super) const ORDER: U256 = uint!(0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141_U256);
+
+/// A point as it was written: its abscissa may lie beyond the field.
+#[derive(Clone, Copy)]
+pub(super) struct WrittenPoint {
+    /// The abscissa as written.
+    x: B256,
+    /// The ordinate that the reference computes, also when no point has this abscissa.
+    y: B256,
+    /// The point, none when there is none with this abscissa.
+    pub(super) point: Option<ProjectivePoint>,
+}
+
+impl WrittenPoint {
+    /// Reads a compressed point: parity from the lowest bit of the first byte, whose other bits do not count.
+    pub(super) fn read(bytes: &[u8; POINT_LENGTH]) -> Self {
+        let x = B256::from_slice(&bytes[1..]);
+        let reduced = U256::from_be_bytes(x.0) % FIELD;
+        let field_bytes = FieldBytes::from(reduced.to_be_bytes::<32>());
+        let found: Option<AffinePoint> = AffinePoint::decompress(&field_bytes, Choice::from(bytes[0] & 1)).into();
+        let y = match &found {
+            Some(point) => coordinates(&ProjectivePoint::from(*point)).1,
+            None => ordinate_of_none(reduced, bytes[0] & 1 == 1),
+        };
+        Self { x, y, point: found.map(ProjectivePoint::from) }
+    }
+
+    /// Abscissa and ordinate, as they are hashed.
+    pub(super) fn hashed(&self) -> [u8; 64] {
+        joined(self.x, self.y)
+    }
+}
+
+/// What the reference's square root gives for an abscissa that no point has: the root of the negated square.
+fn ordinate_of_none(x: U256, is_odd: bool) -> B256 {
+    const EXPONENT: U256 = uint!(0x3fffffffffffffffffffffffffffffffffffffffffffffffffffffffbfffff0c_U256);
+    let cube = x.mul_mod(x, FIELD).mul_mod(x, FIELD);
+    let root = cube.add_mod(U256::from(7), FIELD).pow_mod(EXPONENT, FIELD);
+    let y = if root.bit(0) == is_odd { root } else { FIELD - root };
+    B256::from(y)
+}
+
+/// A point by its coordinates; none when it is not on the curve.
+pub(super) fn point_at(x: B256, y: B256) -> Option<ProjectivePoint> {
+    let encoded = k256::EncodedPoint::from_affine_coordinates(&x.0.into(), &y.0.into(), false);
+    ProjectivePoint::from_encoded_point(&encoded).into()
+}
+
+/// Both coordinates of a point; zero for infinity.
+pub(super) fn coordinates(point: &ProjectivePoint) -> (B256, B256) {
+    let encoded = point.to_affine().to_encoded_point(false);
+    let word = |bytes: Option<&FieldBytes>| bytes.map_or(B256::ZERO, |bytes| B256::from_slice(bytes));
+    (word(encoded.x()), word(encoded.y()))
+}
+
+/// Both coordinates, one after the other.
+pub(super) fn hashed(point: &ProjectivePoint) -> [u8; 64] {
+    let (x, y) = coordinates(point);
+    joined(x, y)
+}
+
+fn joined(x: B256, y: B256) -> [u8; 64] {
+    let mut bytes = [0; 64];
+    bytes[..32].copy_from_slice(x.as_slice());
+    bytes[32..].copy_from_slice(y.as_slice());
+    bytes
+}
+
+/// A number modulo the order of the group.
+pub(super) fn scalar(number: B256) -> Scalar {
+    <Scalar as Reduce<k256::U256>>::reduce_bytes(&number.0.into())
+}
+
+/// A number that must be below the order of the group.
+pub(super) fn canonical_scalar(number: B256) -> Option<Scalar> {
+    (U256::from_be_bytes(number.0) < ORDER).then(|| scalar(number))
+}
+
+/// The next bytes of an input, which become shorter.
+pub(super) fn take<const N: usize>(input: &mut &[u8]) -> Option<[u8; N]> {
+    let (taken, rest) = input.split_first_chunk::<N>()?;
+    *input = rest;
+    Some(*taken)
+}
