@@ -153,6 +153,6 @@ fn is_same_multiset(mut left: Vec<Address>, mut right: Vec<Address>) -> bool {
 }
 
 /// A list as it stands in a header.
-fn concatenated(addresses: &[Address]) -> Vec<u8> {
+pub(super) fn concatenated(addresses: &[Address]) -> Vec<u8> {
     addresses.iter().flat_map(|address| address.iter().copied()).collect()
 }

@@ -1,4 +1,4 @@
-use tenon_api::StoreError;
+use tenon_api::{Address, StoreError};
 
 use crate::native::SignatureProblem;
 
@@ -103,6 +103,15 @@ pub enum V1Error {
     /// The lists of a checkpoint depend on a state that is not there: its parent is on another branch.
     #[error("the state after the parent of this checkpoint is not available")]
     NoParentState,
+    /// The creator has to wait, or may not make a block at all.
+    #[error("not ready to mine, it's not your turn")]
+    NotTurn,
+    /// One key can't sign for another masternode.
+    #[error("the block needs a second signature of {partner}")]
+    OtherPartner {
+        /// The creator's partner at this height.
+        partner: Address,
+    },
     /// Uncles in a body.
     #[error("uncles not allowed")]
     Uncles,

@@ -124,12 +124,14 @@ fn verify_seals(
 ) -> Result<(), V1Error> {
     let creator = context.creator(header)?;
     let parent_creator = if parent.number == 0 { None } else { Some(context.creator(parent)?) };
-    let turn = Turn::new(&masternodes_at(context, parent)?, parent_creator, creator);
+    let masternodes = masternodes_at(context, parent)?;
+    let turn = Turn::new(&masternodes, parent_creator, creator);
     if header.difficulty != turn.difficulty() {
         return Err(V1Error::Difficulty);
     }
     let is_checkpoint = context.is_checkpoint(header.number);
-    let masternodes = if is_checkpoint { v1_masternodes(&header.extra_data) } else { masternodes_at(context, parent)? };
+    // A checkpoint is judged by its own list, though its turn was one of the old list.
+    let masternodes = if is_checkpoint { v1_masternodes(&header.extra_data) } else { masternodes };
     if !masternodes.contains(&creator) {
         // The set is looked up only now: it needs the state after the last gap block.
         let snapshot = snapshots.after(parent, context.chain)?;

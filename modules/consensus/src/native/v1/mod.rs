@@ -8,6 +8,7 @@ mod go_base64;
 mod header;
 mod penalties;
 mod randomize;
+mod sealing;
 mod second_signer;
 mod snapshot;
 mod turn;

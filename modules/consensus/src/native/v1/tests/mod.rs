@@ -1,5 +1,6 @@
 //! v1 against real headers, recorded chains, tampered headers and simulated chains.
 
+mod sealing;
 mod simulated;
 mod tampering;
 

@@ -1,0 +1,96 @@
+//! Making v1 blocks (`spec/consensus.md` 2.4, 2.6), as far as one key can: where the second signer is another
+//! masternode, the block would have to travel to it.
+
+use tenon_api::{Address, ChainReader, EMPTY_OMMERS_HASH, Header, NativeSeal, SealAttributes, SealedHeader};
+use tenon_chain::spec::NATIVE_BASE_FEE;
+
+use super::{V1Engine, V1Error, checkpoint::concatenated, header::assigned_second_signer};
+use crate::native::{
+    extra::{SEAL_BYTES, VANITY_BYTES},
+    v1_seal_hash,
+    v2::MasternodeKey,
+};
+
+impl V1Engine {
+    /// The consensus fields of the block after `parent` by `creator`; roots, gas used, bloom and seals are left
+    /// empty. The beneficiary of `attributes` is not used: fees go to the creator, who is told by the seal.
+    ///
+    /// # Errors
+    /// [`V1Error::NotTurn`] when it may not make a block at that time, [`V1Error::OtherPartner`] when somebody else
+    /// would have to sign second, those of [`V1Engine::checkpoint_lists`].
+    pub fn prepare(
+        &self,
+        parent: &SealedHeader,
+        creator: Address,
+        attributes: &SealAttributes,
+        chain: &dyn ChainReader,
+    ) -> Result<Header, V1Error> {
+        let number = parent.number.saturating_add(1);
+        let timestamp = attributes.timestamp.max(parent.timestamp.saturating_add(self.settings.consensus.period));
+        let turn = self.turn(parent, creator, chain)?;
+        let waited = timestamp.saturating_sub(parent.timestamp);
+        if turn.wait_before_sealing(parent.number).is_none_or(|wait| wait > waited) {
+            return Err(V1Error::NotTurn);
+        }
+        let mut header = Header {
+            parent_hash: parent.hash(),
+            ommers_hash: EMPTY_OMMERS_HASH,
+            difficulty: turn.difficulty(),
+            number,
+            gas_limit: attributes.gas_limit,
+            timestamp,
+            native_seal: Some(NativeSeal::default()),
+            base_fee_per_gas: (number >= self.settings.heights.eip1559).then_some(NATIVE_BASE_FEE),
+            ..Header::default()
+        };
+        let mut extra = vanity(&attributes.extra_data).to_vec();
+        if number.is_multiple_of(self.settings.consensus.epoch) {
+            let lists = self.checkpoint_lists(parent, chain)?.ok_or(V1Error::NoMasternodes)?;
+            extra.extend(concatenated(&lists.masternodes));
+            header.native_seal = Some(NativeSeal {
+                validators: lists.validators.unwrap_or_default().into(),
+                penalties: concatenated(&lists.penalties).into(),
+                ..NativeSeal::default()
+            });
+        }
+        extra.extend([0; SEAL_BYTES]);
+        header.extra_data = extra.into();
+        if self.is_signed_twice(number) {
+            let unsealed = tenon_chain::seal(header.clone());
+            let partner = assigned_second_signer(self.context(chain), &unsealed, parent, creator)?;
+            if partner != creator {
+                return Err(V1Error::OtherPartner { partner });
+            }
+        }
+        Ok(header)
+    }
+
+    /// Puts the creator's signature on a finished header, and a second one of the same key from the second epoch
+    /// on.
+    ///
+    /// # Errors
+    /// [`V1Error::MissingSeal`] when the extra data leaves no room for it.
+    pub fn seal(&self, mut header: Header, key: &MasternodeKey) -> Result<SealedHeader, V1Error> {
+        let start = header.extra_data.len().checked_sub(SEAL_BYTES).ok_or(V1Error::MissingSeal)?;
+        let signature = key.sign(v1_seal_hash(&header));
+        header.extra_data = [&header.extra_data[..start], &signature].concat().into();
+        if self.is_signed_twice(header.number) {
+            header.native_seal.get_or_insert_default().validator = signature.to_vec().into();
+        }
+        Ok(tenon_chain::seal(header))
+    }
+
+    /// Whether blocks of this height have a second signature.
+    fn is_signed_twice(&self, number: u64) -> bool {
+        number > self.settings.consensus.epoch
+    }
+}
+
+/// Free text, cut or filled up with zeros to 32 bytes.
+fn vanity(text: &[u8]) -> [u8; VANITY_BYTES] {
+    let mut vanity = [0; VANITY_BYTES];
+    for (target, byte) in vanity.iter_mut().zip(text) {
+        *target = *byte;
+    }
+    vanity
+}
