@@ -1,0 +1,180 @@
+//! The node as the plugin's process sees it: questions go up the socket, answers come down.
+
+use std::{
+    collections::HashMap,
+    io::Write,
+    os::unix::net::UnixStream,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use futures_util::stream;
+use tenon_api::{Failure, Topic};
+use tenon_bus::CallContext;
+use tenon_sdk::boundary::{ExportedFuture, ExportedStream};
+use tokio::sync::{mpsc, oneshot};
+
+use super::super::{
+    LONGEST_LINE, WINDOW,
+    outgoing::Outgoing,
+    wire::{Frame, Kind, LARGEST_FRAME, WireError},
+};
+use crate::boundary::Backend;
+
+/// Log lines that wait, in bytes, before further ones are left out.
+const LARGEST_LOG_BACKLOG: usize = 1024 * 1024;
+
+type Answer = Result<Vec<u8>, Failure>;
+
+/// Who waits for what the node sends.
+enum Waiting {
+    Call(oneshot::Sender<Answer>),
+    /// Never fuller than the credit that was given.
+    Events(mpsc::Sender<Answer>),
+}
+
+/// The way up.
+pub(super) struct Upstream {
+    pub(super) out: Outgoing,
+    socket: UnixStream,
+    /// Nothing awaits under the lock.
+    waiting: Mutex<HashMap<u64, Waiting>>,
+    next: AtomicU64,
+    /// Log lines that were left out.
+    left_out: AtomicU64,
+}
+
+impl Upstream {
+    pub(super) fn new(socket: UnixStream) -> Arc<Self> {
+        Arc::new(Self {
+            out: Outgoing::default(),
+            socket,
+            waiting: Mutex::default(),
+            next: AtomicU64::new(1),
+            left_out: AtomicU64::new(0),
+        })
+    }
+
+    /// Writes what the socket takes now.
+    pub(super) fn write_now(&self) {
+        // A socket that has gone is noticed by the reader.
+        let _ = self.out.write_now(|bytes| (&self.socket).write(bytes));
+    }
+
+    /// Sends a frame without a body before the process ends.
+    pub(super) fn say_last(&self, kind: Kind, id: u64) {
+        self.out.push(kind, id, |_| {});
+        self.write_now();
+    }
+
+    /// Takes in what the node answered. Answers that nobody waits for any more are dropped.
+    pub(super) fn take(&self, frame: Frame<'_>) -> Result<(), WireError> {
+        let mut waiting = self.waiting();
+        let ends = frame.kind != Kind::BusItem;
+        let receiver = if ends { waiting.remove(&frame.id) } else { None };
+        match (receiver, waiting.get(&frame.id)) {
+            (Some(Waiting::Call(receiver)), _) if frame.kind == Kind::BusReply => {
+                // An error says that its future has just been dropped.
+                let _ = receiver.send(frame.fields().reply()?);
+            }
+            (None, Some(Waiting::Events(receiver))) => {
+                let _ = receiver.try_send(frame.fields().reply()?);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn ask(&self, waiting: Waiting, kind: Kind, fill: impl FnOnce(&mut Vec<u8>)) -> u64 {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        self.waiting().insert(id, waiting);
+        self.out.push(kind, id, fill);
+        id
+    }
+
+    fn waiting(&self) -> MutexGuard<'_, HashMap<u64, Waiting>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log_line(&self, level: u32, message: &str) -> bool {
+        let end = message.floor_char_boundary(LONGEST_LINE);
+        self.out.try_push(LARGEST_LOG_BACKLOG, Kind::Log, u64::from(level), |out| {
+            out.extend_from_slice(message.get(..end).unwrap_or_default().as_bytes());
+        })
+    }
+}
+
+/// Tells the node that nobody waits any more, if something is still awaited.
+struct CancelOnDrop {
+    upstream: Arc<Upstream>,
+    id: u64,
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if self.upstream.waiting().remove(&self.id).is_some() {
+            self.upstream.out.push(Kind::BusCancel, self.id, |_| {});
+        }
+    }
+}
+
+/// The services of the plugin in this process.
+pub(super) struct UpstreamBackend(pub(super) Arc<Upstream>);
+
+impl Backend for UpstreamBackend {
+    fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
+        if frame.len() > LARGEST_FRAME / 2 {
+            let what = format!("a request of {} bytes does not pass from a plugin's process", frame.len());
+            return ExportedFuture::ready(Err(Failure::limit(what)));
+        }
+        let left = context.and_then(CallContext::deadline).map_or(0, |deadline| {
+            let left = deadline.saturating_duration_since(Instant::now()).as_nanos();
+            u64::try_from(left).unwrap_or(u64::MAX).max(1)
+        });
+        let (sender, receiver) = oneshot::channel();
+        let id = self.0.ask(Waiting::Call(sender), Kind::BusCall, |out| {
+            out.extend_from_slice(&topic.0.to_le_bytes());
+            out.extend_from_slice(&schema.to_le_bytes());
+            out.extend_from_slice(&left.to_le_bytes());
+            out.extend_from_slice(frame);
+        });
+        let guard = CancelOnDrop { upstream: Arc::clone(&self.0), id };
+        ExportedFuture::new(async move {
+            let _guard = guard;
+            receiver.await.unwrap_or_else(|_| Err(Failure::server("the node has gone")))
+        })
+    }
+
+    fn subscribe(&self, topic: Topic, schema: u32) -> ExportedStream {
+        let (sender, receiver) = mpsc::channel(WINDOW);
+        let id = self.0.ask(Waiting::Events(sender), Kind::BusSubscribe, |out| {
+            out.extend_from_slice(&topic.0.to_le_bytes());
+            out.extend_from_slice(&schema.to_le_bytes());
+        });
+        let guard = CancelOnDrop { upstream: Arc::clone(&self.0), id };
+        ExportedStream::new(stream::unfold((receiver, guard), |(mut receiver, guard)| async move {
+            let item = receiver.recv().await?;
+            guard.upstream.out.push(Kind::BusCredit, guard.id, |out| out.extend_from_slice(&1_u32.to_le_bytes()));
+            Some((item, (receiver, guard)))
+        }))
+    }
+
+    fn log(&self, level: u32, message: &str) {
+        let left_out = self.0.left_out.swap(0, Ordering::Relaxed);
+        if left_out > 0 && !self.0.log_line(2, &format!("{left_out} lines were left out: too many at once")) {
+            self.0.left_out.fetch_add(left_out, Ordering::Relaxed);
+        }
+        if !self.0.log_line(level, message) {
+            self.0.left_out.fetch_add(1, Ordering::Relaxed);
+        }
+        // At once: the process may not live to the end of this call.
+        self.0.write_now();
+    }
+
+    fn end_events(&self) {}
+
+    fn stop(&self) {}
+}

@@ -1,0 +1,71 @@
+//! Ends the process when the plugin keeps its thread too long, and when the node has gone.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::super::{
+    system::{leave, processor_time},
+    wire::Kind,
+};
+use super::upstream::Upstream;
+
+/// How often the watchdog looks.
+const LOOK: Duration = Duration::from_millis(25);
+/// A stretch without processor time (a blocking wait) may last this many times the limit.
+const WAITING_FACTOR: u32 = 3;
+
+/// What the plugin's thread is doing.
+#[derive(Debug, Default)]
+pub(super) struct Watch {
+    /// Grows at each entry into the plugin's code and at each return from it: odd while inside.
+    sequence: AtomicU64,
+    /// For which call or subscription.
+    id: AtomicU64,
+}
+
+impl Watch {
+    /// Runs a piece of the plugin's code.
+    pub(super) fn over<T>(&self, id: u64, code: impl FnOnce() -> T) -> T {
+        self.id.store(id, Ordering::Relaxed);
+        self.sequence.fetch_add(1, Ordering::Release);
+        let outcome = code();
+        self.sequence.fetch_add(1, Ordering::Release);
+        outcome
+    }
+}
+
+/// Starts to watch. `limit` is the processor time of one stretch.
+pub(super) fn start(watch: Arc<Watch>, upstream: Arc<Upstream>, limit: Duration) -> std::io::Result<()> {
+    let parent = std::os::unix::process::parent_id();
+    let look = move || {
+        let mut stretch = (0, Duration::ZERO, Instant::now());
+        loop {
+            thread::sleep(LOOK);
+            if std::os::unix::process::parent_id() != parent {
+                leave(0);
+            }
+            let sequence = watch.sequence.load(Ordering::Acquire);
+            if sequence.is_multiple_of(2) {
+                continue;
+            }
+            let (seen, used_before, since) = stretch;
+            if seen != sequence {
+                stretch = (sequence, processor_time(), Instant::now());
+                continue;
+            }
+            let used = processor_time().saturating_sub(used_before);
+            if used > limit || since.elapsed() > limit.saturating_mul(WAITING_FACTOR) {
+                upstream.say_last(Kind::Overrun, watch.id.load(Ordering::Relaxed));
+                leave(1);
+            }
+        }
+    };
+    thread::Builder::new().name("watchdog".to_owned()).spawn(look)?;
+    Ok(())
+}

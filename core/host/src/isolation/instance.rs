@@ -1,0 +1,384 @@
+//! A plugin in a process of its own, as the router sees it; and the supervisor that starts the process again.
+
+use std::{
+    collections::VecDeque,
+    sync::{
+        Arc, OnceLock,
+        atomic::{AtomicU32, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use arc_swap::ArcSwap;
+use futures_util::{FutureExt, StreamExt, stream};
+use tenon_api::Failure;
+use tenon_sdk::boundary::OwnedBytes;
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, BufReader},
+    net::UnixStream,
+    runtime::Handle,
+    sync::watch,
+    task::JoinHandle,
+    time::{sleep, timeout},
+};
+
+use super::{
+    IsolationOptions, LONGEST_LINE,
+    journal::Journal,
+    link::{Answer, Ending, Limits, Link},
+    process::{self, Early, Greeting, Process, ProcessError, Running},
+};
+use crate::{
+    Caller, HostError, Manifest,
+    boundary::{Backend, BusBackend},
+    instance::{OpenedPlugin, PluginCall, PluginInstance, PluginItems, Start},
+    library_file::CheckedLibrary,
+};
+
+/// How long a process may take to stop in order.
+const STOP_TIME: Duration = Duration::from_secs(2);
+/// How long a process that closed its socket may take to end, and its last words to arrive.
+const END_TIME: Duration = Duration::from_millis(250);
+/// How long a plugin may take to export its state.
+const EXPORT_TIME: Duration = Duration::from_secs(10);
+/// A process that answers nothing for this many times the processor time of a call, and a second, is ended.
+const SILENCE_FACTOR: u32 = 4;
+
+/// Maps a library in a child. Blocks.
+///
+/// # Errors
+/// The child's refusal of the library, or why there is no child.
+pub(crate) fn open(library: &CheckedLibrary, options: &IsolationOptions) -> Result<Box<dyn OpenedPlugin>, HostError> {
+    let (process, greeting) = process::open(library, options).map_err(|error| match error {
+        ProcessError::Refused(text) => HostError::Refused(text),
+        other => HostError::Process { path: library.path.clone(), reason: other.to_string() },
+    })?;
+    let Greeting { manifest, warnings } = greeting;
+    for warning in warnings.lines() {
+        tracing::warn!(plugin = manifest.name, "sandbox of the plugin's process: {warning}");
+    }
+    let (library, options) = (library.clone(), options.clone());
+    Ok(Box::new(ProcessPlugin { process, manifest, library, options }))
+}
+
+/// A library that a child has mapped and that has not been started.
+struct ProcessPlugin {
+    process: Process,
+    manifest: Manifest,
+    library: CheckedLibrary,
+    options: IsolationOptions,
+}
+
+impl OpenedPlugin for ProcessPlugin {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn start(mut self: Box<Self>, start: Start<'_>) -> Result<Box<dyn PluginInstance>, Failure> {
+        let runtime = Handle::try_current()
+            .map_err(|_| Failure::server("a plugin in a process of its own needs the node's runtime"))?;
+        let Start { granted, bus, settings, handover } = start;
+        let backend = BusBackend::new(self.manifest.name.clone(), bus, granted, self.manifest.sends_frames);
+        let spec = Spec {
+            manifest: self.manifest,
+            library: self.library,
+            options: self.options,
+            settings: settings.to_owned(),
+            backend: Arc::new(backend),
+            journal: Arc::new(Journal::new()),
+        };
+        let early = spec.start(&mut self.process, handover)?;
+        let link = spec.link();
+        let shared = Arc::new(Shared {
+            state: ArcSwap::from_pointee(State::Serving(Arc::clone(&link))),
+            process: AtomicU32::new(self.process.running.id()),
+            failed: OnceLock::new(),
+            is_stopping: watch::Sender::new(false),
+            backend: Arc::clone(&spec.backend),
+        });
+        let supervisor = Supervisor { shared: Arc::clone(&shared), spec: Arc::new(spec), restarts: VecDeque::new() };
+        runtime.spawn(supervisor.run(self.process, early, link));
+        Ok(Box::new(ProcessInstance { shared }))
+    }
+}
+
+/// What is needed to start the process again.
+struct Spec {
+    manifest: Manifest,
+    library: CheckedLibrary,
+    options: IsolationOptions,
+    settings: String,
+    backend: Arc<dyn Backend>,
+    journal: Arc<Journal>,
+}
+
+impl Spec {
+    fn start(&self, process: &mut Process, handover: &[u8]) -> Result<Vec<Early>, Failure> {
+        let log = |level, line: &str| self.journal.write(&*self.backend, level, line);
+        process
+            .start(&self.settings, handover, self.options.start_time, log)
+            .map_err(|error| Failure::server(error.to_string()))?
+    }
+
+    fn start_again(&self) -> Result<(Process, Vec<Early>), Failure> {
+        let opened = process::open(&self.library, &self.options);
+        let (mut process, greeting) = opened.map_err(|error| Failure::server(error.to_string()))?;
+        if greeting.manifest != self.manifest {
+            return Err(Failure::server("the library says something else about itself than before"));
+        }
+        let early = self.start(&mut process, &[])?;
+        Ok((process, early))
+    }
+
+    fn link(&self) -> Arc<Link> {
+        let IsolationOptions { longest_call, processor_time, .. } = self.options;
+        let longest_silence = processor_time.saturating_mul(SILENCE_FACTOR).saturating_add(Duration::from_secs(1));
+        Link::new(Arc::clone(&self.backend), Arc::clone(&self.journal), Limits { longest_call, longest_silence })
+    }
+
+    /// What a process was kept by.
+    fn asked(&self, link: &Link, id: u64) -> String {
+        let name = match link.asked(id) {
+            Some((false, method)) => self.manifest.methods.get(method as usize).map(|method| method.name.clone()),
+            Some((true, kind)) => {
+                self.manifest.subscriptions.get(kind as usize).map(|kind| format!("subscription {kind}"))
+            }
+            None => None,
+        };
+        name.unwrap_or_else(|| "a call that has ended".to_owned())
+    }
+}
+
+enum State {
+    Serving(Arc<Link>),
+    /// Not serving, with what callers are told.
+    Down(Failure),
+}
+
+/// What the instance and its supervisor share.
+struct Shared {
+    /// Changed by the supervisor only.
+    state: ArcSwap<State>,
+    /// 0 while there is none.
+    process: AtomicU32,
+    /// Set once the supervisor has given up.
+    failed: OnceLock<String>,
+    is_stopping: watch::Sender<bool>,
+    backend: Arc<dyn Backend>,
+}
+
+/// The plugin as the router sees it. Dropping it stops the process.
+struct ProcessInstance {
+    shared: Arc<Shared>,
+}
+
+impl ProcessInstance {
+    fn link(&self) -> Result<Arc<Link>, Failure> {
+        match &**self.shared.state.load() {
+            State::Serving(link) => Ok(Arc::clone(link)),
+            State::Down(failure) => Err(failure.clone()),
+        }
+    }
+}
+
+impl PluginInstance for ProcessInstance {
+    fn call<'a>(&'a self, method: u32, params: Option<&'a str>, caller: &'a Caller) -> PluginCall<'a> {
+        let link = self.link();
+        PluginCall::Remote(async move { checked(link?.call(method, params, caller).await) }.boxed())
+    }
+
+    fn subscribe(&self, kind: u32, params: Option<&str>, caller: &Caller) -> PluginItems {
+        let items = match self.link().and_then(|link| link.subscribe(kind, params, caller)) {
+            Ok(items) => items,
+            Err(failure) => return PluginItems::Remote(stream::iter([Err(failure)]).boxed()),
+        };
+        // The first item, the acceptance, is empty.
+        let items = stream::unfold((items, true), |(mut items, is_first)| async move {
+            let item = items.next().await?;
+            let item = if is_first { item.map(OwnedBytes::from) } else { checked(item) };
+            Some((item, (items, false)))
+        });
+        PluginItems::Remote(items.boxed())
+    }
+
+    fn export_state(&self) -> Result<Vec<u8>, Failure> {
+        self.link()?.export_state(EXPORT_TIME)
+    }
+
+    fn end_events(&self) {
+        self.shared.backend.end_events();
+    }
+
+    fn process(&self) -> Option<u32> {
+        Some(self.shared.process.load(Ordering::Relaxed)).filter(|process| *process != 0)
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.shared.failed.get().cloned()
+    }
+}
+
+impl Drop for ProcessInstance {
+    fn drop(&mut self) {
+        self.shared.backend.stop();
+        self.shared.is_stopping.send_replace(true);
+    }
+}
+
+/// An answer that goes into a response as it is: so it has to be JSON.
+fn checked(answer: Answer) -> Result<OwnedBytes, Failure> {
+    let is_json = |bytes: &[u8]| {
+        std::str::from_utf8(bytes).is_ok_and(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
+    };
+    match answer {
+        Ok(bytes) if bytes.is_empty() || is_json(&bytes) => Ok(OwnedBytes::from(bytes)),
+        Ok(_) => Err(Failure::server("the plugin gave a result that is not JSON")),
+        Err(mut failure) => {
+            failure.data = failure.data.filter(|data| is_json(data.as_bytes()));
+            Err(failure)
+        }
+    }
+}
+
+/// Sees the process through its life, and starts it again when it ends by itself.
+struct Supervisor {
+    shared: Arc<Shared>,
+    spec: Arc<Spec>,
+    /// When it was started again, within the window.
+    restarts: VecDeque<Instant>,
+}
+
+impl Supervisor {
+    async fn run(mut self, mut process: Process, mut early: Vec<Early>, mut link: Arc<Link>) {
+        loop {
+            let Some(reason) = self.serve(process, early, &link).await else { return };
+            match self.start_again(reason).await {
+                Some(again) => (process, early) = again,
+                None => return,
+            }
+            link = self.spec.link();
+            self.shared.process.store(process.running.id(), Ordering::Relaxed);
+            self.shared.state.store(Arc::new(State::Serving(Arc::clone(&link))));
+            tracing::info!(plugin = self.name(), process = process.running.id(), "plugin's process serves again");
+        }
+    }
+
+    fn name(&self) -> &str {
+        &self.spec.manifest.name
+    }
+
+    /// Waits until the instance is dropped.
+    async fn stopped(&self) {
+        // An error would say that the sender is gone, and it is ours.
+        let _ = self.shared.is_stopping.subscribe().wait_for(|is_stopping| *is_stopping).await;
+    }
+
+    /// Serves until the process ends, and says why; none when it was stopped.
+    async fn serve(&self, process: Process, early: Vec<Early>, link: &Arc<Link>) -> Option<String> {
+        let Process { running, socket, output, buffer } = process;
+        let output = tokio::spawn(read_output(output, Arc::clone(&self.spec)));
+        let run = async {
+            match socket.set_nonblocking(true).and_then(|()| UnixStream::from_std(socket)) {
+                Ok(socket) => link.run(socket, buffer, early).await,
+                Err(_) => Ending::Closed,
+            }
+        };
+        tokio::pin!(run);
+        let (reason, is_stopping) = tokio::select! {
+            biased;
+            ending = &mut run => (self.explain(ending, running, link, output).await, false),
+            () = self.stopped() => {
+                link.stop();
+                let _ = timeout(STOP_TIME, run).await;
+                let how = end_process(running, END_TIME).await;
+                tracing::debug!(plugin = self.name(), how, "plugin's process has ended");
+                ("it was stopped".to_owned(), true)
+            }
+        };
+        self.shared.process.store(0, Ordering::Relaxed);
+        let failure = Failure::server(format!("plugin {}: its process has ended: {reason}", self.name()));
+        self.shared.state.store(Arc::new(State::Down(failure.clone())));
+        link.end(&failure);
+        (!is_stopping).then_some(reason)
+    }
+
+    /// Collects the process, and puts its end into words.
+    async fn explain(&self, ending: Ending, running: Running, link: &Link, output: JoinHandle<()>) -> String {
+        let patience = if ending == Ending::Closed { END_TIME } else { Duration::ZERO };
+        let what = match &ending {
+            Ending::Overrun(id) => Some(format!(
+                "{} kept it for more than {:?} of processor time",
+                self.spec.asked(link, *id),
+                self.spec.options.processor_time
+            )),
+            Ending::Broke(error) => Some(error.to_string()),
+            Ending::Silent(time) => Some(format!("it did not answer at all for {time:?}")),
+            Ending::Closed => None,
+        };
+        let how = end_process(running, patience).await;
+        // Its last words come before the line that says how it ended.
+        let _ = timeout(END_TIME, output).await;
+        what.unwrap_or(how)
+    }
+
+    /// Starts the process again after a pause, as often as it may; none when it has been stopped or has failed for
+    /// good.
+    async fn start_again(&mut self, mut reason: String) -> Option<(Process, Vec<Early>)> {
+        let IsolationOptions { restarts, restart_window, first_pause, longest_pause, .. } = self.spec.options;
+        loop {
+            let now = Instant::now();
+            self.restarts.retain(|restart| now.saturating_duration_since(*restart) < restart_window);
+            let count = u32::try_from(self.restarts.len()).unwrap_or(u32::MAX);
+            if count >= restarts {
+                self.give_up(&reason, count);
+                return None;
+            }
+            let pause = first_pause.saturating_mul(1 << count.min(20)).min(longest_pause);
+            tracing::error!(plugin = self.name(), reason, ?pause, "plugin's process ended; it is started again");
+            let words = format!("plugin {}: its process has ended and is started again: {reason}", self.name());
+            self.shared.state.store(Arc::new(State::Down(Failure::server(words))));
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = self.stopped() => return None,
+            }
+            self.restarts.push_back(Instant::now());
+            let spec = Arc::clone(&self.spec);
+            match tokio::task::spawn_blocking(move || spec.start_again()).await {
+                Ok(Ok(again)) => return Some(again),
+                Ok(Err(failure)) => reason = failure.message,
+                // The runtime is going down.
+                Err(_) => return None,
+            }
+        }
+    }
+
+    fn give_up(&self, reason: &str, restarts: u32) {
+        tracing::error!(plugin = self.name(), reason, restarts, "plugin's process keeps ending; the plugin has failed");
+        let words = format!("its process ended again after {restarts} restarts: {reason}");
+        let failure = Failure::server(format!("plugin {} has failed: {words}", self.name()));
+        self.shared.state.store(Arc::new(State::Down(failure)));
+        let _ = self.shared.failed.set(words);
+    }
+}
+
+/// Collects a process on a thread that may block.
+async fn end_process(mut running: Running, patience: Duration) -> String {
+    let ended = tokio::task::spawn_blocking(move || running.end(patience)).await;
+    ended.unwrap_or_else(|_| "the node is shutting down".to_owned())
+}
+
+/// Writes what the process prints to the log, in lines.
+async fn read_output(output: std::os::unix::net::UnixStream, spec: Arc<Spec>) {
+    let Ok(output) = output.set_nonblocking(true).and_then(|()| UnixStream::from_std(output)) else { return };
+    let mut reader = BufReader::new(output);
+    let mut line = Vec::new();
+    loop {
+        line.clear();
+        // A line without end is cut, not kept.
+        let mut part = (&mut reader).take(LONGEST_LINE as u64);
+        match part.read_until(b'\n', &mut line).await {
+            Ok(0) | Err(_) => return,
+            Ok(_) => spec.journal.write(&*spec.backend, 2, &format!("printed: {}", String::from_utf8_lossy(&line))),
+        }
+    }
+}

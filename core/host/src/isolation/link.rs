@@ -1,0 +1,515 @@
+//! The node's end of the socket to a plugin's process that serves.
+
+use std::{
+    collections::{HashMap, hash_map::Entry},
+    io::ErrorKind,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tenon_api::{Failure, Topic};
+use tenon_bus::CallContext;
+use tenon_sdk::boundary::{ForeignFuture, ForeignStream};
+use tokio::{
+    net::UnixStream,
+    sync::{Semaphore, mpsc, oneshot},
+    task::AbortHandle,
+};
+
+use super::{
+    WINDOW,
+    journal::Journal,
+    outgoing::{LARGEST_BACKLOG, Outgoing},
+    process::{Early, level},
+    wire::{Frame, FrameBuffer, Kind, WireError, put_bytes, put_reply},
+};
+use crate::{Caller, boundary::Backend};
+
+/// How often calls that take too long, and a process that is silent, are looked for.
+const LOOK: Duration = Duration::from_millis(100);
+/// Calls and subscriptions that one process may have in flight.
+const MOST_IN_FLIGHT: usize = 16 * 1024;
+/// Questions and listeners to events that a plugin may have at the bus at a time.
+const MOST_AT_THE_BUS: usize = 1024;
+
+pub(super) type Answer = Result<Vec<u8>, Failure>;
+
+/// Why a process serves no longer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Its socket closed: it has ended, or is about to.
+    Closed,
+    /// It broke the rules of the wire.
+    Broke(WireError),
+    /// It did not answer at all for this long.
+    Silent(Duration),
+    /// It ended itself because this call or subscription kept it for too long.
+    Overrun(u64),
+}
+
+/// The time limits of a link.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    pub(super) longest_call: Duration,
+    pub(super) longest_silence: Duration,
+}
+
+/// What waits for the process.
+struct Slot {
+    waits: Waits,
+    /// The call or subscription, for people.
+    method: u32,
+    since: Instant,
+}
+
+enum Waits {
+    Call(oneshot::Sender<Answer>),
+    Items(mpsc::Sender<Answer>),
+    /// Nobody any more; the process still owes its last frame.
+    Nobody,
+}
+
+#[derive(Default)]
+struct Slots {
+    taken: HashMap<u64, Slot>,
+    /// Set once nothing will be answered any more.
+    ended: Option<Failure>,
+}
+
+/// Something of the plugin's that runs at the bus.
+struct AtTheBus {
+    task: AbortHandle,
+    credit: Option<Arc<Semaphore>>,
+}
+
+/// The node's end. Shared by callers, the tasks of the socket, and the supervisor.
+pub(super) struct Link {
+    out: Outgoing,
+    next: AtomicU64,
+    /// Nothing awaits under the lock.
+    slots: Mutex<Slots>,
+    /// As above; numbers are the plugin's.
+    bus: Mutex<HashMap<u64, AtTheBus>>,
+    pub(super) backend: Arc<dyn Backend>,
+    journal: Arc<Journal>,
+    limits: Limits,
+    /// Grows with every `Pong`.
+    pongs: AtomicU64,
+}
+
+impl Link {
+    pub(super) fn new(backend: Arc<dyn Backend>, journal: Arc<Journal>, limits: Limits) -> Arc<Self> {
+        Arc::new(Self {
+            out: Outgoing::default(),
+            next: AtomicU64::new(1),
+            slots: Mutex::default(),
+            bus: Mutex::default(),
+            backend,
+            journal,
+            limits,
+            pongs: AtomicU64::new(0),
+        })
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn at_the_bus(&self) -> MutexGuard<'_, HashMap<u64, AtTheBus>> {
+        self.bus.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks the process for something.
+    fn ask(&self, waits: Waits, method: u32, kind: Kind, fill: impl FnOnce(&mut Vec<u8>)) -> Result<u64, Failure> {
+        let id = self.next.fetch_add(1, Ordering::Relaxed);
+        let mut slots = self.slots();
+        if let Some(reason) = &slots.ended {
+            return Err(reason.clone());
+        }
+        if slots.taken.len() >= MOST_IN_FLIGHT {
+            return Err(Failure::limit("too many calls of this plugin are in flight; try again later"));
+        }
+        slots.taken.insert(id, Slot { waits, method, since: Instant::now() });
+        drop(slots);
+        if !self.out.try_push(LARGEST_BACKLOG, kind, id, fill) {
+            self.slots().taken.remove(&id);
+            return Err(Failure::limit("the plugin does not keep up with its calls; try again later"));
+        }
+        Ok(id)
+    }
+
+    /// Calls a method.
+    pub(super) async fn call(self: Arc<Self>, method: u32, params: Option<&str>, caller: &Caller) -> Answer {
+        let left = caller.context.deadline().map_or(0, |deadline| {
+            let left = deadline.saturating_duration_since(Instant::now()).as_nanos();
+            u64::try_from(left).unwrap_or(u64::MAX).max(1)
+        });
+        let (sender, receiver) = oneshot::channel();
+        let id = self.ask(Waits::Call(sender), method, Kind::Call, |out| {
+            out.extend_from_slice(&method.to_le_bytes());
+            out.extend_from_slice(&left.to_le_bytes());
+            put_bytes(out, caller.exposure.as_text().as_bytes());
+            out.extend_from_slice(params.unwrap_or_default().as_bytes());
+        })?;
+        let mut guard = CancelOnDrop { link: self, id: Some(id) };
+        let answer = receiver.await.unwrap_or_else(|_| Err(Failure::server("the plugin's process has gone")));
+        guard.id = None;
+        answer
+    }
+
+    /// Opens a subscription.
+    pub(super) fn subscribe(
+        self: Arc<Self>,
+        kind: u32,
+        params: Option<&str>,
+        caller: &Caller,
+    ) -> Result<Items, Failure> {
+        // One place more than credit: for the reason when the process goes.
+        let (sender, receiver) = mpsc::channel(WINDOW + 1);
+        let id = self.ask(Waits::Items(sender), kind, Kind::Subscribe, |out| {
+            out.extend_from_slice(&kind.to_le_bytes());
+            put_bytes(out, caller.exposure.as_text().as_bytes());
+            out.extend_from_slice(params.unwrap_or_default().as_bytes());
+        })?;
+        Ok(Items { receiver, guard: CancelOnDrop { link: self, id: Some(id) } })
+    }
+
+    /// Asks for the state for the next version; blocks.
+    pub(super) fn export_state(&self, limit: Duration) -> Answer {
+        let (sender, mut receiver) = oneshot::channel();
+        self.ask(Waits::Call(sender), u32::MAX, Kind::ExportState, |_| {})?;
+        let deadline = Instant::now() + limit;
+        loop {
+            match receiver.try_recv() {
+                Ok(answer) => return answer,
+                Err(oneshot::error::TryRecvError::Empty) if Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(_) => return Err(Failure::limit("the plugin did not export its state in time")),
+            }
+        }
+    }
+
+    /// Tells the process to stop in order.
+    pub(super) fn stop(&self) {
+        self.out.push(Kind::Stop, 0, |_| {});
+    }
+
+    /// Nothing will be answered any more: whoever waits gets `reason`.
+    pub(super) fn end(&self, reason: &Failure) {
+        let taken = {
+            let mut slots = self.slots();
+            slots.ended = Some(reason.clone());
+            std::mem::take(&mut slots.taken)
+        };
+        for slot in taken.into_values() {
+            // Errors say that nobody waits any more.
+            match slot.waits {
+                Waits::Call(sender) => drop(sender.send(Err(reason.clone()))),
+                Waits::Items(sender) => drop(sender.try_send(Err(reason.clone()))),
+                Waits::Nobody => {}
+            }
+        }
+        for (_, work) in self.at_the_bus().drain() {
+            work.task.abort();
+        }
+    }
+
+    /// What was asked under a number that is in flight: whether it is a subscription, and its method or kind.
+    pub(super) fn asked(&self, id: u64) -> Option<(bool, u32)> {
+        let slots = self.slots();
+        slots.taken.get(&id).map(|slot| (matches!(slot.waits, Waits::Items(_)), slot.method))
+    }
+
+    /// Serves the socket until there is a reason not to.
+    pub(super) async fn run(self: &Arc<Self>, socket: UnixStream, buffer: FrameBuffer, early: Vec<Early>) -> Ending {
+        let socket = Arc::new(socket);
+        let (link, writer) = (Arc::clone(self), Arc::clone(&socket));
+        let pump = tokio::spawn(async move { link.out.pump(&writer, || link.slots().taken.len() > 1).await });
+        let ending = tokio::select! {
+            ending = self.read(&socket, buffer, early) => ending,
+            ending = self.look_after() => ending,
+        };
+        pump.abort();
+        ending
+    }
+
+    async fn read(self: &Arc<Self>, socket: &UnixStream, mut buffer: FrameBuffer, early: Vec<Early>) -> Ending {
+        for Early { kind, id, body } in early {
+            if let Err(error) = self.take(Frame { kind, id, body: &body }) {
+                return Ending::Broke(error);
+            }
+        }
+        loop {
+            loop {
+                match buffer.next() {
+                    Ok(None) => break,
+                    Ok(Some(frame)) if frame.kind == Kind::Overrun => return Ending::Overrun(frame.id),
+                    Ok(Some(frame)) => {
+                        if let Err(error) = self.take(frame) {
+                            return Ending::Broke(error);
+                        }
+                    }
+                    Err(error) => return Ending::Broke(error),
+                }
+            }
+            match socket.try_read(buffer.room()) {
+                Ok(0) => return Ending::Closed,
+                Ok(count) => buffer.arrived(count),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    if socket.readable().await.is_err() {
+                        return Ending::Closed;
+                    }
+                }
+                Err(_) => return Ending::Closed,
+            }
+            // A process that sends without end must not keep this thread from other tasks.
+            tokio::task::consume_budget().await;
+        }
+    }
+
+    /// Takes in what the process sent.
+    fn take(self: &Arc<Self>, frame: Frame<'_>) -> Result<(), WireError> {
+        match frame.kind {
+            Kind::Reply => self.take_reply(frame),
+            Kind::Item => self.take_item(frame),
+            Kind::End => self.take_end(frame),
+            Kind::BusCall => self.bus_call(frame),
+            Kind::BusSubscribe => self.bus_subscribe(frame),
+            Kind::BusCancel => {
+                // Not there when it has been answered already.
+                if let Some(work) = self.at_the_bus().remove(&frame.id) {
+                    work.task.abort();
+                }
+                Ok(())
+            }
+            Kind::BusCredit => {
+                let count = frame.fields().u32()? as usize;
+                let bus = self.at_the_bus();
+                if let Some(credit) = bus.get(&frame.id).and_then(|work| work.credit.as_ref()) {
+                    // More than the window is never outstanding, whatever it says.
+                    credit.add_permits(count.min(WINDOW.saturating_sub(credit.available_permits())));
+                }
+                Ok(())
+            }
+            Kind::Log => {
+                self.journal.write(&*self.backend, level(frame.id), &String::from_utf8_lossy(frame.body));
+                Ok(())
+            }
+            Kind::Pong => {
+                self.pongs.fetch_add(1, Ordering::Relaxed);
+                Ok(())
+            }
+            _ => Err(frame.unexpected()),
+        }
+    }
+
+    fn take_reply(&self, frame: Frame<'_>) -> Result<(), WireError> {
+        let answer = frame.fields().reply()?;
+        let slot = match self.slots().taken.entry(frame.id) {
+            Entry::Occupied(slot) if !matches!(slot.get().waits, Waits::Items(_)) => slot.remove(),
+            _ => return Err(WireError::NotAsked(frame.id)),
+        };
+        if let Waits::Call(sender) = slot.waits {
+            // An error says that the caller has just gone.
+            let _ = sender.send(answer);
+        }
+        Ok(())
+    }
+
+    fn take_item(&self, frame: Frame<'_>) -> Result<(), WireError> {
+        let item = frame.fields().reply()?;
+        let slots = self.slots();
+        match slots.taken.get(&frame.id).map(|slot| &slot.waits) {
+            Some(Waits::Items(sender)) if sender.capacity() > 1 || sender.is_closed() => {
+                let _ = sender.try_send(item);
+                Ok(())
+            }
+            Some(Waits::Items(_)) => Err(WireError::TooManyItems(frame.id)),
+            Some(Waits::Nobody) => Ok(()),
+            Some(Waits::Call(_)) | None => Err(WireError::NotAsked(frame.id)),
+        }
+    }
+
+    fn take_end(&self, frame: Frame<'_>) -> Result<(), WireError> {
+        match self.slots().taken.entry(frame.id) {
+            Entry::Occupied(slot) if !matches!(slot.get().waits, Waits::Call(_)) => {
+                slot.remove();
+                Ok(())
+            }
+            _ => Err(WireError::NotAsked(frame.id)),
+        }
+    }
+
+    fn cancel(&self, id: u64) {
+        let mut slots = self.slots();
+        let Some(slot) = slots.taken.get_mut(&id) else { return };
+        slot.waits = Waits::Nobody;
+        drop(slots);
+        self.out.push(Kind::Cancel, id, |_| {});
+    }
+
+    fn bus_call(self: &Arc<Self>, frame: Frame<'_>) -> Result<(), WireError> {
+        let (id, mut fields) = (frame.id, frame.fields());
+        let (topic, schema, left) = (Topic(fields.u32()?), fields.u32()?, fields.u64()?);
+        let context =
+            if left == 0 { CallContext::new() } else { CallContext::with_timeout(Duration::from_nanos(left)) };
+        let Some(full) = self.room_at_the_bus(id)? else {
+            self.answer_bus(id, Err(&Failure::limit("the plugin asks too much at a time")));
+            return Ok(());
+        };
+        let mut work = ForeignFuture::from(self.backend.call(Some(&context), topic, schema, fields.rest()));
+        // A read answers its first poll; it needs no task.
+        let first = std::task::Context::from_waker(std::task::Waker::noop());
+        if let std::task::Poll::Ready(answer) = work.poll_reply(&first) {
+            self.answer_bus(id, answer.as_ref().map(AsRef::as_ref));
+            return Ok(());
+        }
+        let link = Arc::clone(self);
+        self.add_to_the_bus(full, id, None, async move {
+            let answer = work.await;
+            if link.at_the_bus().remove(&id).is_some() {
+                link.answer_bus(id, answer.as_ref().map(AsRef::as_ref));
+            }
+        });
+        Ok(())
+    }
+
+    fn answer_bus(&self, id: u64, answer: Result<&[u8], &Failure>) {
+        self.out.push(Kind::BusReply, id, |out| put_reply(out, answer));
+    }
+
+    fn bus_subscribe(self: &Arc<Self>, frame: Frame<'_>) -> Result<(), WireError> {
+        let (id, mut fields) = (frame.id, frame.fields());
+        let (topic, schema) = (Topic(fields.u32()?), fields.u32()?);
+        let Some(room) = self.room_at_the_bus(id)? else {
+            let refused = Failure::server("the plugin listens to too many events");
+            self.out.push(Kind::BusItem, id, |out| put_reply(out, Err(&refused)));
+            self.out.push(Kind::BusEnd, id, |_| {});
+            return Ok(());
+        };
+        // Listening begins now, not when the task first runs.
+        let mut events = ForeignStream::from(self.backend.subscribe(topic, schema));
+        let credit = Arc::new(Semaphore::new(WINDOW));
+        let (link, own_credit) = (Arc::clone(self), Arc::clone(&credit));
+        self.add_to_the_bus(room, id, Some(credit), async move {
+            // Without credit nothing is taken from the bus, which counts what is missed meanwhile.
+            while let Ok(permit) = own_credit.acquire().await {
+                permit.forget();
+                let Some(item) = std::future::poll_fn(|task| events.poll_item(task)).await else { break };
+                link.out.push(Kind::BusItem, id, |out| put_reply(out, item.as_ref().map(AsRef::as_ref)));
+            }
+            if link.at_the_bus().remove(&id).is_some() {
+                link.out.push(Kind::BusEnd, id, |_| {});
+            }
+        });
+        Ok(())
+    }
+
+    /// Whether there is room for one more at the bus.
+    fn room_at_the_bus(&self, id: u64) -> Result<Option<RoomAtTheBus>, WireError> {
+        let bus = self.at_the_bus();
+        if bus.contains_key(&id) {
+            return Err(WireError::NumberTaken(id));
+        }
+        Ok((bus.len() < MOST_AT_THE_BUS).then_some(RoomAtTheBus))
+    }
+
+    fn add_to_the_bus(
+        &self,
+        _room: RoomAtTheBus,
+        id: u64,
+        credit: Option<Arc<Semaphore>>,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        // Held over the spawn: the work looks for its own entry when it is done.
+        let mut bus = self.at_the_bus();
+        let task = tokio::spawn(work).abort_handle();
+        bus.insert(id, AtTheBus { task, credit });
+    }
+
+    /// Ends calls that take too long, and the process when it is silent although something is asked of it.
+    async fn look_after(&self) -> Ending {
+        let mut look = tokio::time::interval(LOOK);
+        look.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        let mut asked: Option<(u64, Instant)> = None;
+        loop {
+            look.tick().await;
+            self.end_late_calls();
+            if self.slots().taken.is_empty() {
+                asked = None;
+                continue;
+            }
+            let pongs = self.pongs.load(Ordering::Relaxed);
+            match asked {
+                Some((before, since)) if before == pongs => {
+                    if since.elapsed() > self.limits.longest_silence {
+                        return Ending::Silent(self.limits.longest_silence);
+                    }
+                }
+                _ => {
+                    asked = Some((pongs, Instant::now()));
+                    self.out.push(Kind::Ping, 0, |_| {});
+                }
+            }
+        }
+    }
+
+    fn end_late_calls(&self) {
+        let mut late = Vec::new();
+        let mut slots = self.slots();
+        for (id, slot) in &mut slots.taken {
+            if matches!(slot.waits, Waits::Call(_)) && slot.since.elapsed() > self.limits.longest_call {
+                late.push((*id, std::mem::replace(&mut slot.waits, Waits::Nobody)));
+            }
+        }
+        drop(slots);
+        for (id, waits) in late {
+            self.out.push(Kind::Cancel, id, |_| {});
+            if let Waits::Call(sender) = waits {
+                let _ = sender.send(Err(Failure::limit("request timed out")));
+            }
+        }
+    }
+}
+
+/// That there was room at the bus. One task reads the socket, so it is still there when it is taken.
+struct RoomAtTheBus;
+
+/// Tells the process that nobody waits any more.
+struct CancelOnDrop {
+    link: Arc<Link>,
+    /// None when it has been answered.
+    id: Option<u64>,
+}
+
+impl Drop for CancelOnDrop {
+    fn drop(&mut self) {
+        if let Some(id) = self.id {
+            self.link.cancel(id);
+        }
+    }
+}
+
+/// The items of a subscription.
+pub(super) struct Items {
+    receiver: mpsc::Receiver<Answer>,
+    guard: CancelOnDrop,
+}
+
+impl Items {
+    /// The next item; none at the end.
+    pub(super) async fn next(&mut self) -> Option<Answer> {
+        let item = self.receiver.recv().await;
+        match (&item, self.guard.id) {
+            (Some(_), Some(id)) => {
+                self.guard.link.out.push(Kind::Credit, id, |out| out.extend_from_slice(&1_u32.to_le_bytes()));
+            }
+            _ => self.guard.id = None,
+        }
+        item
+    }
+}

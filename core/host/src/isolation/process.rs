@@ -1,0 +1,277 @@
+//! Starting a plugin's process: everything up to the moment in which it serves. Blocks, with time limits.
+
+use std::{
+    io::{self, ErrorKind, Read, Write},
+    os::{
+        fd::OwnedFd,
+        unix::{
+            ffi::OsStrExt,
+            net::UnixStream,
+            process::{CommandExt, ExitStatusExt},
+        },
+    },
+    path::{Path, PathBuf},
+    process::{Child, Command, ExitStatus, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use tenon_api::Failure;
+
+use super::{
+    IsolationOptions,
+    manifest::{ManifestError, read_manifest},
+    wire::{Frame, FrameBuffer, Kind, WireError, put_bytes, put_frame},
+};
+use crate::{Manifest, library_file::CheckedLibrary};
+
+/// How long the process may take until it has mapped the library.
+const OPEN_TIME: Duration = Duration::from_secs(20);
+/// How long a process that has closed its socket may take to end by itself.
+const END_TIME: Duration = Duration::from_millis(250);
+
+/// Why a process did not come to serve.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProcessError {
+    #[error("cannot start {}: {reason}", program.display())]
+    Spawn { program: PathBuf, reason: io::Error },
+    #[error("its process: {0}")]
+    Socket(io::Error),
+    #[error("its process ended before it was ready ({0})")]
+    Ended(String),
+    #[error("its process was not ready within {0:?}")]
+    Late(Duration),
+    #[error("its process breaks the rules: {0}")]
+    Wire(#[from] WireError),
+    #[error("its process breaks the rules: {0}")]
+    Manifest(#[from] ManifestError),
+    /// The reason of the child, which names the file.
+    #[error("{0}")]
+    Refused(String),
+}
+
+/// The process itself. Dropping it kills it.
+pub(super) struct Running {
+    child: Child,
+    has_ended: bool,
+}
+
+impl Running {
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Lets it end by itself for an instant, then kills it; says how it ended.
+    pub(super) fn end(&mut self, patience: Duration) -> String {
+        let deadline = Instant::now() + patience;
+        loop {
+            match self.child.try_wait() {
+                Ok(Some(status)) => {
+                    self.has_ended = true;
+                    return describe(status);
+                }
+                Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(2)),
+                _ => break,
+            }
+        }
+        self.kill();
+        "killed by the node".to_owned()
+    }
+
+    fn kill(&mut self) {
+        if !self.has_ended {
+            // Fails only when it has ended already; either way `wait` collects it.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+            self.has_ended = true;
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(libc::SIGSEGV), _) => "signal 11, invalid access to memory".to_owned(),
+        (Some(libc::SIGABRT), _) => "signal 6, aborted".to_owned(),
+        (Some(libc::SIGBUS), _) => "signal 7, bus error".to_owned(),
+        (Some(libc::SIGILL), _) => "signal 4, illegal instruction".to_owned(),
+        (Some(libc::SIGFPE), _) => "signal 8, arithmetic error".to_owned(),
+        (Some(libc::SIGKILL), _) => "signal 9, killed".to_owned(),
+        (Some(signal), _) => format!("signal {signal}"),
+        (None, Some(code)) => format!("exit code {code}"),
+        (None, None) => "in an unknown way".to_owned(),
+    }
+}
+
+/// A process on its way to serving.
+pub(super) struct Process {
+    pub(super) running: Running,
+    pub(super) socket: UnixStream,
+    /// What it writes to standard output and error.
+    pub(super) output: UnixStream,
+    pub(super) buffer: FrameBuffer,
+}
+
+/// What a process says of itself when it has mapped the library.
+pub(super) struct Greeting {
+    pub(super) manifest: Manifest,
+    /// What its sandbox could not do, a line each.
+    pub(super) warnings: String,
+}
+
+/// Starts a process that maps a library.
+pub(super) fn open(library: &CheckedLibrary, options: &IsolationOptions) -> Result<(Process, Greeting), ProcessError> {
+    let mut process = Process::spawn(&library.path, options).map_err(|reason| {
+        let program = options.program.clone();
+        ProcessError::Spawn { program, reason }
+    })?;
+    let mut opening = Vec::new();
+    put_frame(&mut opening, Kind::Open, 0, |out| {
+        out.extend_from_slice(&options.memory.to_le_bytes());
+        out.extend_from_slice(&nanos(options.processor_time).to_le_bytes());
+        put_bytes(out, library.path.as_os_str().as_bytes());
+        put_bytes(out, library.copy.as_os_str().as_bytes());
+        out.extend_from_slice(library.hash.as_bytes());
+    });
+    process.send(&opening)?;
+    let greeting = process.wait_for(OPEN_TIME, |frame| {
+        let mut fields = frame.fields();
+        match frame.kind {
+            Kind::Manifest => {
+                let warnings = fields.text()?.to_owned();
+                Ok(Some(Greeting { manifest: read_manifest(&mut fields)?, warnings }))
+            }
+            Kind::Refused => Err(ProcessError::Refused(fields.rest_text()?.to_owned())),
+            _ => Err(frame.unexpected().into()),
+        }
+    })?;
+    Ok((process, greeting))
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// What a process sent while it started, to be looked at once it serves.
+pub(super) struct Early {
+    pub(super) kind: Kind,
+    pub(super) id: u64,
+    pub(super) body: Vec<u8>,
+}
+
+/// How much a plugin may ask of the bus while it starts.
+const MOST_EARLY: usize = 256;
+
+impl Process {
+    fn spawn(library: &Path, options: &IsolationOptions) -> io::Result<Self> {
+        let (socket, theirs) = UnixStream::pair()?;
+        let (output, their_output) = UnixStream::pair()?;
+        let their_output = OwnedFd::from(their_output);
+        let child = Command::new(&options.program)
+            .arg0("tenon")
+            .args(&options.arguments)
+            .arg(library)
+            .env_clear()
+            .current_dir("/")
+            // Signals of the terminal are for the node, which then stops its plugins in order.
+            .process_group(0)
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::from(their_output.try_clone()?))
+            .stderr(Stdio::from(their_output))
+            .spawn()?;
+        let running = Running { child, has_ended: false };
+        Ok(Self { running, socket, output, buffer: FrameBuffer::new() })
+    }
+
+    /// Starts the plugin in it. The outer error is the process', the inner one the plugin's.
+    pub(super) fn start(
+        &mut self,
+        settings: &str,
+        handover: &[u8],
+        limit: Duration,
+        mut log: impl FnMut(u32, &str),
+    ) -> Result<Result<Vec<Early>, Failure>, ProcessError> {
+        let mut start = Vec::new();
+        put_frame(&mut start, Kind::Start, 0, |out| {
+            put_bytes(out, settings.as_bytes());
+            out.extend_from_slice(handover);
+        });
+        self.send(&start)?;
+        let mut early = Vec::new();
+        let started = self.wait_for(limit, |frame| match frame.kind {
+            Kind::Started => Ok(Some(frame.fields().reply()?)),
+            Kind::Log => {
+                log(level(frame.id), &String::from_utf8_lossy(frame.body));
+                Ok(None)
+            }
+            Kind::BusCall | Kind::BusSubscribe | Kind::BusCancel | Kind::BusCredit if early.len() < MOST_EARLY => {
+                early.push(Early { kind: frame.kind, id: frame.id, body: frame.body.to_vec() });
+                Ok(None)
+            }
+            _ => Err(frame.unexpected().into()),
+        })?;
+        Ok(started.map(|_| early))
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<(), ProcessError> {
+        self.socket.set_write_timeout(Some(OPEN_TIME)).map_err(ProcessError::Socket)?;
+        match self.socket.write_all(bytes) {
+            Ok(()) => Ok(()),
+            Err(error) => Err(self.broken(error)),
+        }
+    }
+
+    /// Waits until `take` has what it wants.
+    fn wait_for<T>(
+        &mut self,
+        limit: Duration,
+        mut take: impl FnMut(Frame<'_>) -> Result<Option<T>, ProcessError>,
+    ) -> Result<T, ProcessError> {
+        let deadline = Instant::now() + limit;
+        loop {
+            while let Some(frame) = self.buffer.next()? {
+                if let Some(taken) = take(frame)? {
+                    return Ok(taken);
+                }
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(ProcessError::Late(limit));
+            }
+            self.socket.set_read_timeout(Some(left)).map_err(ProcessError::Socket)?;
+            match self.socket.read(self.buffer.room()) {
+                Ok(0) => return Err(self.broken(ErrorKind::UnexpectedEof.into())),
+                Ok(count) => self.buffer.arrived(count),
+                Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {}
+                Err(error) => return Err(self.broken(error)),
+            }
+        }
+    }
+
+    /// A socket that breaks says less than how the process ended, and what it had to say.
+    fn broken(&mut self, error: io::Error) -> ProcessError {
+        match error.kind() {
+            ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionReset => {
+                let how = self.running.end(END_TIME);
+                let mut said = vec![0; 1024];
+                let _ = self.output.set_nonblocking(true);
+                let count = self.output.read(&mut said).unwrap_or_default();
+                said.truncate(count);
+                let said = String::from_utf8_lossy(&said);
+                let said = said.trim();
+                ProcessError::Ended(if said.is_empty() { how } else { format!("{how}; it said: {said}") })
+            }
+            _ => ProcessError::Socket(error),
+        }
+    }
+}
+
+/// The level of a line of the log.
+pub(super) fn level(number: u64) -> u32 {
+    u32::try_from(number).unwrap_or(5)
+}

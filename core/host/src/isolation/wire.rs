@@ -1,0 +1,386 @@
+//! Frames on the socket between the node and a plugin's process: `length u32, kind u8, id u64, body`, all numbers
+//! little-endian; the length counts what follows it.
+//!
+//! Nothing that a frame says is believed: a length is compared with a bound before a byte is kept for it, and
+//! memory grows with what has arrived, not with what was announced.
+
+use tenon_api::{Failure, FailureCode};
+
+/// Bytes of the length field.
+const LENGTH: usize = 4;
+/// Bytes of kind and id, which every frame has.
+const HEAD: usize = 1 + 8;
+/// What is read at once, and what a buffer shrinks to after a large frame.
+const CHUNK: usize = 64 * 1024;
+
+/// The largest frame either side sends, in bytes. An answer of a namespace that serves whole traces fits.
+pub(super) const LARGEST_FRAME: usize = 64 * 1024 * 1024;
+
+/// Declares the kinds with their numbers, which are never used again for something else.
+macro_rules! kinds {
+    ($($(#[$meta:meta])* $name:ident = $number:literal),* $(,)?) => {
+        /// What a frame is.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(super) enum Kind { $($(#[$meta])* $name = $number),* }
+
+        impl Kind {
+            fn from_number(number: u8) -> Option<Self> {
+                match number { $($number => Some(Self::$name),)* _ => None }
+            }
+        }
+    };
+}
+
+kinds! {
+    /// Host: limits, then the library to map.
+    Open = 0x01,
+    /// Host: settings and hand-over.
+    Start = 0x02,
+    /// Host: a call of a method.
+    Call = 0x03,
+    /// Host: nobody waits for this call or subscription any more. It is answered as if it had ended.
+    Cancel = 0x04,
+    /// Host: opens a subscription.
+    Subscribe = 0x05,
+    /// Host: so many more items of a subscription may be sent.
+    Credit = 0x06,
+    /// Host: asks for the state for the next version.
+    ExportState = 0x07,
+    /// Host: the end, in order.
+    Stop = 0x08,
+    /// Host: answers `BusCall`.
+    BusReply = 0x09,
+    /// Host: an event of `BusSubscribe`.
+    BusItem = 0x0a,
+    /// Host: the last of `BusSubscribe`.
+    BusEnd = 0x0b,
+    /// Host: is anybody there?
+    Ping = 0x0c,
+    /// Child: the library's manifest and what the sandbox could not do.
+    Manifest = 0x81,
+    /// Child: the library was refused.
+    Refused = 0x82,
+    /// Child: answers `Start`.
+    Started = 0x83,
+    /// Child: answers `Call` and `ExportState`, exactly once.
+    Reply = 0x84,
+    /// Child: an item of a subscription.
+    Item = 0x85,
+    /// Child: the last of a subscription, exactly once.
+    End = 0x86,
+    /// Child: a question to the bus.
+    BusCall = 0x87,
+    /// Child: listens to an event topic.
+    BusSubscribe = 0x88,
+    /// Child: does not wait for a `BusCall` or `BusSubscribe` any more.
+    BusCancel = 0x89,
+    /// Child: so many more events may be sent.
+    BusCredit = 0x8a,
+    /// Child: a line for the log.
+    Log = 0x8b,
+    /// Child: answers `Ping`.
+    Pong = 0x8c,
+    /// Child: this call or subscription used up its processor time; the process ends.
+    Overrun = 0x8d,
+}
+
+/// A frame that breaks the rules of the wire.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum WireError {
+    #[error("it announced a message of {0} bytes; at most {LARGEST_FRAME} are read")]
+    TooLong(usize),
+    #[error("it announced a message of {0} bytes; none is that short")]
+    TooShort(usize),
+    #[error("it sent a message of the unknown kind {0:#04x}")]
+    UnknownKind(u8),
+    #[error("a {0:?} message is malformed")]
+    Malformed(Kind),
+    #[error("a {0:?} message has no place here")]
+    Unexpected(Kind),
+    #[error("it answered number {0}, which was not asked or has been answered")]
+    NotAsked(u64),
+    #[error("it used the number {0} twice")]
+    NumberTaken(u64),
+    #[error("it sent more items of subscription {0} than it was allowed to")]
+    TooManyItems(u64),
+}
+
+/// A frame, borrowed from the buffer that it was read into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Frame<'a> {
+    pub(super) kind: Kind,
+    pub(super) id: u64,
+    pub(super) body: &'a [u8],
+}
+
+impl<'a> Frame<'a> {
+    pub(super) fn fields(&self) -> Fields<'a> {
+        Fields { kind: self.kind, rest: self.body }
+    }
+
+    pub(super) const fn unexpected(&self) -> WireError {
+        WireError::Unexpected(self.kind)
+    }
+}
+
+/// Reads a frame's body, field by field.
+pub(super) struct Fields<'a> {
+    kind: Kind,
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
+        let (head, rest) = self.rest.split_first_chunk::<N>().ok_or(WireError::Malformed(self.kind))?;
+        self.rest = rest;
+        Ok(*head)
+    }
+
+    pub(super) fn u8(&mut self) -> Result<u8, WireError> {
+        Ok(u8::from_le_bytes(self.array()?))
+    }
+
+    pub(super) fn u32(&mut self) -> Result<u32, WireError> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    pub(super) fn u64(&mut self) -> Result<u64, WireError> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+
+    /// Bytes with their length before them.
+    pub(super) fn bytes(&mut self) -> Result<&'a [u8], WireError> {
+        let length = self.u32()? as usize;
+        let (head, rest) = self.rest.split_at_checked(length).ok_or(WireError::Malformed(self.kind))?;
+        self.rest = rest;
+        Ok(head)
+    }
+
+    /// Text with its length before it.
+    pub(super) fn text(&mut self) -> Result<&'a str, WireError> {
+        std::str::from_utf8(self.bytes()?).map_err(|_| WireError::Malformed(self.kind))
+    }
+
+    /// Everything that is left.
+    pub(super) const fn rest(self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Everything that is left, as text.
+    pub(super) fn rest_text(self) -> Result<&'a str, WireError> {
+        std::str::from_utf8(self.rest).map_err(|_| WireError::Malformed(self.kind))
+    }
+
+    /// A reply: code, data, body. The code 0 is success.
+    pub(super) fn reply(mut self) -> Result<Result<Vec<u8>, Failure>, WireError> {
+        let code = i32::from_le_bytes(self.array()?);
+        let data = self.bytes()?;
+        if code == 0 {
+            return Ok(Ok(self.rest.to_vec()));
+        }
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        Ok(Err(Failure {
+            code: FailureCode(code),
+            message: text(self.rest),
+            data: (!data.is_empty()).then(|| text(data)),
+        }))
+    }
+}
+
+/// Appends a frame; `fill` writes its body.
+pub(super) fn put_frame(out: &mut Vec<u8>, kind: Kind, id: u64, fill: impl FnOnce(&mut Vec<u8>)) {
+    let start = out.len();
+    out.extend_from_slice(&[0; LENGTH]);
+    out.push(kind as u8);
+    out.extend_from_slice(&id.to_le_bytes());
+    fill(out);
+    let written = out.len().saturating_sub(start + LENGTH);
+    let length = u32::try_from(written).unwrap_or(u32::MAX).to_le_bytes();
+    if let Some(place) = out.get_mut(start..start + LENGTH) {
+        place.copy_from_slice(&length);
+    }
+}
+
+/// Appends bytes with their length before them.
+pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    // What is longer than a frame can be is refused as a whole by the reader.
+    out.extend_from_slice(&u32::try_from(bytes.len()).unwrap_or(u32::MAX).to_le_bytes());
+    out.extend_from_slice(bytes);
+}
+
+/// Appends a reply. What would not fit a frame becomes a failure that says so.
+pub(super) fn put_reply(out: &mut Vec<u8>, result: Result<&[u8], &Failure>) {
+    let largest = LARGEST_FRAME - 64;
+    match result {
+        Ok(body) if body.len() <= largest => {
+            out.extend_from_slice(&[0; 8]);
+            out.extend_from_slice(body);
+        }
+        Ok(body) => put_reply(out, Err(&too_large(body.len()))),
+        Err(failure) => {
+            let Failure { code, message, data } = failure;
+            let data = data.as_deref().unwrap_or_default();
+            if message.len().saturating_add(data.len()) > largest {
+                return put_reply(out, Err(&too_large(message.len().saturating_add(data.len()))));
+            }
+            let code = if code.0 == 0 { FailureCode::SERVER.0 } else { code.0 };
+            out.extend_from_slice(&code.to_le_bytes());
+            put_bytes(out, data.as_bytes());
+            out.extend_from_slice(message.as_bytes());
+        }
+    }
+}
+
+fn too_large(length: usize) -> Failure {
+    Failure::limit(format!("an answer of {length} bytes does not pass to or from a plugin's process"))
+}
+
+/// Bytes that have arrived, cut into frames.
+#[derive(Debug)]
+pub(super) struct FrameBuffer {
+    /// Initialised throughout; the bytes that have arrived and are not cut yet are `start..end`.
+    bytes: Vec<u8>,
+    start: usize,
+    end: usize,
+}
+
+impl FrameBuffer {
+    pub(super) fn new() -> Self {
+        Self { bytes: vec![0; CHUNK], start: 0, end: 0 }
+    }
+
+    /// Room for what arrives next; say with [`FrameBuffer::arrived`] how much did.
+    pub(super) fn room(&mut self) -> &mut [u8] {
+        if self.start > 0 {
+            self.bytes.copy_within(self.start..self.end, 0);
+            self.end -= self.start;
+            self.start = 0;
+        }
+        if self.end == self.bytes.len() {
+            self.bytes.resize(self.bytes.len() * 2, 0);
+        } else if self.end < CHUNK / 2 && self.bytes.len() > CHUNK {
+            self.bytes.truncate(CHUNK);
+            self.bytes.shrink_to_fit();
+        }
+        self.bytes.get_mut(self.end..).unwrap_or_default()
+    }
+
+    pub(super) fn arrived(&mut self, count: usize) {
+        self.end = (self.end + count).min(self.bytes.len());
+    }
+
+    /// The next whole frame, if there is one.
+    pub(super) fn next(&mut self) -> Result<Option<Frame<'_>>, WireError> {
+        let arrived = self.bytes.get(self.start..self.end).unwrap_or_default();
+        let Some((length, rest)) = arrived.split_first_chunk::<LENGTH>() else { return Ok(None) };
+        let length = u32::from_le_bytes(*length) as usize;
+        if length < HEAD {
+            return Err(WireError::TooShort(length));
+        }
+        if length > LARGEST_FRAME {
+            return Err(WireError::TooLong(length));
+        }
+        let Some(frame) = rest.get(..length) else { return Ok(None) };
+        self.start += LENGTH + length;
+        let Some((&[number], frame)) = frame.split_first_chunk::<1>() else { return Err(WireError::TooShort(length)) };
+        let Some((id, body)) = frame.split_first_chunk::<8>() else { return Err(WireError::TooShort(length)) };
+        let kind = Kind::from_number(number).ok_or(WireError::UnknownKind(number))?;
+        Ok(Some(Frame { kind, id: u64::from_le_bytes(*id), body }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn take_in(buffer: &mut FrameBuffer, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let room = buffer.room();
+            let count = room.len().min(bytes.len());
+            room[..count].copy_from_slice(&bytes[..count]);
+            buffer.arrived(count);
+            bytes = &bytes[count..];
+        }
+    }
+
+    #[test]
+    fn the_layout_of_a_frame_is_pinned() {
+        let mut out = Vec::new();
+
+        put_frame(&mut out, Kind::Call, 0x0102, |body| put_bytes(body, b"[]"));
+        put_frame(&mut out, Kind::Reply, 3, |body| put_reply(body, Err(&Failure::server("no").with_data("1"))));
+
+        let expected = "0f000000030201000000000000020000005b5d140000008403000000000000000083ffff01000000316e6f";
+        assert_eq!(hex::encode(out), expected);
+    }
+
+    #[test]
+    fn lengths_that_lie_are_refused_before_memory_is_taken() {
+        for (length, error) in [
+            (8_u32, WireError::TooShort(8)),
+            (u32::MAX, WireError::TooLong(u32::MAX as usize)),
+            (0, WireError::TooShort(0)),
+        ] {
+            let mut buffer = FrameBuffer::new();
+            take_in(&mut buffer, &length.to_le_bytes());
+
+            assert_eq!(buffer.next(), Err(error));
+            assert_eq!(buffer.bytes.len(), CHUNK);
+        }
+    }
+
+    #[test]
+    fn a_kind_that_does_not_exist_and_a_body_that_is_cut_are_refused() {
+        let mut buffer = FrameBuffer::new();
+        take_in(&mut buffer, &[9, 0, 0, 0, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(buffer.next(), Err(WireError::UnknownKind(0x7f)));
+
+        let cut = Frame { kind: Kind::Call, id: 1, body: &[200, 0, 0, 0, 1] };
+        assert_eq!(cut.fields().bytes(), Err(WireError::Malformed(Kind::Call)));
+    }
+
+    #[test]
+    fn a_buffer_shrinks_after_a_large_frame() {
+        let mut large = Vec::new();
+        put_frame(&mut large, Kind::Item, 1, |body| body.extend_from_slice(&[7; CHUNK * 5]));
+        let mut buffer = FrameBuffer::new();
+        take_in(&mut buffer, &large);
+        assert_eq!(buffer.next().unwrap().unwrap().body.len(), CHUNK * 5);
+
+        let room = buffer.room().len();
+
+        assert_eq!(room, CHUNK);
+    }
+
+    proptest! {
+        #[test]
+        fn frames_survive_any_cut(bodies in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..300), 1..8), cut in 1_usize..64) {
+            let mut stream = Vec::new();
+            for (id, body) in (0..).zip(&bodies) {
+                put_frame(&mut stream, Kind::Item, id, |out| out.extend_from_slice(body));
+            }
+            let mut buffer = FrameBuffer::new();
+            let mut read = Vec::new();
+            for piece in stream.chunks(cut) {
+                take_in(&mut buffer, piece);
+                while let Some(frame) = buffer.next().unwrap() {
+                    prop_assert_eq!(frame.id, read.len() as u64);
+                    read.push(frame.body.to_vec());
+                }
+            }
+            prop_assert_eq!(read, bodies);
+        }
+
+        #[test]
+        fn garbage_never_panics(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let mut buffer = FrameBuffer::new();
+            take_in(&mut buffer, &bytes);
+            while let Ok(Some(frame)) = buffer.next() {
+                let _ = frame.fields().reply();
+            }
+        }
+    }
+}
