@@ -56,12 +56,6 @@ pub enum NativeError {
     /// The chain has no native rules.
     #[error("chain {0} has no native consensus")]
     NotNative(u64),
-    /// Blocks of v1 are not made any more.
-    #[error("this build seals no blocks of engine v1: the chain's last v1 block is {switch_block}")]
-    V1Sealing {
-        /// The last v1 block.
-        switch_block: u64,
-    },
     /// Blocks can only be made with a masternode's key.
     #[error("not ready to mine: this node has no masternode key")]
     NoKey,
@@ -223,7 +217,7 @@ impl NativeEngine {
     ) -> Result<Header, NativeError> {
         let key = self.key.as_ref().ok_or(NativeError::NoKey)?;
         if !self.is_v2(parent.number.saturating_add(1)) {
-            return Err(NativeError::V1Sealing { switch_block: self.consensus().switch_block });
+            return Ok(self.v1.prepare(parent, key.address(), attributes, chain)?);
         }
         if attributes.beneficiary != key.address() {
             return Err(V2Error::WalletAddress.into());
@@ -323,20 +317,27 @@ impl ConsensusEngine for NativeEngine {
     }
 
     fn seal(&self, header: Header) -> Result<SealedHeader, ConsensusError> {
-        match &self.key {
-            Some(key) => Ok(v2::seal(header, key)),
-            None => Err(of(&tenon_chain::seal(header))(NativeError::NoKey)),
-        }
+        let sealed = match &self.key {
+            Some(key) if self.is_v2(header.number) => Ok(v2::seal(header.clone(), key)),
+            Some(key) => self.v1.seal(header.clone(), key).map_err(NativeError::from),
+            None => Err(NativeError::NoKey),
+        };
+        sealed.map_err(|error| of(&tenon_chain::seal(header))(error))
     }
 
     /// The committed block (`spec/consensus.md` 8.1, 8.2); nothing is final in v1. Also where the candidates of a
     /// gap block are read, because its state is the newest one now and may be pruned when they are needed.
     fn finality(&self, head: &SealedHeader, chain: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>) {
+        let remembered = if self.is_v2(head.number) {
+            self.v2.remember_candidates(head, chain).map_err(NativeError::from)
+        } else {
+            self.v1.remember_candidates(head, chain).map_err(NativeError::from)
+        };
+        if let Err(error) = remembered {
+            tracing::warn!(number = head.number, hash = %head.hash(), %error, "candidates of the gap block not read");
+        }
         if !self.is_v2(head.number) {
             return (None, None);
-        }
-        if let Err(error) = self.v2.remember_candidates(head, chain) {
-            tracing::warn!(number = head.number, hash = %head.hash(), %error, "candidates of the gap block not read");
         }
         match self.v2.committed(head, chain) {
             Ok(committed) => (committed, committed),
