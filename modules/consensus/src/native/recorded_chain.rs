@@ -124,7 +124,7 @@ impl ChainReader for RecordedChain {
     }
 
     fn block(&self, hash: B256) -> Result<Option<Arc<RecoveredBlock>>, StoreError> {
-        Ok(self.by_hash.get(&hash).map(|index| Arc::clone(&self.blocks[*index])))
+        Ok(self.by_hash.get(&hash).and_then(|index| self.blocks.get(*index)).cloned())
     }
 
     fn receipts(&self, _: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {

@@ -22,10 +22,10 @@ pub const fn epoch_start(consensus: &NativeConsensus, round: u64) -> u64 {
 }
 
 /// The gap number of the epoch that begins with this block: the number of the gap block whose snapshot the epoch
-/// is drawn from. The comparison is strict (3.4).
+/// is drawn from (3.4).
 pub const fn gap_number(consensus: &NativeConsensus, epoch_switch: u64) -> u64 {
     let multiple = epoch_switch - epoch_switch % consensus.epoch;
-    if multiple > consensus.gap { multiple - consensus.gap } else { 0 }
+    multiple.saturating_sub(consensus.gap)
 }
 
 /// Position of a round's leader in a list of masternodes: two modulo operations (pitfall 4). None if the list is
@@ -71,6 +71,17 @@ pub fn is_epoch_switch(consensus: &NativeConsensus, header: &Header) -> Result<b
 pub(super) const fn opens_epoch(consensus: &NativeConsensus, extra: &ExtraFields) -> bool {
     let certified = &extra.quorum.block;
     certified.number == consensus.switch_block || certified.round < epoch_start(consensus, extra.round)
+}
+
+/// Whether a block of this round on top of a block would open an epoch (4.1).
+///
+/// # Errors
+/// [`V2Error::Extra`].
+pub(super) fn would_open_epoch(consensus: &NativeConsensus, parent: &Header, round: u64) -> Result<bool, V2Error> {
+    if parent.number == consensus.switch_block {
+        return Ok(true);
+    }
+    Ok(round_of(consensus, parent)? < epoch_start(consensus, round))
 }
 
 /// An epoch, as the header of its first block says.

@@ -203,6 +203,52 @@ pub enum V2Error {
         /// Its hash.
         hash: B256,
     },
+    /// A vote of another round than this or the next.
+    #[error("vote message round number: {found} is too far away from currentRound: {current}")]
+    VoteRound {
+        /// The vote's.
+        found: u64,
+        /// This node's.
+        current: u64,
+    },
+    /// A vote for a block that is not known yet. It stays in the pool.
+    #[error("vote proposed block is not found hash: {hash:#x}, block number: {number}, error: {error}")]
+    VoteBlock {
+        /// The block.
+        hash: B256,
+        /// Its height.
+        number: u64,
+        /// Why its epoch is not known.
+        #[source]
+        error: Box<V2Error>,
+    },
+    /// A timeout of another round than this one.
+    #[error("timeout message round number: {found} does not match currentRound: {current}")]
+    TimeoutRound {
+        /// The timeout's.
+        found: u64,
+        /// This node's.
+        current: u64,
+    },
+    /// A snapshot without candidates, or none at all.
+    #[error("empty master node lists from snapshot")]
+    NoSnapshot,
+    /// More messages of one kind wait than any network has.
+    #[error("message pool is full")]
+    PoolFull,
+    /// The block of a lock is not among the ancestors that are stored.
+    #[error(
+        "could not find its parent block when checking whether currentBlock {number} with hash {hash:#x} is extending \
+         from the ancestorBlock {ancestor}"
+    )]
+    MissingAncestor {
+        /// Height of the proposed block.
+        number: u64,
+        /// Its hash.
+        hash: B256,
+        /// Height of the locked block.
+        ancestor: u64,
+    },
     /// There is no certificate of the block to build on.
     #[error("not ready to propose, QC is not ready")]
     NotReady,

@@ -116,7 +116,7 @@ impl V2Engine {
         if seal.validators.is_empty() {
             return Err(V2Error::EmptyValidators);
         }
-        if seal.validators.len() % Address::len_bytes() != 0 {
+        if !seal.validators.len().is_multiple_of(Address::len_bytes()) {
             return Err(V2Error::ValidatorsLength);
         }
         let written = addresses_of(&seal.validators);

@@ -6,8 +6,11 @@ mod error;
 mod finality;
 mod header;
 mod penalty;
+mod pool;
+mod replica;
 mod sealing;
 mod snapshot;
+mod timing;
 
 use std::{num::NonZeroUsize, sync::Arc};
 
@@ -20,7 +23,9 @@ pub use certificate::reaches_threshold;
 pub use epoch::{EpochInfo, epoch_number, epoch_start, extra_of, gap_number, is_epoch_switch, leader, round_of};
 pub use error::V2Error;
 pub use penalty::EpochLists;
+pub use replica::{Action, Replica, VotingState};
 pub use sealing::{MasternodeKey, seal};
+pub use timing::countdown;
 
 use super::{candidates::MasternodeSource, signers::SignerCache, signing::SigningIndex};
 

@@ -1,6 +1,7 @@
 //! Tests of engine v2 against what the reference made: recorded chains, real headers, published vectors.
 
 mod recorded;
+mod replicas;
 mod simulated;
 mod tampering;
 mod vectors;

@@ -25,19 +25,19 @@ use crate::native::{
     v2::{MasternodeKey, V2Engine, extra_of, seal},
 };
 
-const EPOCH: u64 = 20;
-const GAP: u64 = 10;
+pub(super) const EPOCH: u64 = 20;
+pub(super) const GAP: u64 = 10;
 
 /// A network and its chain so far.
-struct Network {
-    random: StdRng,
+pub(super) struct Network {
+    pub(super) random: StdRng,
     spec: Arc<ChainSpec>,
-    keys: HashMap<Address, MasternodeKey>,
+    pub(super) keys: HashMap<Address, MasternodeKey>,
     /// All candidates by gap number, best first.
-    candidates: BTreeMap<u64, Vec<Address>>,
+    pub(super) candidates: BTreeMap<u64, Vec<Address>>,
     /// Those who make no blocks.
     silent: Vec<Address>,
-    chain: BTreeMap<u64, Arc<RecoveredBlock>>,
+    pub(super) chain: BTreeMap<u64, Arc<RecoveredBlock>>,
     by_hash: HashMap<B256, u64>,
     /// What the model knows of the current epoch: its first block, masternodes, penalties.
     epoch: (u64, Vec<Address>, Vec<Address>),
@@ -53,7 +53,7 @@ impl Network {
         Self::of(count, seed, random)
     }
 
-    fn of(count: u64, seed: u64, mut random: StdRng) -> Self {
+    pub(super) fn of(count: u64, seed: u64, mut random: StdRng) -> Self {
         let keys: HashMap<Address, MasternodeKey> = (0..count)
             .map(|n: u64| {
                 MasternodeKey::from_bytes(keccak256([seed.to_be_bytes(), n.to_be_bytes()].concat()).0).unwrap()
@@ -93,7 +93,7 @@ impl Network {
         network
     }
 
-    fn store(&mut self, header: SealedHeader, signings: Vec<(Address, B256)>) {
+    pub(super) fn store(&mut self, header: SealedHeader, signings: Vec<(Address, B256)>) {
         let transactions = signings.iter().map(|(_, hash)| Arc::new(signing_transaction(*hash))).collect();
         let senders = signings.iter().map(|(sender, _)| *sender).collect();
         let block = assemble_block(header, transactions, Vec::new(), None);
@@ -101,7 +101,7 @@ impl Network {
         self.chain.insert(block.header.number, Arc::new(RecoveredBlock { block, senders }));
     }
 
-    fn tip(&self) -> &SealedHeader {
+    pub(super) fn tip(&self) -> &SealedHeader {
         &self.chain.last_key_value().unwrap().1.header
     }
 
@@ -109,7 +109,7 @@ impl Network {
         if number == 0 { 0 } else { extra_of(&self.chain[&number].header).unwrap().round }
     }
 
-    fn engine(&self) -> V2Engine {
+    pub(super) fn engine(&self) -> V2Engine {
         let lists = self.candidates.iter().map(|(gap, list)| (*gap, list.clone().into())).collect();
         V2Engine::new(
             Arc::clone(&self.spec),
@@ -124,7 +124,7 @@ impl Network {
     fn next_lists(&self, round: u64) -> (Vec<Address>, Vec<Address>) {
         let number = self.tip().number + 1;
         let multiple = number / EPOCH * EPOCH;
-        let candidates = &self.candidates[&if multiple > GAP { multiple - GAP } else { 0 }];
+        let candidates = &self.candidates[&multiple.saturating_sub(GAP)];
         let mut penalties = Vec::new();
         if number > 1 {
             let (start, masternodes, penalised) = &self.epoch;
@@ -207,7 +207,7 @@ impl Network {
     /// A certificate by a random quorum of the parent's epoch, sometimes by more than needed.
     fn certificate(&mut self, parent: &SealedHeader, round: u64, threshold: f64) -> QuorumCertificate {
         let multiple = self.epoch.0 / EPOCH * EPOCH;
-        let gap_number = if multiple > GAP { multiple - GAP } else { 0 };
+        let gap_number = multiple.saturating_sub(GAP);
         let block = BlockInfo { hash: parent.hash(), round, number: parent.number };
         let mut voters = self.epoch.1.clone();
         voters.shuffle(&mut self.random);

@@ -1,0 +1,59 @@
+//! How long a round may last (`spec/consensus.md` 5.7).
+
+use std::time::Duration;
+
+use tenon_chain::RoundConfig;
+
+/// The countdown of a round when `certified` is the highest certified round: the period, grown with every failed
+/// round. The distance is counted in eight bits, as the reference does: 257 failed rounds count as one (pitfall 29).
+pub fn countdown(config: &RoundConfig, round: u64, certified: u64) -> Duration {
+    let growth = config.timeout_growth;
+    let power = if certified < round {
+        let distance = (round - certified).to_le_bytes()[0].wrapping_sub(1);
+        growth.base.powi(i32::from(distance.min(growth.max_exponent))).trunc()
+    } else {
+        1.0
+    };
+    // The configuration's check keeps the power below 2^32, so that the conversion is exact.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 2^32 and not negative")]
+    let factor = power.max(0.0) as u64;
+    Duration::from_secs(config.timeout_period.saturating_mul(factor))
+}
+
+#[cfg(test)]
+mod tests {
+    use tenon_chain::TimeoutGrowth;
+
+    use super::*;
+
+    fn config(timeout_period: u64, base: f64, max_exponent: u8) -> RoundConfig {
+        RoundConfig {
+            max_masternodes: 18,
+            switch_round: 0,
+            mine_period: 2,
+            timeout_sync_threshold: 2,
+            timeout_period,
+            certificate_threshold: 0.667,
+            timeout_growth: TimeoutGrowth { base, max_exponent },
+        }
+    }
+
+    #[test]
+    fn the_countdown_grows_by_the_published_figures() {
+        let cases = [
+            (config(59, 2.0, 2), 10, 9, 59),
+            (config(59, 2.0, 2), 11, 9, 118),
+            (config(59, 2.0, 2), 12, 9, 236),
+            (config(60, 3.0, 3), 14, 9, 60 * 27),
+            (config(30, 1.0, 0), 500, 1, 30),
+            (config(30, 0.0, 0), 500, 1, 30),
+            (config(5, 2.0, 5), 9, 9, 5),
+            // Eight bits: 257 counts as 1, 256 as the most.
+            (config(5, 2.0, 5), 266, 9, 5),
+            (config(5, 2.0, 5), 265, 9, 160),
+        ];
+        for (config, round, certified, seconds) in cases {
+            assert_eq!(countdown(&config, round, certified), Duration::from_secs(seconds), "{round} {certified}");
+        }
+    }
+}
