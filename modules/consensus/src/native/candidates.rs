@@ -64,7 +64,10 @@ pub fn read_candidates(state: &dyn StateReader) -> Result<Vec<(Address, U256)>, 
 }
 
 /// The stake of a candidate in wei: the second word of its record.
-fn read_stake(state: &dyn StateReader, candidate: Address) -> Result<U256, StoreError> {
+///
+/// # Errors
+/// [`StoreError`].
+pub(crate) fn read_stake(state: &dyn StateReader, candidate: Address) -> Result<U256, StoreError> {
     let mut key = [0; 64];
     key[12..32].copy_from_slice(candidate.as_slice());
     key[32..].copy_from_slice(&U256::from(RECORDS_SLOT).to_be_bytes::<32>());

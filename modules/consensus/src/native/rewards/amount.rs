@@ -24,6 +24,26 @@ fn halved(whole: U256, number: u64, blocks_per_year: u64) -> U256 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::native::recorded_chain::unpacked;
+
+    /// Heights around those at which the reward of a network changes; whole coins.
+    #[test]
+    fn the_networks_pay_what_their_history_says() {
+        let cases: [(&str, &[(u64, u64)]); 3] = [
+            ("mainnet", &[(1_800, 5_000), (31_535_100, 5_000), (31_536_000, 2_500), (38_383_200, 2_500)]),
+            ("mainnet", &[(38_383_838, 5_000), (38_384_100, 5_000), (78_840_000, 5_000), (100_000_000, 5_000)]),
+            ("testnet", &[(1_800, 5_000), (23_779_800, 5_000), (31_536_000, 5_000), (90_000_000, 5_000)]),
+        ];
+
+        for (network, heights) in cases {
+            let genesis = unpacked(&format!("chain/native-genesis-{network}.json.gz"));
+            let settings = tenon_chain::Genesis::from_json(&genesis).unwrap().spec.native.clone().unwrap();
+            for (number, coins) in heights {
+                let wanted = U256::from(*coins) * U256::from(WEI_PER_COIN);
+                assert_eq!(epoch_reward(&settings, *number), wanted, "{network} {number}");
+            }
+        }
+    }
 
     #[test]
     fn halves_after_two_and_five_years() {

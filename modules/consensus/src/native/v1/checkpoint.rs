@@ -14,7 +14,7 @@ use super::{
 use crate::native::{
     addresses_of,
     ancestry::{ancestor, is_canonical},
-    candidates::read_candidates,
+    candidates::{read_candidates, read_stake},
     go_sort::sort_by_stake_descending,
     v1_masternodes,
 };
@@ -137,12 +137,10 @@ fn signers_in_contract(
 ) -> Result<Vec<Address>, V1Error> {
     let gap = (parent.number + 1).saturating_sub(context.settings.consensus.gap);
     let listed = read_candidates(&*context.chain.state_at(BlockNumber(gap))?)?;
-    let stakes: std::collections::HashMap<Address, _> = read_candidates(state)?.into_iter().collect();
-    let mut signers: Vec<Address> = listed.into_iter().map(|(candidate, _)| candidate).collect();
-    // Who resigned since has no stake any more.
-    sort_by_stake_descending(&mut signers, |candidate| stakes.get(candidate).copied().unwrap_or_default());
-    signers.truncate(MAX_CONTRACT_SIGNERS);
-    Ok(signers)
+    let with_stake = |(candidate, _)| Ok((candidate, read_stake(state, candidate)?));
+    let mut signers = listed.into_iter().map(with_stake).collect::<Result<Vec<(Address, _)>, V1Error>>()?;
+    sort_by_stake_descending(&mut signers, |(_, stake)| *stake);
+    Ok(signers.into_iter().take(MAX_CONTRACT_SIGNERS).map(|(candidate, _)| candidate).collect())
 }
 
 /// Equal length and equal when sorted: duplicates count (14.2).

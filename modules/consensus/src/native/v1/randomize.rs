@@ -109,6 +109,7 @@ pub(super) fn second_signer_numbers(state: &dyn StateReader, masternodes: &[Addr
 
 #[cfg(test)]
 mod tests {
+    use alloy_primitives::hex;
     use proptest::prelude::*;
 
     use super::*;
@@ -125,6 +126,8 @@ mod tests {
             let revelation = Revelation { secrets: vec![secret], opening };
 
             assert_eq!(revelation.number(), case["number"].as_i64().unwrap());
+            let sealed = go_base64::decode_url_safe(case["base64"].as_str().unwrap().as_bytes());
+            assert_eq!(hex::encode_prefixed(&sealed[..BLOCK_BYTES]), vector["iv"].as_str().unwrap());
         }
     }
 

@@ -1,6 +1,7 @@
 //! Headers of a recorded chain with one thing changed, as they are and signed anew by those who may.
 
 use alloy_primitives::hex;
+use proptest::prelude::*;
 use tenon_api::{B64, B256, Bytes, U256};
 
 use super::*;
@@ -315,4 +316,26 @@ fn a_header_without_the_native_items_is_refused() {
     header.native_seal = None;
 
     assert_eq!(bench.verify(ORDINARY, header, NOW), Err(V1Error::NotNative));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// Whatever stands in the free-form items, verification ends with a verdict.
+    #[test]
+    fn any_bytes_in_the_lists_get_a_verdict(
+        extra in proptest::collection::vec(any::<u8>(), 0..300),
+        lists in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..90), 3),
+        is_checkpoint in any::<bool>(),
+    ) {
+        let bench = Bench::new();
+        let number = if is_checkpoint { CHECKPOINT } else { ORDINARY };
+        let mut header = bench.recorded(number).header().clone();
+        header.extra_data = extra.into();
+        let seal = header.native_seal.as_mut().unwrap();
+        (seal.validators, seal.validator) = (lists[0].clone().into(), lists[1].clone().into());
+        seal.penalties = lists[2].clone().into();
+
+        prop_assert!(bench.verify(number, header, NOW).is_err());
+    }
 }
