@@ -2,14 +2,14 @@
 
 CARGO := scripts/cargo.sh
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tenon
-PLUGINS := eth net web3 rpc txpool debug
+PLUGINS := eth net web3 rpc txpool debug admin
 PLUGIN_CRATES := $(PLUGINS:%=-p tenon-plugin-%)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CACHE)/target)
 
-.PHONY: help dev build test bench lint format docs setup clean
+.PHONY: help dev build test conformance bench lint format docs setup clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 dev: build ## install what is missing, build, start the development network
 	dist/tenon dev
@@ -27,6 +27,9 @@ build: setup ## install what is missing, build the release program and its plugi
 test: ## install what is missing, run all tests
 	@scripts/setup.sh test
 	scripts/test.sh
+
+conformance: setup ## run every case of the public suites; ARGS="--filter TEXT" for a part
+	$(CARGO) run --release -q -p tenon-ethereum-tests -- $(ARGS)
 
 bench: build ## measure the node beside its limit and its rivals, as ratios of one run
 	@scripts/setup.sh test

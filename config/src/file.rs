@@ -86,12 +86,22 @@ impl Reader<'_> {
             match field.get_ref().as_ref() {
                 "path" => entry.path = SettingValue::read(&found).map_err(bad)?,
                 "enabled" => entry.is_enabled = SettingValue::read(&found).map_err(bad)?,
+                "required" => entry.is_required = SettingValue::read(&found).map_err(bad)?,
+                "isolation" => {
+                    let isolation: String = SettingValue::read(&found).map_err(bad)?;
+                    if !matches!(isolation.as_str(), "in-process" | "process") {
+                        return Err(bad(format!("expected `in-process` or `process`, found `{isolation}`")));
+                    }
+                    entry.isolation = Some(isolation);
+                }
+                "capabilities" => entry.capabilities = Some(SettingValue::read(&found).map_err(bad)?),
                 "settings" => match found {
                     Value::Table(_) => entry.settings_json = found.to_json().to_string(),
                     other => return Err(bad(format!("expected a table, found {other}"))),
                 },
                 _ => {
-                    let fix = "a plugin has `path`, `enabled` and a table `settings`".to_owned();
+                    let fix =
+                        "a plugin has `path`, `enabled`, `required`, `isolation`, `capabilities` and a table `settings`".to_owned();
                     let line = self.position(offset).0;
                     return Err(SettingsError::UnknownKey { path: self.path.to_owned(), line, key, fix });
                 }

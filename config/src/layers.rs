@@ -275,7 +275,7 @@ mod tests {
             ),
             (
                 "[plugins.eth]\nenable = true\n",
-                ":2: unknown key `plugins.eth.enable`; a plugin has `path`, `enabled` and a table `settings`",
+                ":2: unknown key `plugins.eth.enable`; a plugin has `path`, `enabled`, `required`, `isolation`, `capabilities` and a table `settings`",
             ),
             ("[http\nport = 1\n", ":1:6: not valid TOML: "),
         ] {
@@ -330,13 +330,17 @@ mod tests {
     fn reads_what_a_file_says_about_plugins() {
         let folder = folder_with(
             "[plugins]\ndir = \"/opt/plugins\"\n[plugins.debug]\nenabled = false\n\
-             [plugins.mine]\npath = \"/opt/mine.so\"\n[plugins.mine.settings]\ndepth = 3\nnames = [\"a\"]\n",
+             [plugins.mine]\npath = \"/opt/mine.so\"\n[plugins.mine.settings]\ndepth = 3\nnames = [\"a\"]\n\
+             [plugins.eth]\nrequired = true\nisolation = \"process\"\ncapabilities = [\"ReadChain\"]\n",
         );
 
         let settings = resolve(layers_in(&folder)).unwrap().settings;
 
         assert_eq!(settings.plugins.dir, Some("/opt/plugins".into()));
         assert!(!settings.plugin_entries["debug"].is_enabled);
+        assert!(settings.plugin_entries["eth"].is_required);
+        assert_eq!(settings.plugin_entries["eth"].isolation.as_deref(), Some("process"));
+        assert_eq!(settings.plugin_entries["eth"].capabilities, Some(vec!["ReadChain".to_owned()]));
         assert_eq!(settings.plugin_entries["mine"].path, Some("/opt/mine.so".into()));
         assert_eq!(settings.plugin_entries["mine"].settings_json, "{\"depth\":3,\"names\":[\"a\"]}");
     }

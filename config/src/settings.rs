@@ -216,7 +216,9 @@ section! {
 section! {
     "Plugins";
     /// The shared libraries that serve the namespaces. `[plugins.NAME]` in a settings file sets up one of them:
-    /// `path`, `enabled`, and a table `settings` that it is handed.
+    /// `path`, `enabled`, `required` (the node does not start without it), `isolation` (`in-process`, or `process`: a
+    /// process of its own, the default for foreign libraries), `capabilities` (what it is granted of what it
+    /// asks for; all of it when left out), and a table `settings` that it is handed. SIGHUP applies what changed.
     PluginSettings {
         /// Folder of the plugins. Without it: `plugins` beside the program, then the program's own folder.
         dir: Option<PathBuf> = None, "plugins.dir", "plugins";
@@ -243,15 +245,28 @@ section! {
 pub struct PluginEntry {
     /// Its library; without it the plugin folder is searched.
     pub path: Option<PathBuf>,
-    /// Whether it is loaded at start.
+    /// Whether it is started with the node.
     pub is_enabled: bool,
+    /// Whether the node refuses to start without it.
+    pub is_required: bool,
+    /// Where it runs, `in-process` or `process`; none leaves it to the node.
+    pub isolation: Option<String>,
+    /// What it is granted of what it asks for; none means all of it.
+    pub capabilities: Option<Vec<String>>,
     /// What it is handed at start, as JSON text.
     pub settings_json: String,
 }
 
 impl Default for PluginEntry {
     fn default() -> Self {
-        Self { path: None, is_enabled: true, settings_json: "{}".into() }
+        Self {
+            path: None,
+            is_enabled: true,
+            is_required: false,
+            isolation: None,
+            capabilities: None,
+            settings_json: "{}".into(),
+        }
     }
 }
 

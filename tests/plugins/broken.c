@@ -22,6 +22,12 @@
 #ifndef NAMESPACE
 #define NAMESPACE "broken"
 #endif
+#ifndef VERSION
+#define VERSION "1.0"
+#endif
+#ifndef NEEDS
+#define NEEDS ""
+#endif
 #ifndef CAPABILITIES
 #define CAPABILITIES ""
 #endif
@@ -122,7 +128,8 @@ const TenonPlugin *tenon_plugin_v1(void) {
     memset(plugin.schema_hash, SCHEMA, sizeof plugin.schema_hash);
     plugin.name = text("broken plugin");
     plugin.namespace_ = text(NAMESPACE);
-    plugin.version = text("1.0");
+    plugin.version = text(VERSION);
+    plugin.needs = text(NEEDS);
     plugin.built_with = text("cc");
     plugin.capabilities = text(CAPABILITIES);
     plugin.methods = methods;

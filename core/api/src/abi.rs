@@ -18,6 +18,9 @@ pub const PLUGIN_SYMBOL: &[u8] = b"tenon_plugin_v1\0";
 pub const PLUGIN_MAGIC: u64 = 0x5445_4e4f_4e50_4c47;
 /// Another major number is refused.
 pub const ABI_MAJOR: u16 = 1;
+/// Feature bit of [`TenonPlugin`]: its subscriptions depend on nothing but their arguments, the chain and the events, so
+/// that the host may open them again in the instance that replaces this one, and the client notices nothing.
+pub const FEATURE_LASTING_SUBSCRIPTIONS: u64 = 1;
 /// A plugin with a larger minor number may need functions that this host lacks: it says so in `needs_minor`.
 pub const ABI_MINOR: u16 = 0;
 
@@ -197,7 +200,7 @@ pub struct TenonPlugin {
     pub reserved: u16,
     /// `sizeof(TenonPlugin)` as the plugin knows it.
     pub size: usize,
-    /// Feature bits; none are defined in version 1.0.
+    /// Feature bits: [`FEATURE_LASTING_SUBSCRIPTIONS`]. The others are 0.
     pub features: u64,
     /// [`schema_hash`](crate::schema_hash) that the plugin was built with; all zero when it sends no frames.
     pub schema_hash: [u8; 32],

@@ -64,12 +64,17 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         request::<GetNetworkStatus>(),
         request::<GetSyncStatus>(),
         request::<ListNamespaces>(),
+        request::<GetDataFolder>(),
+        request::<ListModules>(),
+        request::<GetModule>(),
+        request::<ChangeModule>(),
         event::<BlockCommitted>(),
         event::<NewHead>(),
         event::<LogsChanged>(),
         event::<TransactionPending>(),
         event::<SyncChanged>(),
         event::<BlocksUnwound>(),
+        event::<ModuleChanged>(),
     ];
     ENTRIES
 }

@@ -305,7 +305,61 @@ fn node_frames(frames: &mut Frames) {
         subscriptions: vec!["logs".to_owned()],
     };
     frames.request(ListNamespaces, vec![namespace]);
+    frames.request(GetDataFolder, "/var/lib/tenon".to_owned());
     frames.event(SyncChanged { status: Some(status) });
+}
+
+fn module_info() -> ModuleInfo {
+    ModuleInfo {
+        name: "eth".to_owned(),
+        state: ModuleState::Failed,
+        reason: Some("fell over".to_owned()),
+        namespace: "eth".to_owned(),
+        version: "1.0".to_owned(),
+        plugin: "tenon-plugin-eth".to_owned(),
+        built_with: "rustc".to_owned(),
+        path: "/plugins/eth.so".to_owned(),
+        content_hash: "ab".to_owned(),
+        isolation: "process".to_owned(),
+        process: Some(7),
+        is_required: true,
+        wanted: vec![Capability::ReadChain, Capability::Sign],
+        granted: vec![Capability::ReadChain],
+        needs: vec!["net >= 1".to_owned()],
+        needed_by: vec!["token".to_owned()],
+        methods: vec!["eth_call".to_owned()],
+        subscriptions: vec!["logs".to_owned()],
+        running_calls: 1,
+        open_subscriptions: 2,
+    }
+}
+
+fn module_report() -> ModuleReport {
+    let build = |version: &str| ModuleBuild { version: version.to_owned(), content_hash: "ab".to_owned() };
+    ModuleReport {
+        module: "eth".to_owned(),
+        operation: ModuleOperation::Replace,
+        state: ModuleState::Enabled,
+        reason: None,
+        old: Some(build("1.0")),
+        new: Some(build("1.1")),
+        running_calls: 1,
+        cancelled_calls: 2,
+        abandoned_calls: 3,
+        kept_subscriptions: 4,
+        closed_subscriptions: 5,
+        drain_micros: 6,
+        total_micros: 7,
+        is_draining: true,
+    }
+}
+
+fn module_frames(frames: &mut Frames) {
+    frames.request(ListModules, vec![module_info()]);
+    frames.request(GetModule { name: "eth".to_owned() }, module_info());
+    let change = ModuleChange::Load { path: Some("/eth.so".to_owned()), settings: None, is_enabled: true };
+    frames.request(ChangeModule { name: "eth".to_owned(), change, waits_for_drain: true }, module_report());
+    frames.event(ModuleChanged { report: module_report() });
 }
 
 fn event_frames(frames: &mut Frames) {
@@ -320,8 +374,8 @@ fn event_frames(frames: &mut Frames) {
 #[test]
 fn every_message_is_encoded_as_it_always_was() {
     let mut frames = Frames::default();
-    for add in [chain_frames, state_frames, evm_frames, fee_frames, pool_and_account_frames, node_frames, event_frames]
-    {
+    let rooms = [chain_frames, state_frames, evm_frames, fee_frames, pool_and_account_frames, node_frames];
+    for add in rooms.into_iter().chain([module_frames as fn(&mut Frames), event_frames]) {
         add(&mut frames);
     }
     let requests = schema_entries().iter().filter(|entry| entry.topic.0 < 0x8000).count();

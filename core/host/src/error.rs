@@ -69,6 +69,14 @@ pub enum HostError {
         /// What, and what it should be.
         what: String,
     },
+    /// Its file, or the folder of it, may not become part of the node.
+    #[error("plugin {}: refused: {reason}", path.display())]
+    Untrusted {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong, and how to put it right.
+        reason: String,
+    },
     /// Another plugin serves the namespace.
     #[error("plugin {}: namespace {namespace} is served by {by} already", path.display())]
     NamespaceTaken {
@@ -95,10 +103,78 @@ pub enum HostError {
         /// Its reason.
         failure: Failure,
     },
-    /// The host is shutting down.
-    #[error("plugin {}: the node is shutting down", path.display())]
-    ShuttingDown {
+    /// The process of its own, in which it was to run, did not come to serve.
+    #[error("plugin {}: {reason}", path.display())]
+    Process {
         /// The file.
         path: PathBuf,
+        /// What happened.
+        reason: String,
     },
+    /// The process of its own, in which it was to run, refused the library. The text names the file.
+    #[error("{0}")]
+    Refused(String),
+    /// No module has this name.
+    #[error("there is no module {name:?}; there are: {known}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// Those that there are.
+        known: String,
+    },
+    /// Neither name nor path of a plugin.
+    #[error("{name:?} is no name of a module: letters, digits, - and _, at most 64")]
+    BadName {
+        /// What was given.
+        name: String,
+    },
+    /// No plugin folder has a library of this name.
+    #[error("no plugin folder has a library for {name}; looked in {folders}")]
+    NotFound {
+        /// The name.
+        name: String,
+        /// Where it was looked for.
+        folders: String,
+    },
+    /// The module is not in a state that allows the operation.
+    #[error("module {name} {problem}")]
+    WrongState {
+        /// The module.
+        name: String,
+        /// What stands against it.
+        problem: String,
+    },
+    /// A plugin needs a namespace that is not served, or not in that version.
+    #[error("module {name} needs {need}: {problem}")]
+    Needs {
+        /// The module.
+        name: String,
+        /// What it needs.
+        need: String,
+        /// What is there instead.
+        problem: String,
+    },
+    /// Enabled modules need the one that is to be taken away.
+    #[error("module {name} is needed by {by}; disable that first")]
+    NeededBy {
+        /// The module.
+        name: String,
+        /// Who needs it.
+        by: String,
+    },
+    /// The operation itself crashed.
+    #[error("the operation crashed; the log has more")]
+    Crashed,
+    /// Another operation is under way.
+    #[error("another operation on modules is under way")]
+    Busy,
+    /// The host is shutting down.
+    #[error("the node is shutting down")]
+    ShuttingDown,
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        Self::server(error.to_string())
+    }
 }

@@ -1,34 +1,90 @@
 //! The account of what is in flight in one plugin.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-/// The bit that says that nobody may enter any more; the others count who is inside.
-const CLOSED: usize = 1 << (usize::BITS - 1);
+/// Nobody may enter any more.
+const CLOSED: u64 = 1 << 63;
+/// Nobody may enter for now.
+const HELD: u64 = 1 << 62;
+/// One of each kind; a million of each fit.
+const CALL: u64 = 1;
+const SLOW_CALL: u64 = 1 << 20;
+const STREAM: u64 = 1 << 40;
+/// The bits that count each kind.
+const CALLS: u64 = SLOW_CALL - CALL;
+const SLOW_CALLS: u64 = STREAM - SLOW_CALL;
+const STREAMS: u64 = HELD - STREAM;
 
-/// Counts calls and streams, can be closed, and tells when the last one has left.
+/// What enters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A cheap call.
+    Call,
+    /// A call that runs the EVM or scans.
+    SlowCall,
+    /// A subscription.
+    Stream,
+}
+
+impl Kind {
+    const fn one(self) -> u64 {
+        match self {
+            Self::Call => CALL,
+            Self::SlowCall => SLOW_CALL,
+            Self::Stream => STREAM,
+        }
+    }
+}
+
+/// What [`Gate::enter`] says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Entry {
+    /// Inside; must [`Gate::leave`].
+    Inside,
+    /// Wait with [`Gate::released`] and look again.
+    Held,
+    /// Never again.
+    Closed,
+}
+
+/// Counts calls and streams, can be held and closed, and tells when the last one has left.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
-    state: AtomicUsize,
-    emptied: Notify,
+    state: AtomicU64,
+    /// Somebody left a held or closed gate, or it was released.
+    changed: Notify,
 }
 
 impl Gate {
-    /// Counts one in; false when the gate is closed. Whoever entered must [`Gate::leave`].
-    pub(crate) fn enter(&self) -> bool {
+    /// Counts one in, if the gate is open.
+    pub(crate) fn enter(&self, kind: Kind) -> Entry {
         // Acquire/release on one word: whoever closes sees every entry before, and every entry after sees it.
-        if self.state.fetch_add(1, Ordering::AcqRel) & CLOSED == 0 {
-            return true;
+        let before = self.state.fetch_add(kind.one(), Ordering::AcqRel);
+        if before & (CLOSED | HELD) == 0 {
+            return Entry::Inside;
         }
-        self.leave();
-        false
+        self.leave(kind);
+        if before & CLOSED != 0 { Entry::Closed } else { Entry::Held }
     }
 
-    pub(crate) fn leave(&self) {
-        if self.state.fetch_sub(1, Ordering::AcqRel) == CLOSED + 1 {
-            self.emptied.notify_waiters();
+    pub(crate) fn leave(&self, kind: Kind) {
+        let before = self.state.fetch_sub(kind.one(), Ordering::AcqRel);
+        if before & (CLOSED | HELD) != 0 {
+            self.changed.notify_waiters();
         }
+    }
+
+    /// Lets nobody in until [`Gate::release`].
+    pub(crate) fn hold(&self) {
+        self.state.fetch_or(HELD, Ordering::AcqRel);
+    }
+
+    /// Ends [`Gate::hold`].
+    pub(crate) fn release(&self) {
+        self.state.fetch_and(!HELD, Ordering::AcqRel);
+        self.changed.notify_waiters();
     }
 
     /// Lets nobody in any more.
@@ -36,22 +92,42 @@ impl Gate {
         self.state.fetch_or(CLOSED, Ordering::AcqRel);
     }
 
-    /// How many are inside.
-    pub(crate) fn inside(&self) -> usize {
-        self.state.load(Ordering::Acquire) & !CLOSED
+    /// How many calls are inside.
+    pub(crate) fn calls(&self) -> u64 {
+        let state = self.state.load(Ordering::Acquire);
+        (state & CALLS) / CALL + (state & SLOW_CALLS) / SLOW_CALL
+    }
+
+    /// How many streams are inside.
+    pub(crate) fn streams(&self) -> u64 {
+        (self.state.load(Ordering::Acquire) & STREAMS) / STREAM
     }
 
     /// Waits until nobody is inside. Means something after [`Gate::close`] only.
     pub(crate) async fn drained(&self) {
+        self.wait(|state| state & (CALLS | SLOW_CALLS | STREAMS) == 0).await;
+    }
+
+    /// Waits until no cheap call is inside. Means something after [`Gate::hold`] or [`Gate::close`] only.
+    pub(crate) async fn without_cheap_calls(&self) {
+        self.wait(|state| state & CALLS == 0).await;
+    }
+
+    /// Waits until the gate is not held.
+    pub(crate) async fn released(&self) {
+        self.wait(|state| state & HELD == 0).await;
+    }
+
+    async fn wait(&self, is_reached: impl Fn(u64) -> bool) {
         loop {
-            let emptied = self.emptied.notified();
-            tokio::pin!(emptied);
-            // Listen before looking, or the last one could leave in between.
-            emptied.as_mut().enable();
-            if self.inside() == 0 {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // Listen before looking, or it could change in between.
+            changed.as_mut().enable();
+            if is_reached(self.state.load(Ordering::Acquire)) {
                 return;
             }
-            emptied.await;
+            changed.await;
         }
     }
 }
@@ -65,18 +141,40 @@ mod tests {
     #[test]
     fn a_closed_gate_lets_nobody_in_and_drains_when_the_last_one_leaves() {
         let gate = Gate::default();
-        assert!(gate.enter());
-        assert!(gate.enter());
+        assert_eq!(gate.enter(Kind::Call), Entry::Inside);
+        assert_eq!(gate.enter(Kind::Stream), Entry::Inside);
 
         gate.close();
 
-        assert!(!gate.enter());
-        assert_eq!(gate.inside(), 2);
+        assert_eq!(gate.enter(Kind::Call), Entry::Closed);
+        assert_eq!((gate.calls(), gate.streams()), (1, 1));
         let mut drained = Box::pin(gate.drained());
         assert!(drained.as_mut().now_or_never().is_none());
-        gate.leave();
+        gate.leave(Kind::Stream);
         assert!(drained.as_mut().now_or_never().is_none());
-        gate.leave();
+        gate.leave(Kind::Call);
         assert!(drained.as_mut().now_or_never().is_some());
+    }
+
+    #[test]
+    fn a_held_gate_keeps_callers_waiting_and_lets_those_inside_finish() {
+        let gate = Gate::default();
+        assert_eq!(gate.enter(Kind::Call), Entry::Inside);
+        assert_eq!(gate.enter(Kind::Stream), Entry::Inside);
+        assert_eq!(gate.enter(Kind::SlowCall), Entry::Inside);
+
+        gate.hold();
+
+        assert_eq!(gate.enter(Kind::Call), Entry::Held);
+        let mut released = Box::pin(gate.released());
+        let mut without_cheap_calls = Box::pin(gate.without_cheap_calls());
+        assert!(released.as_mut().now_or_never().is_none());
+        assert!(without_cheap_calls.as_mut().now_or_never().is_none());
+        gate.leave(Kind::Call);
+        assert!(without_cheap_calls.as_mut().now_or_never().is_some(), "neither a stream nor a slow call counts");
+        assert_eq!(gate.calls(), 1);
+        gate.release();
+        assert!(released.as_mut().now_or_never().is_some());
+        assert_eq!(gate.enter(Kind::Call), Entry::Inside);
     }
 }

@@ -1,122 +1,233 @@
-//! The set of loaded plugins, from load to shutdown.
+//! The set of plugins, from the node's start to its end.
 
 use std::{
-    path::{Path, PathBuf},
+    collections::BTreeMap,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use tenon_api::{Capability, messages::ListNamespaces};
+use tenon_api::{
+    Capability, Failure,
+    messages::{ChangeModule, GetModule, ListModules, ListNamespaces, ModuleInfo},
+};
 use tenon_bus::{Bus, CallContext, RegisterError};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::Instant;
 
 use crate::{
-    HostError, HostOptions, Router,
-    boundary::{Library, LocalPlugin},
+    HostError, HostOptions, Isolation, Manifest, PluginPlan, Router,
+    boundary::Library,
+    choices::Choices,
     instance::{OpenedPlugin, Start},
-    router::{RouteTable, Running},
+    isolation,
+    library_file::{CheckedLibrary, library_name, own_name},
+    module::{Build, Module, Modules, State},
+    router::RouteTable,
+    running::Running,
 };
-
-/// How often a plugin is looked at whose last call has just gone, before it is stopped.
-const STOP_POLL: Duration = Duration::from_millis(1);
-
-/// What was loaded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PluginInfo {
-    /// Name of the plugin.
-    pub name: String,
-    /// The namespace that it serves.
-    pub namespace: String,
-    /// `<major>.<minor>` of the namespace.
-    pub version: String,
-    /// How many methods it serves.
-    pub methods: usize,
-    /// Its subscription kinds.
-    pub subscriptions: Vec<String>,
-    /// What it was granted.
-    pub granted: Vec<Capability>,
-    /// Compiler and build.
-    pub built_with: String,
-    /// The file that was named.
-    pub path: PathBuf,
-    /// SHA-256 of the file, hex.
-    pub content_hash: String,
-}
 
 /// What [`PluginHost::shutdown`] left behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownReport {
     /// Plugins that were stopped.
     pub stopped: Vec<String>,
-    /// Plugins that still had calls or streams after the grace period, with their number. They are stopped when
+    /// Plugins with calls that did not even end when they were cancelled, and their number. They are stopped when
     /// the last one goes.
     pub abandoned: Vec<(String, usize)>,
 }
 
 /// Loads plugins and owns them.
 pub struct PluginHost {
-    bus: Bus,
-    options: HostOptions,
-    router: Router,
-    /// Changed by load and shutdown only; nothing awaits under the lock.
-    plugins: Mutex<Plugins>,
+    pub(crate) bus: Bus,
+    pub(crate) options: HostOptions,
+    pub(crate) router: Router,
+    /// Changed by operations only; nothing awaits under the lock.
+    modules: Mutex<Modules>,
+    /// What the settings said last. Used by operations only.
+    pub(crate) settled: Mutex<BTreeMap<String, PluginPlan>>,
+    /// Held by the one operation that is under way.
+    pub(crate) operation: tokio::sync::Mutex<()>,
 }
 
-#[derive(Default)]
-struct Plugins {
-    running: Vec<Arc<Running>>,
-    is_shutting_down: bool,
+/// A library that was opened, and is started next.
+pub(crate) struct Candidate {
+    pub(crate) build: Build,
+    opened: Box<dyn OpenedPlugin>,
 }
 
 impl PluginHost {
     /// A host without plugins. `bus` is what plugins may ask.
     pub fn new(bus: Bus, options: HostOptions) -> Arc<Self> {
         let router = Router::new(options.slow_calls.get(), options.slow_queue);
-        Arc::new(Self { bus, options, router, plugins: Mutex::default() })
+        Arc::new(Self {
+            bus,
+            options,
+            router,
+            modules: Mutex::default(),
+            settled: Mutex::default(),
+            operation: tokio::sync::Mutex::default(),
+        })
     }
 
-    /// Loads a library, starts it and routes its namespace to it. `settings` is the JSON text of the plugin's
+    /// Starts the plugins that the settings name, after those that they need, as the operator's choices at run time
+    /// have it. One that cannot be started is noted as failed. Blocks.
+    ///
+    /// # Errors
+    /// [`HostError`] of the first required plugin that cannot be started.
+    pub fn start(&self, plans: &[PluginPlan]) -> Result<Vec<ModuleInfo>, HostError> {
+        let _operation = self.operation.try_lock().map_err(|_| HostError::Busy)?;
+        let choices = self.options.choices_file.as_deref().map(Choices::read).unwrap_or_default();
+        let (settled, chosen) = choices.apply(plans);
+        *self.settled() = plans.iter().map(|plan| (plan.name.clone(), plan.clone())).collect();
+        let is_settled = |plan: &PluginPlan| plans.iter().any(|known| known.path == plan.path);
+        let mut waiting = Vec::new();
+        for plan in settled.into_iter().chain(chosen) {
+            let is_path_settled = is_settled(&plan);
+            let mut module = Module { plan, is_path_settled, build: None, granted: Vec::new(), state: State::Disabled };
+            if module.plan.is_enabled {
+                match self.open(&module.plan, is_path_settled) {
+                    Ok(candidate) => {
+                        module.build = Some(candidate.build.clone());
+                        waiting.push((module.plan.clone(), candidate));
+                    }
+                    Err(error) => module.state = failed(&module.plan, error)?,
+                }
+            }
+            self.modules().by_name.insert(module.plan.name.clone(), module);
+        }
+        self.start_in_order(waiting)?;
+        Ok(self.list())
+    }
+
+    /// Starts each once what it needs is enabled.
+    fn start_in_order(&self, mut waiting: Vec<(PluginPlan, Candidate)>) -> Result<(), HostError> {
+        loop {
+            let before = waiting.len();
+            let mut postponed = Vec::new();
+            for (plan, candidate) in waiting {
+                let needs = self.modules().check_needs(&plan.name, &candidate.build.manifest);
+                if needs.is_err() {
+                    postponed.push((plan, candidate));
+                    continue;
+                }
+                let outcome = self.enable(&plan, candidate, &[]);
+                if let Err(error) = outcome {
+                    let state = failed(&plan, error)?;
+                    self.modules().get_mut(&plan.name)?.state = state;
+                }
+            }
+            if postponed.is_empty() {
+                return Ok(());
+            }
+            if postponed.len() == before {
+                for (plan, candidate) in postponed {
+                    let Err(error) = self.modules().check_needs(&plan.name, &candidate.build.manifest) else {
+                        continue;
+                    };
+                    let state = failed(&plan, error)?;
+                    self.modules().get_mut(&plan.name)?.state = state;
+                }
+                return Ok(());
+            }
+            waiting = postponed;
+        }
+    }
+
+    /// Loads a library into this process, starts it and routes its namespace to it. `settings` is the JSON text of the plugin's
     /// own settings; empty means none. Blocks for a few milliseconds.
     ///
     /// # Errors
     /// [`HostError`]: nothing has changed then, except that the library may stay mapped.
-    pub fn load(&self, path: &Path, settings: &str) -> Result<PluginInfo, HostError> {
-        let (library, manifest, content_hash) = Library::open(path, &self.options.cache_folder)?;
-        // Held while the plugin starts, so that two loads cannot take one namespace.
-        let mut plugins = self.plugins();
-        if plugins.is_shutting_down {
-            return Err(HostError::ShuttingDown { path: path.to_owned() });
+    pub fn load(&self, path: &Path, settings: &str) -> Result<ModuleInfo, HostError> {
+        let _operation = self.operation.try_lock().map_err(|_| HostError::Busy)?;
+        if self.modules().is_shutting_down {
+            return Err(HostError::ShuttingDown);
         }
-        let taken = plugins.running.iter().find(|other| other.manifest.namespace == manifest.namespace);
-        if let Some(other) = taken {
-            return Err(HostError::NamespaceTaken {
-                path: path.to_owned(),
-                namespace: manifest.namespace,
-                by: other.manifest.name.clone(),
-            });
+        let name = library_name(path).unwrap_or_default();
+        let mut plan = PluginPlan::new(name, path);
+        if !settings.is_empty() {
+            plan.settings = settings.to_owned();
         }
-        let wanted = manifest.capabilities.iter();
-        let granted: Vec<_> = wanted.copied().filter(|wanted| self.options.granted.contains(wanted)).collect();
-        let settings = if settings.is_empty() { "{}" } else { settings };
-        let opened: Box<dyn OpenedPlugin> = Box::new(LocalPlugin { library, manifest: manifest.clone() });
-        let start = Start { granted: granted.clone(), bus: self.bus.clone(), settings, handover: &[] };
-        let instance =
-            opened.start(start).map_err(|failure| HostError::NotStarted { path: path.to_owned(), failure })?;
-        let info = PluginInfo {
-            name: manifest.name.clone(),
-            namespace: manifest.namespace.clone(),
-            version: manifest.version.clone(),
-            methods: manifest.methods.len(),
-            subscriptions: manifest.subscriptions.clone(),
-            granted,
-            built_with: manifest.built_with.clone(),
-            path: path.to_owned(),
-            content_hash,
+        plan.isolation = Some(Isolation::InProcess);
+        let candidate = self.open(&plan, false)?;
+        // Not even in its own name: this is no replacement.
+        self.modules().check_namespace("", &candidate.build)?;
+        self.enable(&plan, candidate, &[])?;
+        self.info(name)
+    }
+
+    /// Checks a library, and opens the copy of what was checked. Blocks.
+    pub(crate) fn open(&self, plan: &PluginPlan, is_path_settled: bool) -> Result<Candidate, HostError> {
+        let folders = (!is_path_settled).then_some(self.options.folders.as_slice());
+        let library = CheckedLibrary::take(&plan.path, folders, &self.options.cache_folder)?;
+        let is_foreign = own_name(&plan.path).is_none() && self.options.processes.is_some();
+        let default = if is_foreign { Isolation::Process } else { Isolation::InProcess };
+        self.open_checked(library, plan.isolation.unwrap_or(default))
+    }
+
+    /// Opens a library that was checked before. Blocks.
+    pub(crate) fn open_checked(&self, library: CheckedLibrary, isolation: Isolation) -> Result<Candidate, HostError> {
+        let opened: Box<dyn OpenedPlugin> = match (isolation, &self.options.processes) {
+            (Isolation::InProcess, _) => Box::new(Library::open(&library)?),
+            (Isolation::Process, Some(options)) => isolation::open(&library, options)?,
+            (Isolation::Process, None) => {
+                let reason = "this program cannot start plugins in processes of their own".to_owned();
+                return Err(HostError::Process { path: library.path, reason });
+            }
         };
-        plugins.running.push(Arc::new(Running::new(manifest, instance)));
-        self.router.replace(RouteTable::of(&plugins.running));
-        tracing::info!(plugin = info.name, namespace = info.namespace, methods = info.methods, "plugin loaded");
-        Ok(info)
+        let manifest = opened.manifest().clone();
+        Ok(Candidate { build: Build { library, manifest, isolation }, opened })
+    }
+
+    /// What a plugin is granted: what it asks for, as far as the host and its settings allow.
+    pub(crate) fn grants(&self, plan: &PluginPlan, manifest: &Manifest) -> Vec<Capability> {
+        let is_granted = |wanted: &Capability| {
+            self.options.granted.contains(wanted)
+                && plan.capabilities.as_ref().is_none_or(|allowed| allowed.contains(wanted))
+        };
+        manifest.capabilities.iter().copied().filter(is_granted).collect()
+    }
+
+    /// Starts an instance. Nothing is routed to it yet. Blocks.
+    pub(crate) fn begin(
+        &self,
+        plan: &PluginPlan,
+        candidate: Candidate,
+        handover: &[u8],
+    ) -> Result<(Build, Arc<Running>), HostError> {
+        let Candidate { build, opened } = candidate;
+        let granted = self.grants(plan, &build.manifest);
+        let start = Start { granted, bus: self.bus.clone(), settings: &plan.settings, handover };
+        let instance = opened
+            .start(start)
+            .map_err(|failure| HostError::NotStarted { path: build.library.path.clone(), failure })?;
+        let running = Arc::new(Running::new(build.manifest.clone(), instance));
+        Ok((build, running))
+    }
+
+    /// Starts a plugin and routes its namespace to it. Blocks.
+    pub(crate) fn enable(&self, plan: &PluginPlan, candidate: Candidate, handover: &[u8]) -> Result<(), HostError> {
+        {
+            let modules = self.modules();
+            modules.check_namespace(&plan.name, &candidate.build)?;
+            modules.check_needs(&plan.name, &candidate.build.manifest)?;
+        }
+        let (build, running) = self.begin(plan, candidate, handover)?;
+        self.put(plan, build, State::Enabled(running));
+        Ok(())
+    }
+
+    /// Notes where a module stands, and routes accordingly.
+    pub(crate) fn put(&self, plan: &PluginPlan, build: Build, state: State) {
+        let granted = self.grants(plan, &build.manifest);
+        let mut modules = self.modules();
+        let is_path_settled = match modules.by_name.get(&plan.name) {
+            Some(known) => known.is_path_settled && known.plan.path == plan.path,
+            None => false,
+        };
+        let module = Module { plan: plan.clone(), is_path_settled, build: Some(build), granted, state };
+        modules.by_name.insert(plan.name.clone(), module);
+        self.router.replace(RouteTable::of(modules.running()));
     }
 
     /// The router over the plugins.
@@ -124,61 +235,92 @@ impl PluginHost {
         self.router.clone()
     }
 
+    /// All modules, by name.
+    pub fn list(&self) -> Vec<ModuleInfo> {
+        let modules = self.modules();
+        modules.by_name.iter().map(|(name, module)| module.info(modules.needing(name))).collect()
+    }
+
+    /// One module.
+    ///
+    /// # Errors
+    /// [`HostError::Unknown`].
+    pub fn info(&self, name: &str) -> Result<ModuleInfo, HostError> {
+        let modules = self.modules();
+        Ok(modules.get(name)?.info(modules.needing(name)))
+    }
+
     /// Takes all methods away, closes subscriptions, waits at most `grace` for running calls, and stops the
     /// plugins. Libraries stay mapped.
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
-        let running = {
-            let mut plugins = self.plugins();
-            plugins.is_shutting_down = true;
-            std::mem::take(&mut plugins.running)
+        let running: Vec<_> = {
+            let mut modules = self.modules();
+            modules.is_shutting_down = true;
+            let running = modules.running().map(Arc::clone).collect();
+            modules.by_name.clear();
+            running
         };
         self.router.replace(RouteTable::default());
         for plugin in &running {
-            plugin.close();
+            plugin.close(&unavailable(&plugin.manifest.namespace));
         }
         let deadline = Instant::now() + grace;
         let mut report = ShutdownReport::default();
         for plugin in running {
             let name = plugin.manifest.name.clone();
-            match stop(plugin, deadline).await {
-                Ok(()) => report.stopped.push(name),
-                Err(in_flight) => {
-                    tracing::warn!(plugin = name, in_flight, "plugin still has calls after the grace period");
-                    report.abandoned.push((name, in_flight));
-                }
+            let drained = plugin.drain(deadline, "the node is shutting down").await;
+            let is_stopped = plugin.stop(deadline.max(Instant::now() + Duration::from_millis(10))).await;
+            if is_stopped {
+                report.stopped.push(name);
+            } else {
+                tracing::warn!(
+                    plugin = name,
+                    calls = drained.abandoned,
+                    "plugin still has calls after the grace period"
+                );
+                report.abandoned.push((name, usize::try_from(drained.abandoned.max(1)).unwrap_or(usize::MAX)));
             }
         }
         report
     }
 
-    fn plugins(&self) -> MutexGuard<'_, Plugins> {
-        self.plugins.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn modules(&self) -> MutexGuard<'_, Modules> {
+        self.modules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn settled(&self) -> MutexGuard<'_, BTreeMap<String, PluginPlan>> {
+        self.settled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Stops a closed plugin as soon as nothing of it is in flight. The error is how much is at the deadline.
-async fn stop(mut plugin: Arc<Running>, deadline: Instant) -> Result<(), usize> {
-    if timeout_at(deadline, plugin.drained()).await.is_err() {
-        return Err(plugin.in_flight());
-    }
-    loop {
-        // A look-up that has just been refused entry may hold a share for an instant.
-        match Arc::try_unwrap(plugin) {
-            Ok(last) => {
-                drop(last);
-                return Ok(());
-            }
-            Err(shared) if Instant::now() >= deadline => return Err(shared.in_flight().max(1)),
-            Err(shared) => plugin = shared,
-        }
-        tokio::time::sleep(STOP_POLL).await;
-    }
+/// What subscribers are told when their namespace goes.
+pub(crate) fn unavailable(namespace: &str) -> String {
+    format!("namespace {namespace} is not available any more")
 }
 
-/// Answers `ListNamespaces` on the bus.
+/// The state of a plugin that did not start, unless the node must not start without it.
+fn failed(plan: &PluginPlan, error: HostError) -> Result<State, HostError> {
+    if plan.is_required {
+        return Err(error);
+    }
+    tracing::error!(module = plan.name, %error, "module not started");
+    Ok(State::Failed(error.to_string()))
+}
+
+/// Answers on the bus: which namespaces there are, and everything about modules.
 ///
 /// # Errors
-/// When the bus has a handler for it already.
-pub fn register(bus: &Bus, router: Router) -> Result<(), RegisterError> {
-    bus.handle_read(move |_: ListNamespaces, _: &CallContext| Ok(router.namespaces()))
+/// When the bus has a handler for one of them already.
+pub fn register(bus: &Bus, host: &Arc<PluginHost>) -> Result<(), RegisterError> {
+    let router = host.router();
+    bus.handle_read(move |_: ListNamespaces, _: &CallContext| Ok(router.namespaces()))?;
+    let of_list = Arc::clone(host);
+    bus.handle_read(move |_: ListModules, _: &CallContext| Ok(of_list.list()))?;
+    let of_info = Arc::clone(host);
+    bus.handle_read(move |request: GetModule, _: &CallContext| of_info.info(&request.name).map_err(Failure::from))?;
+    let of_change = Arc::clone(host);
+    bus.handle(move |request: ChangeModule, _: CallContext| {
+        let host = Arc::clone(&of_change);
+        async move { host.change(&request.name, request.change, request.waits_for_drain).await.map_err(Failure::from) }
+    })
 }

@@ -55,14 +55,22 @@ pub(crate) trait PluginInstance: Send + Sync {
     /// The plugin's reason.
     fn export_state(&self) -> Result<Vec<u8>, Failure>;
 
+    /// Lets its listeners to events have what has happened until now and nothing after. Subscriptions that follow events
+    /// end by that.
+    fn end_events(&self);
+
     /// The process that it runs in, when that is not the node's own.
     fn process(&self) -> Option<u32>;
+
+    /// Why it will never answer again, when it runs in a process that has failed for good.
+    fn failure(&self) -> Option<String> {
+        None
+    }
 }
 
 /// A running call. An enum, so that the common case, a library mapped here, allocates nothing.
 pub(crate) enum PluginCall<'a> {
     Local(LocalCall<'a>),
-    #[allow(dead_code, reason = "made by plugins in child processes")]
     Remote(BoxFuture<'a, Result<OwnedBytes, Failure>>),
 }
 
@@ -86,7 +94,6 @@ impl Future for PluginCall<'_> {
 /// A running subscription.
 pub(crate) enum PluginItems {
     Local(LocalStream),
-    #[allow(dead_code, reason = "made by plugins in child processes")]
     Remote(BoxStream<'static, Result<OwnedBytes, Failure>>),
 }
 

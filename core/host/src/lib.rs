@@ -14,17 +14,28 @@
 #[allow(unsafe_code)]
 mod boundary;
 mod caller;
+mod choices;
+mod elf;
 mod error;
 mod gate;
 mod host;
 mod instance;
+mod isolation;
+mod library_file;
+mod life_cycle;
 mod manifest;
+mod module;
 mod options;
 mod router;
+mod running;
+mod stream;
 
 pub use caller::{Caller, Exposure};
 pub use error::HostError;
-pub use host::{PluginHost, PluginInfo, ShutdownReport, register};
-pub use manifest::{Cost, Manifest, Method};
-pub use options::HostOptions;
-pub use router::{JsonBytes, PluginStream, Router};
+pub use host::{PluginHost, ShutdownReport, register};
+pub use isolation::{Isolation, IsolationOptions, run_plugin_child};
+pub use library_file::libraries_in;
+pub use manifest::{Cost, Manifest, Method, Need};
+pub use options::{HostOptions, PluginFolder, PluginPlan};
+pub use router::{JsonBytes, Router};
+pub use stream::PluginStream;

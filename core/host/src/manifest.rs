@@ -30,6 +30,57 @@ pub struct Method {
     pub description: String,
 }
 
+/// A namespace that a plugin needs, with the least version that does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Need {
+    /// The namespace.
+    pub namespace: String,
+    /// Major and minor number.
+    pub least: (u32, u32),
+}
+
+impl Need {
+    /// Reads a list such as `eth >= 1, net`.
+    ///
+    /// # Errors
+    /// What is malformed, and the right form.
+    pub(crate) fn parse_list(text: &str) -> Result<Vec<Self>, String> {
+        text.split(',').map(str::trim).filter(|need| !need.is_empty()).map(Self::parse).collect()
+    }
+
+    fn parse(text: &str) -> Result<Self, String> {
+        let malformed = || format!("the need {text:?} is malformed: a namespace, or `namespace >= major.minor`");
+        let (namespace, least) = match text.split_once(">=") {
+            Some((namespace, least)) => (namespace.trim(), numbers(least.trim()).ok_or_else(malformed)?),
+            None => (text, (0, 0)),
+        };
+        if !is_namespace(namespace) {
+            return Err(malformed());
+        }
+        Ok(Self { namespace: namespace.to_owned(), least })
+    }
+
+    /// Whether a namespace of this version will do.
+    pub(crate) fn is_met_by(&self, version: &str) -> bool {
+        numbers(version).is_some_and(|version| version >= self.least)
+    }
+}
+
+impl std::fmt::Display for Need {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.least {
+            (0, 0) => formatter.write_str(&self.namespace),
+            (major, minor) => write!(formatter, "{} >= {major}.{minor}", self.namespace),
+        }
+    }
+}
+
+/// `1` or `1.2` as numbers.
+fn numbers(version: &str) -> Option<(u32, u32)> {
+    let (major, minor) = version.split_once('.').unwrap_or((version, "0"));
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
 /// What a plugin says about itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Manifest {
@@ -43,8 +94,10 @@ pub struct Manifest {
     pub built_with: String,
     /// What it wants to be granted.
     pub capabilities: Vec<Capability>,
-    /// Plugins that it needs.
-    pub needs: String,
+    /// Namespaces that it needs.
+    pub needs: Vec<Need>,
+    /// Whether its subscriptions can be opened again in the instance that replaces it.
+    pub has_lasting_subscriptions: bool,
     /// Its methods, in the order of their numbers.
     pub methods: Vec<Method>,
     /// Its subscription kinds, in the order of their numbers.
@@ -131,6 +184,7 @@ fn is_version(version: &str) -> bool {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 mod tests {
     use super::*;
 
@@ -142,7 +196,8 @@ mod tests {
             version: "1.0".into(),
             built_with: String::new(),
             capabilities: Vec::new(),
-            needs: String::new(),
+            needs: Vec::new(),
+            has_lasting_subscriptions: false,
             methods: vec![method],
             subscriptions: vec!["things".into()],
             sends_frames: true,
@@ -152,6 +207,18 @@ mod tests {
     #[test]
     fn a_well_formed_manifest_passes() {
         assert_eq!(manifest().check(), Ok(()));
+    }
+
+    #[test]
+    fn needs_are_read_compared_and_refused() {
+        let needs = Need::parse_list("eth >= 1.2, net").unwrap();
+
+        assert_eq!(needs.iter().map(Need::to_string).collect::<Vec<_>>(), ["eth >= 1.2", "net"]);
+        assert!(needs[0].is_met_by("1.2") && needs[0].is_met_by("1.10") && needs[0].is_met_by("2.0"));
+        assert!(!needs[0].is_met_by("1.1") && needs[1].is_met_by("0.1"));
+        for text in ["eth > 1", "eth >=", ">= 1", "e th", "eth >= x.1"] {
+            assert!(Need::parse_list(text).unwrap_err().contains("is malformed"), "{text}");
+        }
     }
 
     #[test]

@@ -87,24 +87,8 @@ fn a_library_is_loaded_from_a_copy_named_by_its_content() {
     let copy = test.folder.path().join(format!("cache/libtenon_example_hello-{}.so", info.content_hash));
     assert_eq!(fs::read(copy).unwrap(), fs::read(original).unwrap());
     assert_eq!(fs::read_dir(test.folder.path().join("cache")).unwrap().count(), 1, "nothing else is left behind");
-    assert_eq!((info.namespace.as_str(), info.version.as_str(), info.methods), ("hello", "1.0", 1));
+    assert_eq!((info.namespace.as_str(), info.version.as_str(), info.methods.len()), ("hello", "1.0", 1));
     assert!(info.built_with.contains("rustc 1."), "{}", info.built_with);
-}
-
-#[tokio::test]
-async fn copies_of_older_builds_are_removed_even_while_they_are_loaded() {
-    let test = TestHost::new();
-    let compile = |namespace: &str| c_plugin(test.folder.path(), BROKEN, &[&format!("-DNAMESPACE=\"{namespace}\"")]);
-    test.host.load(&compile("older"), "").unwrap();
-
-    test.host.load(&compile("newer"), "").unwrap();
-
-    let copies = fs::read_dir(test.folder.path().join("cache")).unwrap().count();
-    assert_eq!(copies, 1);
-    for method in ["older_nothing", "newer_nothing"] {
-        let answer = test.host.router().call(method, None, &Caller::local()).await;
-        assert_eq!(answer.unwrap_err().message, "the plugin gave no result", "{method} is still mapped");
-    }
 }
 
 #[test]
@@ -145,7 +129,7 @@ async fn the_example_in_c_greets_waits_and_counts() {
         items.push(text(item.unwrap()));
     }
 
-    assert_eq!(info.name, "hello in C");
+    assert_eq!(info.plugin, "hello in C");
     assert_eq!(text(greeting), "\"hello from C\"");
     assert_eq!((refused.code.0, refused.message.as_str()), (-32602, "too many arguments, want at most 0"));
     assert_eq!(text(waited), "\"waited\"");
@@ -159,7 +143,7 @@ async fn the_built_in_namespaces_answer_through_the_boundary() {
         test.host.load(&rust_plugin(plugin), "").unwrap();
     }
     test.answer_version();
-    tenon_host::register(&test.bus, test.host.router()).unwrap();
+    tenon_host::register(&test.bus, &test.host).unwrap();
     let (router, caller) = (test.host.router(), Caller::local());
 
     let version = router.call("web3_clientVersion", None, &caller).await.unwrap();

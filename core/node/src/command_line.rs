@@ -30,8 +30,10 @@ pub(crate) fn definition() -> Command {
         .subcommand(commands::import::definition())
         .subcommand(commands::export::definition())
         .subcommand(commands::db::definition())
+        .subcommand(commands::module::definition())
         .subcommand(commands::config::definition())
         .subcommand(commands::completions::definition())
+        .subcommand(commands::plugin_child::definition())
 }
 
 /// Runs the command that was asked for.
@@ -45,8 +47,10 @@ pub(crate) fn dispatch(matches: &ArgMatches) -> Result<(), Stop> {
         Some(("import", matches)) => commands::import::execute(matches),
         Some(("export", matches)) => commands::export::execute(matches),
         Some(("db", matches)) => commands::db::execute(matches),
+        Some(("module", matches)) => commands::module::execute(matches),
         Some(("config", matches)) => commands::config::execute(matches),
         Some(("completions", matches)) => commands::completions::execute(matches),
+        Some(("plugin-child", matches)) => commands::plugin_child::execute(matches),
         _ => Err(Stop::Usage("no command given; `tenon --help` lists them".into())),
     }
 }

@@ -73,7 +73,7 @@ Log lines go to standard error, results to standard output. A running node write
             let lines: Vec<String> = examples.to_string().lines().skip(1).map(as_shell).collect();
             let _ = write!(page, "\n```sh\n{}\n```\n", lines.join("\n"));
         }
-        for inner in command.get_subcommands() {
+        for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
             describe(page, &name, inner);
         }
     }
@@ -90,7 +90,7 @@ Log lines go to standard error, results to standard output. A running node write
         let mut page = String::from(HEAD);
         let mut command = definition();
         command.build();
-        for command in command.get_subcommands() {
+        for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
             describe(&mut page, "tenon", command);
         }
         page

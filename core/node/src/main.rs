@@ -24,6 +24,7 @@ mod opened_chain;
 mod plugin_folder;
 mod pool_settings;
 mod shutdown;
+mod socket_client;
 mod version;
 
 use std::process::ExitCode;

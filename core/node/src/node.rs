@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenon_accounts::Accounts;
-use tenon_api::messages::BlockCommitted;
+use tenon_api::messages::{BlockCommitted, ModuleInfo, ModuleState};
 use tenon_api::{ChainWriter, ConsensusEngine, PendingTransactions};
 use tenon_bus::{Bus, Delivery, WorkPool};
 use tenon_config::Settings;
 use tenon_consensus::{SealerClock, SealerOptions, SealerPorts, spawn_sealer};
 use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Importer};
-use tenon_host::{HostOptions, PluginHost};
+use tenon_host::{HostOptions, IsolationOptions, PluginHost};
 use tenon_ipc::{HealthReport, Servers};
 use tenon_storage::StoreLimits;
 use tenon_supervisor::{ActorOptions, ActorState, Supervisor};
@@ -26,6 +26,8 @@ use crate::{front_ends, node_facts, plugin_folder, pool_settings};
 
 /// How long actors and tasks may take to finish what they have accepted.
 const DRAIN: Duration = Duration::from_secs(2);
+/// File of the data folder with what the operator chose about modules at run time.
+const MODULE_CHOICES: &str = "modules.json";
 
 /// What a node is started with.
 pub(crate) struct NodePlan {
@@ -81,7 +83,7 @@ impl Node {
         let mut tasks = JoinSet::new();
         let work = work_pool(&settings);
 
-        node_facts::register(&bus, &settings.node.identity)?;
+        node_facts::register(&bus, &settings.node.identity, &settings.node.datadir)?;
         let writer = start_chain(&bus, &supervisor, &settings, &chain, &engine, &work)?;
         let pool = start_pool(&bus, &settings, &chain, &mut tasks)?;
         start_role(role, &bus, &supervisor, &chain, &pool, writer, &mut tasks)?;
@@ -113,6 +115,23 @@ impl Node {
     /// Its data folder, if it is removed at the end.
     pub(crate) fn ephemeral_folder(&self) -> Option<PathBuf> {
         self.folder.is_ephemeral().then(|| self.folder.path().to_owned())
+    }
+
+    /// Takes over what changed in the settings and needs no restart: the plugins.
+    pub(crate) async fn reload(&self, settings: Result<Settings, Stop>) {
+        let plans = settings.and_then(|settings| {
+            plugin_folder::plans(&settings, &plugin_folder::folders(&settings, &plugin_folder::program_folder()?))
+        });
+        match plans {
+            Ok(plans) => {
+                let outcomes = self.plugins.apply(plans).await;
+                for error in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
+                    tracing::error!(%error, "SIGHUP: a change of the settings could not be applied");
+                }
+                tracing::info!(changes = outcomes.len(), "SIGHUP: settings of the plugins read again");
+            }
+            Err(error) => tracing::error!(%error, "SIGHUP: the settings can't be used; nothing changed"),
+        }
     }
 
     /// Stops in order: no more requests, running ones get their grace, plugins, sealer and chain writer finish what
@@ -226,22 +245,24 @@ fn start_role(
     Ok(())
 }
 
-/// Loads every plugin that is found. One that can't be loaded stops the start: an operator who put it there wants it.
+/// Starts every plugin that is found and enabled. One that can't be started is noted, and does not keep the others from
+/// being served, unless it is required.
 fn start_plugins(bus: &Bus, settings: &Settings) -> Result<Arc<PluginHost>, Stop> {
     let mut options = HostOptions::new(settings.node.datadir.join("plugins"));
     if let Some(threads) = std::num::NonZero::new(settings.rpc.threads as usize) {
         options.slow_calls = threads;
     }
     options.slow_queue = settings.rpc.queue as usize;
+    options.grace = settings.plugins.grace;
+    options.processes = Some(IsolationOptions::of_this_program());
+    options.folders = plugin_folder::folders(settings, &plugin_folder::program_folder()?);
+    options.choices_file = Some(settings.node.datadir.join(MODULE_CHOICES));
+    let plans = plugin_folder::plans(settings, &options.folders)?;
     let host = PluginHost::new(bus.clone(), options);
-    tenon_host::register(bus, host.router())?;
-    let mut served = Vec::new();
-    for plugin in plugin_folder::find(settings, &plugin_folder::program_folder()?)? {
-        let info = host
-            .load(&plugin.path, &plugin.settings_json)
-            .map_err(|error| Stop::failure(format!("{error}; or set plugins.{}.enabled = false", plugin.name)))?;
-        served.push(info.namespace);
-    }
+    tenon_host::register(bus, &host)?;
+    let modules = host.start(&plans).map_err(Stop::failure)?;
+    let is_served = |module: &ModuleInfo| module.state == ModuleState::Enabled;
+    let served: Vec<_> = modules.into_iter().filter(is_served).map(|module| module.namespace).collect();
     for (key, namespace) in front_ends::missing_namespaces(settings, &served) {
         if namespace != "rpc" {
             tracing::warn!(setting = key, namespace, "no plugin serves this namespace");

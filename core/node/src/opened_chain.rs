@@ -8,7 +8,7 @@ use tenon_api::messages::{ChainInfo, Profile};
 use tenon_api::{ChainReader, ConsensusEngine};
 use tenon_chain::{ChainSpec, Genesis};
 use tenon_config::{Durability, HistoryMode, Network, Resolved, Settings};
-use tenon_consensus::EthereumEngine;
+use tenon_consensus::{EthereumEngine, native::NativeEngine};
 use tenon_storage::{Mode, Store, StoreOptions};
 
 use crate::data_folder::DataFolder;
@@ -22,6 +22,16 @@ pub(crate) struct OpenedChain {
     pub(crate) store: Arc<Store>,
     /// What never changes.
     pub(crate) info: Arc<ChainInfo>,
+    engine: Arc<dyn ConsensusEngine>,
+}
+
+/// The engine that a chain's rules ask for.
+fn engine_of(spec: &Arc<ChainSpec>) -> Result<(Arc<dyn ConsensusEngine>, Profile), Stop> {
+    if spec.native.is_none() {
+        return Ok((Arc::new(EthereumEngine::new(Arc::clone(spec))), Profile::Ethereum));
+    }
+    let engine = NativeEngine::new(spec).map_err(|error| Stop::Usage(error.to_string()))?;
+    Ok((Arc::new(engine), Profile::Native))
 }
 
 impl OpenedChain {
@@ -35,9 +45,7 @@ impl OpenedChain {
         let genesis = Genesis::from_json(genesis_text).map_err(|error| Stop::Usage(error.to_string()))?;
         let mut spec = genesis.spec.as_ref().clone();
         spec.network_id = settings.node.network_id.unwrap_or(spec.network_id);
-        if spec.native.is_some() {
-            return Err(Stop::Usage("this build follows no chain with native consensus".into()));
-        }
+        let (engine, profile) = engine_of(&Arc::new(spec.clone()))?;
         let commit = genesis.commit().map_err(Stop::failure)?;
         // The copy comes before the database, so that a folder with a database always has one, also when the process
         // is killed in between; a copy of another genesis is replaced only when the database has agreed.
@@ -63,9 +71,9 @@ impl OpenedChain {
             chain_id: spec.chain_id,
             network_id: spec.network_id,
             genesis_hash: commit.block.hash(),
-            profile: Profile::Ethereum,
+            profile,
         });
-        Ok(Self { spec: Arc::new(spec), store, info })
+        Ok(Self { spec: Arc::new(spec), store, info, engine })
     }
 
     /// Opens a folder that holds a chain already, with the genesis that it keeps.
@@ -80,7 +88,7 @@ impl OpenedChain {
 
     /// The engine that checks blocks which others have made.
     pub(crate) fn checking_engine(&self) -> Arc<dyn ConsensusEngine> {
-        Arc::new(EthereumEngine::new(Arc::clone(&self.spec)))
+        Arc::clone(&self.engine)
     }
 
     /// The gas limit of the head, which a sealer without other orders keeps.

@@ -1,55 +1,71 @@
-//! Finding the plugins' libraries.
+//! The plugins that the settings and the plugin folders name.
 
 use std::collections::BTreeMap;
-use std::env::consts::{DLL_PREFIX, DLL_SUFFIX};
 use std::path::{Path, PathBuf};
 
-use tenon_config::Settings;
+use tenon_api::Capability;
+use tenon_config::{PluginEntry, Settings};
+use tenon_host::{Isolation, PluginFolder, PluginPlan, libraries_in};
 
 use crate::exit::Stop;
 
-/// What the libraries of this workspace are called between prefix and name.
-const CRATE_PREFIX: &str = "tenon_plugin_";
-
-/// A plugin to load.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct FoundPlugin {
-    /// The name by which settings know it.
-    pub(crate) name: String,
-    /// Its library.
-    pub(crate) path: PathBuf,
-    /// What it is handed, JSON text.
-    pub(crate) settings_json: String,
+/// Folders that libraries are loaded from: the one of the settings; without one `plugins` beside the program, and where
+/// that does not exist the program's own folder, in which only names of this workspace count.
+pub(crate) fn folders(settings: &Settings, program_folder: &Path) -> Vec<PluginFolder> {
+    let beside = program_folder.join("plugins");
+    vec![match &settings.plugins.dir {
+        Some(folder) => PluginFolder::new(folder),
+        None if beside.is_dir() => PluginFolder::new(beside),
+        None => PluginFolder { path: program_folder.to_owned(), has_only_own_names: true },
+    }]
 }
 
-/// The enabled plugins, by name. The folder is the one of the settings; without one `plugins` beside the program, and
-/// where that does not exist the program's own folder, in which only names of this workspace count.
+/// What the settings say about every plugin, by name.
 ///
 /// # Errors
-/// [`Stop::Usage`] when the folder can't be read or a plugin of the settings has no library.
-pub(crate) fn find(settings: &Settings, program_folder: &Path) -> Result<Vec<FoundPlugin>, Stop> {
-    let mut libraries = match &settings.plugins.dir {
-        Some(folder) => libraries_in(folder, false)?,
-        None if program_folder.join("plugins").is_dir() => libraries_in(&program_folder.join("plugins"), false)?,
-        None => libraries_in(program_folder, true)?,
-    };
+/// [`Stop::Usage`] when a folder can't be read, an enabled plugin of the settings has no library, or a capability does
+/// not exist.
+pub(crate) fn plans(settings: &Settings, folders: &[PluginFolder]) -> Result<Vec<PluginPlan>, Stop> {
+    let mut libraries = BTreeMap::new();
+    for folder in folders {
+        let found = libraries_in(folder).map_err(|error| {
+            Stop::Usage(format!("plugin folder {}: {error}; choose it with --plugins", folder.path.display()))
+        })?;
+        libraries.extend(found);
+    }
     for (name, entry) in &settings.plugin_entries {
         if let Some(path) = &entry.path {
             libraries.insert(name.clone(), path.clone());
         } else if entry.is_enabled && !libraries.contains_key(name) {
             return Err(Stop::Usage(format!(
-                "plugins.{name}: no library {DLL_PREFIX}{CRATE_PREFIX}{name}{DLL_SUFFIX} in the plugin folder; give its \
-                 path, or choose the folder with --plugins"
+                "plugins.{name}: no library libtenon_plugin_{name}.so in the plugin folder; give its path, or choose the \
+                 folder with --plugins"
             )));
         }
     }
     let entry = |name: &str| settings.plugin_entries.get(name).cloned().unwrap_or_default();
-    Ok(libraries
-        .into_iter()
-        .map(|(name, path)| (entry(&name), name, path))
-        .filter(|(entry, ..)| entry.is_enabled)
-        .map(|(entry, name, path)| FoundPlugin { name, path, settings_json: entry.settings_json })
-        .collect())
+    libraries.into_iter().map(|(name, path)| plan(entry(&name), name, path)).collect()
+}
+
+fn plan(entry: PluginEntry, name: String, path: PathBuf) -> Result<PluginPlan, Stop> {
+    let capability = |text: &String| {
+        Capability::from_name(text).ok_or_else(|| {
+            let known = Capability::ALL.map(Capability::name).join(", ");
+            Stop::Usage(format!("plugins.{name}.capabilities: there is no capability `{text}`; there are: {known}"))
+        })
+    };
+    let capabilities = match &entry.capabilities {
+        None => None,
+        Some(names) => Some(names.iter().map(capability).collect::<Result<_, _>>()?),
+    };
+    Ok(PluginPlan {
+        is_enabled: entry.is_enabled,
+        is_required: entry.is_required,
+        settings: entry.settings_json,
+        isolation: entry.isolation.as_deref().and_then(Isolation::from_name),
+        capabilities,
+        ..PluginPlan::new(name, path)
+    })
 }
 
 /// The folder of the running program.
@@ -61,34 +77,8 @@ pub(crate) fn program_folder() -> Result<PathBuf, Stop> {
     Ok(program.parent().map(Path::to_owned).unwrap_or_default())
 }
 
-fn libraries_in(folder: &Path, only_own_names: bool) -> Result<BTreeMap<String, PathBuf>, Stop> {
-    let unreadable =
-        |error| Stop::Usage(format!("plugin folder {}: {error}; choose it with --plugins", folder.display()));
-    let mut libraries = BTreeMap::new();
-    for entry in std::fs::read_dir(folder).map_err(unreadable)? {
-        let path = entry.map_err(unreadable)?.path();
-        if let Some(name) = plugin_name(&path, only_own_names) {
-            libraries.insert(name, path);
-        }
-    }
-    Ok(libraries)
-}
-
-/// `eth` for `libtenon_plugin_eth.so` and, unless only own names count, for `eth.so` too.
-fn plugin_name(path: &Path, only_own_names: bool) -> Option<String> {
-    let stem = path.file_name()?.to_str()?.strip_suffix(DLL_SUFFIX)?;
-    let stem = stem.strip_prefix(DLL_PREFIX).unwrap_or(stem);
-    match stem.strip_prefix(CRATE_PREFIX) {
-        Some(name) => Some(name.to_owned()),
-        None if only_own_names => None,
-        None => Some(stem.to_owned()),
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use tenon_config::PluginEntry;
-
     use super::*;
 
     fn folder_with(names: &[&str]) -> tempfile::TempDir {
@@ -102,7 +92,8 @@ mod tests {
     }
 
     fn names(settings: &Settings, folder: &Path) -> Vec<String> {
-        find(settings, folder).unwrap().into_iter().map(|plugin| plugin.name).collect()
+        let plans = plans(settings, &folders(settings, folder)).unwrap();
+        plans.into_iter().filter(|plan| plan.is_enabled).map(|plan| plan.name).collect()
     }
 
     #[test]
@@ -133,8 +124,23 @@ mod tests {
         settings.plugins.dir = Some(folder.path().to_owned());
         settings.plugin_entries.insert("trace".into(), PluginEntry::default());
 
-        let error = find(&settings, Path::new("/nowhere")).unwrap_err().to_string();
+        let error = plans(&settings, &folders(&settings, Path::new("/nowhere"))).unwrap_err().to_string();
 
         assert!(error.contains("plugins.trace: no library libtenon_plugin_trace.so in the plugin folder"), "{error}");
+    }
+    #[test]
+    fn names_a_capability_that_does_not_exist() {
+        let folder = folder_with(&["eth.so"]);
+        let mut settings = Settings::default();
+        settings.plugins.dir = Some(folder.path().to_owned());
+        let entry = PluginEntry { capabilities: Some(vec!["Fly".into()]), ..PluginEntry::default() };
+        settings.plugin_entries.insert("eth".into(), entry);
+
+        let error = plans(&settings, &folders(&settings, Path::new("/nowhere"))).unwrap_err().to_string();
+
+        assert!(
+            error.starts_with("plugins.eth.capabilities: there is no capability `Fly`; there are: ReadChain"),
+            "{error}"
+        );
     }
 }

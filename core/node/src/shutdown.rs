@@ -21,10 +21,16 @@ pub(crate) fn listen() -> Result<Signals, Stop> {
     Signals::listen().map_err(|error| Stop::failure(format!("can't listen to signals: {error}")))
 }
 
-/// Waits for the first SIGINT or SIGTERM; after it, a second one ends the process at once, and so does a stop that
-/// takes too long; an ephemeral data folder is removed then too.
-pub(crate) async fn wait_for_the_first(mut signals: Signals, ephemeral: Option<PathBuf>) {
-    next_stop_signal(&mut signals).await;
+/// Waits for the first SIGINT or SIGTERM, and calls `reload` at every SIGHUP until then; after it, a second one ends the
+/// process at once, and so does a stop that takes too long; an ephemeral data folder is removed then too.
+pub(crate) async fn wait_for_the_first(
+    mut signals: Signals,
+    ephemeral: Option<PathBuf>,
+    mut reload: impl AsyncFnMut(),
+) {
+    while signals.next().await == Signal::Reload {
+        reload().await;
+    }
     tracing::info!("stopping; a second signal stops at once");
     tokio::spawn(async move {
         tokio::select! {
@@ -59,7 +65,7 @@ pub(crate) fn interruption_flag() -> Result<Arc<AtomicBool>, Stop> {
 
 async fn next_stop_signal(signals: &mut Signals) {
     while signals.next().await == Signal::Reload {
-        tracing::info!("SIGHUP: nothing to read again");
+        tracing::info!("SIGHUP: nothing is read again here");
     }
 }
 

@@ -19,6 +19,7 @@ pub(crate) fn table() -> Table<Eth> {
     let table = with_calls_and_fees(table);
     let table = with_logs(with_sending(table));
     table
+        .lasting_subscriptions()
         .subscription("newHeads", subscriptions::new_heads)
         .subscription("logs", subscriptions::logs)
         .subscription("newPendingTransactions", subscriptions::new_pending_transactions)

@@ -26,6 +26,9 @@ extern "C" {
 #define TENON_PLUGIN_MAGIC UINT64_C(0x54454e4f4e504c47) /* "TENONPLG" */
 #define TENON_ABI_MAJOR 1
 #define TENON_ABI_MINOR 0
+/* Feature bit: subscriptions depend on nothing but their arguments, the chain and the events, so that the host may
+ * open them again in the instance that replaces this one. */
+#define TENON_FEATURE_LASTING_SUBSCRIPTIONS 1
 
 /* Borrowed bytes; valid for the duration of the call that they are passed to, or for ever in static tables. */
 typedef struct TenonSlice {
@@ -131,7 +134,7 @@ typedef struct TenonPlugin {
     uint16_t needs_minor; /* the least minor number of the host that it can live with */
     uint16_t reserved;    /* 0 */
     size_t size;          /* sizeof(TenonPlugin) */
-    uint64_t features;    /* 0 */
+    uint64_t features;    /* TENON_FEATURE_ bits, the others 0 */
     uint8_t schema_hash[32]; /* of the messages it was built with; all zero when it sends no frames */
     TenonSlice name;         /* for people */
     TenonSlice namespace_;   /* a letter, then letters and digits */

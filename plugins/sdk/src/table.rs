@@ -23,6 +23,7 @@ pub struct Table<S> {
     pub(crate) version: &'static str,
     pub(crate) capabilities: Vec<Capability>,
     pub(crate) needs: &'static str,
+    pub(crate) has_lasting_subscriptions: bool,
     pub(crate) methods: Vec<Method<S>>,
     pub(crate) subscriptions: Vec<Subscription<S>>,
 }
@@ -45,7 +46,15 @@ type SubscriptionOpen<S> = Box<dyn Fn(Context<S>, &[u8]) -> ExportedStream + Sen
 impl<S: Send + Sync + 'static> Table<S> {
     /// An empty table. `version` is `<major>.<minor>`, as `rpc_modules` gives it.
     pub fn new(namespace: &'static str, version: &'static str) -> Self {
-        Self { namespace, version, capabilities: Vec::new(), needs: "", methods: Vec::new(), subscriptions: Vec::new() }
+        Self {
+            namespace,
+            version,
+            capabilities: Vec::new(),
+            needs: "",
+            has_lasting_subscriptions: false,
+            methods: Vec::new(),
+            subscriptions: Vec::new(),
+        }
     }
 
     /// What the plugin wants to be granted. The host refuses messages whose capability is not in the list.
@@ -59,6 +68,15 @@ impl<S: Send + Sync + 'static> Table<S> {
     #[must_use]
     pub fn needs(mut self, plugins: &'static str) -> Self {
         self.needs = plugins;
+        self
+    }
+
+    /// Says that subscriptions depend on nothing but their arguments, the chain and the events: that a function which
+    /// begins anew sends from then on what the one before would have sent. When the plugin is replaced, the host then
+    /// opens them again in the new instance and the clients notice nothing; without this they are closed with a notice.
+    #[must_use]
+    pub const fn lasting_subscriptions(mut self) -> Self {
+        self.has_lasting_subscriptions = true;
         self
     }
 

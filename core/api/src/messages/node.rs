@@ -66,3 +66,8 @@ pub struct MethodInfo {
     /// JSON text of an OpenRPC method object without `name`: `summary`, `params`, `result`.
     pub description: String,
 }
+
+/// The data folder (`admin_datadir`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetDataFolder;
+request!(GetDataFolder => String, topic 0x0604, Administer);

@@ -15,7 +15,10 @@ use tenon_api::{
 use tenon_bus::CallContext;
 use tenon_sdk::boundary::{ForeignFuture, ForeignStream, OwnedBytes, reply_into_result, slice};
 
-use super::{Library, services::Services};
+use super::{
+    Library,
+    services::{Backend, BusBackend, Services},
+};
 use crate::{
     Caller, Manifest,
     instance::{OpenedPlugin, PluginCall, PluginInstance, PluginItems, Start},
@@ -37,6 +40,18 @@ impl OpenedPlugin for LocalPlugin {
     }
 }
 
+impl LocalPlugin {
+    /// Starts it with other services than the bus.
+    pub(crate) fn start_with(
+        self,
+        backend: Box<dyn Backend>,
+        settings: &str,
+        handover: &[u8],
+    ) -> Result<Box<dyn PluginInstance>, Failure> {
+        Ok(Box::new(LocalInstance::start_with(self.library, backend, settings, handover)?))
+    }
+}
+
 /// A plugin that runs in this process. Whoever holds it must see to it that calls and streams are gone before it
 /// is dropped.
 struct LocalInstance {
@@ -53,10 +68,19 @@ unsafe impl Sync for LocalInstance {}
 impl LocalInstance {
     fn start(library: Library, manifest: &Manifest, start: Start<'_>) -> Result<Self, Failure> {
         let Start { granted, bus, settings, handover } = start;
+        let backend = BusBackend::new(manifest.name.clone(), bus, granted, manifest.sends_frames);
+        Self::start_with(library, Box::new(backend), settings, handover)
+    }
+
+    fn start_with(
+        library: Library,
+        backend: Box<dyn Backend>,
+        settings: &str,
+        handover: &[u8],
+    ) -> Result<Self, Failure> {
         // Both live as long as the library, and that is as long as the process: a plugin's panic hook or a
         // context that it kept may use them after `stop`. A few hundred bytes for each start.
-        let services: &'static Services =
-            Box::leak(Box::new(Services::new(manifest.name.clone(), bus, granted, manifest.sends_frames)));
+        let services: &'static Services = Box::leak(Box::new(Services::new(backend)));
         let table: &'static TenonHost = Box::leak(Box::new(services.table()));
         let mut state = ptr::null_mut();
         // SAFETY: by the ABI; the slices are lent, the table stays.
@@ -67,7 +91,7 @@ impl LocalInstance {
         match outcome {
             Ok(_) => Ok(Self { library, state, services }),
             Err(failure) => {
-                services.stop();
+                services.backend.stop();
                 Err(failure)
             }
         }
@@ -81,7 +105,7 @@ impl LocalInstance {
         let stop = self.library.table().stop;
         // SAFETY: passed on.
         unsafe { stop(self.state) };
-        self.services.stop();
+        self.services.backend.stop();
     }
 
     fn context(&self, context: &CallContext, namespaces: &str) -> TenonCallContext {
@@ -123,6 +147,10 @@ impl PluginInstance for LocalInstance {
         // SAFETY: started and, while borrowed, not stopped.
         let state = unsafe { reply_into_result(export(self.state)) }?;
         Ok(state.as_ref().to_vec())
+    }
+
+    fn end_events(&self) {
+        self.services.backend.end_events();
     }
 
     fn process(&self) -> Option<u32> {

@@ -1,23 +1,20 @@
 //! Opens a library and reads what it says about itself.
 
-use std::{
-    fs,
-    io::Write,
-    mem::size_of,
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
-    path::{Path, PathBuf},
-};
+use std::{mem::size_of, path::Path};
 
 use libloading::os::unix::{Library as OpenLibrary, RTLD_LOCAL, RTLD_NOW};
-use sha2::{Digest, Sha256};
 use tenon_api::{
     Capability,
-    abi::{ABI_MAJOR, ABI_MINOR, COST_SLOW, PLUGIN_MAGIC, PLUGIN_SYMBOL, TenonMethod, TenonPlugin, TenonSubscription},
+    abi::{
+        ABI_MAJOR, ABI_MINOR, COST_SLOW, FEATURE_LASTING_SUBSCRIPTIONS, PLUGIN_MAGIC, PLUGIN_SYMBOL, TenonMethod,
+        TenonPlugin, TenonSubscription,
+    },
     schema_hash,
 };
 use tenon_sdk::boundary::borrow;
 
-use crate::{Cost, HostError, Manifest, Method};
+use super::LocalPlugin;
+use crate::{Cost, HostError, Manifest, Method, Need, library_file::CheckedLibrary};
 
 /// The most methods, and the most subscriptions, that a plugin can list.
 const MAX_ENTRIES: usize = 4096;
@@ -32,14 +29,13 @@ pub(crate) struct Library {
 unsafe impl Send for Library {}
 
 impl Library {
-    /// Copies the library into `cache_folder`, opens the copy and shakes hands. Gives also the hash of its
-    /// content.
-    pub(crate) fn open(path: &Path, cache_folder: &Path) -> Result<(Self, Manifest, String), HostError> {
-        let (copy, hash) = copy_by_content(path, cache_folder)?;
-        let not_a_plugin = |reason| HostError::NotAPlugin { path: path.to_owned(), reason };
+    /// Maps the copy of a checked library and shakes hands.
+    pub(crate) fn open(file: &CheckedLibrary) -> Result<LocalPlugin, HostError> {
+        let CheckedLibrary { path, copy, .. } = file;
+        let not_a_plugin = |reason| HostError::NotAPlugin { path: path.clone(), reason };
         // SAFETY: loading runs the library's initialisers; an operator who names a plugin trusts it that far.
         let library = unsafe { OpenLibrary::open(Some(copy.as_os_str()), RTLD_NOW | RTLD_LOCAL) }
-            .map_err(|error| HostError::NotALibrary { path: path.to_owned(), reason: error.to_string() })?;
+            .map_err(|error| HostError::NotALibrary { path: path.clone(), reason: error.to_string() })?;
         // SAFETY: the symbol has this type by the ABI.
         let table = unsafe {
             let symbol = library
@@ -56,59 +52,12 @@ impl Library {
         // Never unmapped: a buffer, a waker or a pinned thread-local may point into it for ever.
         let _ = library.into_raw();
         // SAFETY: `shake_hands` saw that the table is as long as ours; it is static, and so stays.
-        Ok((Self { table: unsafe { &*table } }, manifest, hash))
+        let library = Self { table: unsafe { &*table } };
+        Ok(LocalPlugin { library, manifest })
     }
 
     pub(super) fn table(self) -> &'static TenonPlugin {
         self.table
-    }
-}
-
-/// Copies a file to a path that carries the hash of its content. A path that exists with that content is used
-/// as it is: the file of a loaded library must never be written (`spec/dependencies.md` 4.3).
-fn copy_by_content(path: &Path, cache_folder: &Path) -> Result<(PathBuf, String), HostError> {
-    let failed = |path: &Path, action| {
-        let path = path.to_owned();
-        move |reason| HostError::File { path, action, reason }
-    };
-    let bytes = fs::read(path).map_err(failed(path, "cannot read the library"))?;
-    let hash = hex::encode(Sha256::digest(&bytes));
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(cache_folder)
-        .map_err(failed(cache_folder, "cannot create the folder for loaded libraries"))?;
-    let folder = cache_folder.canonicalize().map_err(failed(cache_folder, "cannot find the folder"))?;
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let target = folder.join(format!("{stem}-{hash}.so"));
-    if fs::read(&target).is_ok_and(|present| present == bytes) {
-        return Ok((target, hash));
-    }
-    // Written beside and renamed, so that no other process ever sees half a file under the final name.
-    let unfinished = folder.join(format!(".{stem}-{hash}.{}", std::process::id()));
-    let write = || {
-        let _ = fs::remove_file(&unfinished);
-        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o700).open(&unfinished)?;
-        file.write_all(&bytes)?;
-        file.sync_all()?;
-        fs::rename(&unfinished, &target)
-    };
-    write().map_err(failed(&target, "cannot copy the library"))?;
-    remove_other_builds(&folder, &stem, &target);
-    Ok((target, hash))
-}
-
-/// Removes copies of other builds of the same library, or the folder would grow with every build. One of them
-/// may be loaded: its mapping outlives its name.
-fn remove_other_builds(folder: &Path, stem: &str, current: &Path) {
-    // What cannot be removed does no harm.
-    let Ok(entries) = fs::read_dir(folder) else { return };
-    for path in entries.flatten().map(|entry| entry.path()).filter(|path| path != current) {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let hash = name.strip_prefix(stem).and_then(|rest| rest.strip_prefix('-')?.strip_suffix(".so"));
-        if hash.is_some_and(|hash| hash.len() == 64 && hash.bytes().all(|digit| digit.is_ascii_hexdigit())) {
-            let _ = fs::remove_file(path);
-        }
     }
 }
 
@@ -186,7 +135,8 @@ unsafe fn read_manifest(path: &Path, table: &TenonPlugin, sends_frames: bool) ->
         version: text(table.version, "version")?,
         built_with: text(table.built_with, "build")?,
         capabilities: wanted.map(capability).collect::<Result<_, _>>()?,
-        needs: text(table.needs, "list of needs")?,
+        needs: Need::parse_list(&text(table.needs, "list of needs")?).map_err(malformed)?,
+        has_lasting_subscriptions: table.features & FEATURE_LASTING_SUBSCRIPTIONS != 0,
         methods: methods.iter().map(method).collect::<Result<_, _>>()?,
         subscriptions: subscriptions
             .iter()

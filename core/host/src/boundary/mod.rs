@@ -10,3 +10,4 @@ mod services;
 
 pub(crate) use instance::{LocalCall, LocalPlugin, LocalStream};
 pub(crate) use library::Library;
+pub(crate) use services::{Backend, BusBackend};

@@ -19,6 +19,7 @@ use tenon_api::{
 };
 use tenon_bus::{Bus, CallContext, FrameDelivery};
 use tenon_sdk::boundary::{ExportedFuture, ExportedStream, borrow, crashed};
+use tokio::{sync::watch, task::unconstrained};
 
 /// Beginning of the clock that plugins see.
 static CLOCK: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -26,25 +27,33 @@ static CLOCK: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// The longest wait that a plugin can ask for; tokio's timer has a bound of this order too.
 const LONGEST_SLEEP: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// The services of one plugin.
+/// What answers a plugin's questions: the bus, or for a plugin in a process of its own the node that started it.
+pub(crate) trait Backend: Send + Sync + 'static {
+    /// Answers a request frame. `context` is the caller's, if there is one.
+    fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture;
+
+    /// Listens to an event topic.
+    fn subscribe(&self, topic: Topic, schema: u32) -> ExportedStream;
+
+    /// Writes a line to the log. Levels as in `TenonHost::log`.
+    fn log(&self, level: u32, message: &str);
+
+    /// Listeners to events get what waits for them, and then their end.
+    fn end_events(&self);
+
+    /// From now on everything answers with failures.
+    fn stop(&self);
+}
+
+/// The services of one plugin, as the boundary gives them away.
 pub(super) struct Services {
-    plugin: String,
-    bus: Bus,
-    granted: Vec<Capability>,
-    /// Whether its messages are this node's.
-    sends_frames: bool,
-    is_stopped: AtomicBool,
+    pub(super) backend: Box<dyn Backend>,
 }
 
 impl Services {
-    pub(super) fn new(plugin: String, bus: Bus, granted: Vec<Capability>, sends_frames: bool) -> Self {
+    pub(super) fn new(backend: Box<dyn Backend>) -> Self {
         LazyLock::force(&CLOCK);
-        Self { plugin, bus, granted, sends_frames, is_stopped: AtomicBool::new(false) }
-    }
-
-    /// From now on everything answers with failures.
-    pub(super) fn stop(&self) {
-        self.is_stopped.store(true, Ordering::Release);
+        Self { backend }
     }
 
     /// The table that the plugin receives.
@@ -60,6 +69,25 @@ impl Services {
             log,
             now_nanos,
         }
+    }
+}
+
+/// The bus, as far as one plugin was granted it.
+pub(crate) struct BusBackend {
+    plugin: String,
+    bus: Bus,
+    granted: Vec<Capability>,
+    /// Whether its messages are this node's.
+    sends_frames: bool,
+    is_stopped: AtomicBool,
+    /// Becomes true when its listeners to events are to end.
+    events_end: watch::Sender<bool>,
+}
+
+impl BusBackend {
+    pub(crate) fn new(plugin: String, bus: Bus, granted: Vec<Capability>, sends_frames: bool) -> Self {
+        let events_end = watch::Sender::new(false);
+        Self { plugin, bus, granted, sends_frames, is_stopped: AtomicBool::new(false), events_end }
     }
 
     /// Whether the plugin may send or receive what has this topic.
@@ -83,7 +111,9 @@ impl Services {
             entry.name
         )))
     }
+}
 
+impl Backend for BusBackend {
     fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
         if let Err(failure) = self.check(topic) {
             return ExportedFuture::ready(Err(failure));
@@ -110,12 +140,20 @@ impl Services {
             Ok(subscription) => subscription,
             Err(failure) => return ExportedStream::refused(failure),
         };
-        ExportedStream::new(stream::unfold(subscription, |mut subscription| async move {
-            let item = match subscription.next().await? {
+        let listener = (subscription, self.events_end.subscribe());
+        ExportedStream::new(stream::unfold(listener, |(mut subscription, mut end)| async move {
+            let delivery = tokio::select! {
+                biased;
+                // Without a budget: "not now" would be taken for "nothing waits", and what waits would be lost.
+                delivery = unconstrained(subscription.next()) => delivery?,
+                // An error says that the services are gone, which is the end as well.
+                _ = end.wait_for(|has_come| *has_come) => return None,
+            };
+            let item = match delivery {
                 FrameDelivery::Frame(frame) => Ok(frame.to_vec()),
                 FrameDelivery::Missed(missed) => Err(Failure::limit(missed.to_string())),
             };
-            Some((item, subscription))
+            Some((item, (subscription, end)))
         }))
     }
 
@@ -128,6 +166,15 @@ impl Services {
             4 => tracing::debug!(plugin, "{message}"),
             _ => tracing::trace!(plugin, "{message}"),
         }
+    }
+
+    fn end_events(&self) {
+        self.events_end.send_replace(true);
+    }
+
+    fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Release);
+        self.end_events();
     }
 }
 
@@ -148,7 +195,7 @@ unsafe extern "C" fn call(
     // SAFETY: the plugin passes its own state, a token that it was given and has not outlived, and a frame
     // that it lends (rules of `TenonHost::call`).
     let (services, context, frame) = unsafe { (services(state), call.cast::<CallContext>().as_ref(), borrow(frame)) };
-    catch_unwind(AssertUnwindSafe(|| services.call(context, Topic(topic), schema, frame)))
+    catch_unwind(AssertUnwindSafe(|| services.backend.call(context, Topic(topic), schema, frame)))
         .unwrap_or_else(|_| ExportedFuture::ready(Err(crashed())))
         .into_raw()
 }
@@ -156,7 +203,7 @@ unsafe extern "C" fn call(
 unsafe extern "C" fn subscribe(state: *const c_void, topic: u32, schema: u32) -> TenonStream {
     // SAFETY: the plugin passes its own state.
     let services = unsafe { services(state) };
-    catch_unwind(AssertUnwindSafe(|| services.subscribe(Topic(topic), schema)))
+    catch_unwind(AssertUnwindSafe(|| services.backend.subscribe(Topic(topic), schema)))
         .unwrap_or_else(|_| ExportedStream::refused(crashed()))
         .into_raw()
 }
@@ -175,7 +222,7 @@ unsafe extern "C" fn log(state: *const c_void, level: u32, message: TenonSlice) 
     // SAFETY: the plugin passes its own state and lends the message.
     let (services, message) = unsafe { (services(state), borrow(message)) };
     // A panicking log subscriber must not take the node down.
-    let _ = catch_unwind(AssertUnwindSafe(|| services.log(level, &String::from_utf8_lossy(message))));
+    let _ = catch_unwind(AssertUnwindSafe(|| services.backend.log(level, &String::from_utf8_lossy(message))));
 }
 
 unsafe extern "C" fn now_nanos(_state: *const c_void) -> u64 {

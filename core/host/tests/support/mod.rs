@@ -12,21 +12,30 @@ use std::{
 
 use tempfile::TempDir;
 use tenon_bus::{Bus, CallContext};
-use tenon_host::{HostOptions, PluginHost};
+use tenon_host::{HostOptions, PluginFolder, PluginHost};
 
 /// The shared library of a Rust plugin: a dev-dependency, whose `.so` cargo leaves beside the test program.
 pub(crate) fn rust_plugin(crate_name: &str) -> PathBuf {
-    let program = env::current_exe().expect("the test program has a path");
-    let folder = program.parent().expect("the test program stands in a folder");
-    let library = folder.join(format!("lib{}.so", crate_name.replace('-', "_")));
+    let library = libraries().join(format!("lib{}.so", crate_name.replace('-', "_")));
     assert!(library.exists(), "{} is a dev-dependency of tenon-host and so was built", library.display());
     library
 }
 
+/// The folder with the shared libraries of the dev-dependencies.
+pub(crate) fn libraries() -> PathBuf {
+    let program = env::current_exe().expect("the test program has a path");
+    program.parent().expect("the test program stands in a folder").to_owned()
+}
+
 /// Compiles a plugin in C into `folder`. `source` is relative to the root of the project.
 pub(crate) fn c_plugin(folder: &Path, source: &str, flags: &[&str]) -> PathBuf {
+    c_library(&folder.join("libplugin_in_c.so"), source, flags)
+}
+
+/// Compiles a plugin in C to this file.
+pub(crate) fn c_library(library: &Path, source: &str, flags: &[&str]) -> PathBuf {
+    let library = library.to_owned();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let library = folder.join("libplugin_in_c.so");
     let compiler = env::var("CC").unwrap_or_else(|_| "cc".to_owned());
     let mut words = compiler.split_whitespace();
     let mut compile = Command::new(words.next().expect("CC names a compiler"));
@@ -52,6 +61,7 @@ impl TestHost {
     pub(crate) fn with_options(change: impl FnOnce(&mut HostOptions)) -> Self {
         let folder = tempfile::tempdir().expect("a folder for the test");
         let mut options = HostOptions::new(folder.path().join("cache"));
+        options.folders = vec![PluginFolder::new(folder.path()), PluginFolder::new(libraries())];
         change(&mut options);
         let bus = Bus::new();
         Self { host: PluginHost::new(bus.clone(), options), bus, folder }

@@ -61,6 +61,15 @@ fn as_toml(resolved: &Resolved) -> String {
             lines.push((format!("path = {:?}", path.display().to_string()), "settings file".into()));
         }
         lines.push((format!("enabled = {}", entry.is_enabled), "settings file".into()));
+        if entry.is_required {
+            lines.push(("required = true".into(), "settings file".into()));
+        }
+        if let Some(isolation) = &entry.isolation {
+            lines.push((format!("isolation = {isolation:?}"), "settings file".into()));
+        }
+        if let Some(capabilities) = &entry.capabilities {
+            lines.push((format!("capabilities = {capabilities:?}"), "settings file".into()));
+        }
         lines.push((format!("# settings = {}", entry.settings_json), "settings file".into()));
     }
     let width = lines.iter().map(|(left, _)| left.chars().count()).filter(|width| *width <= 56).max().unwrap_or(0);
@@ -84,7 +93,15 @@ fn as_json(resolved: &Resolved) -> String {
         .iter()
         .map(|(name, entry)| {
             let settings: serde_json::Value = serde_json::from_str(&entry.settings_json).unwrap_or_default();
-            (name.clone(), json!({ "path": entry.path, "enabled": entry.is_enabled, "settings": settings }))
+            let entry = json!({
+                "path": entry.path,
+                "enabled": entry.is_enabled,
+                "required": entry.is_required,
+                "isolation": entry.isolation,
+                "capabilities": entry.capabilities,
+                "settings": settings,
+            });
+            (name.clone(), entry)
         })
         .collect();
     format!("{:#}\n", json!({ "settings": values, "plugins": plugins, "file": resolved.file }))

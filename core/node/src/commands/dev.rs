@@ -140,7 +140,9 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         let plan = NodePlan { settings, folder, chain, engine: Arc::new(engine), role };
         let node = Node::start(plan).await?;
         print(banner(&resolved.settings, &accounts, &node).as_bytes())?;
-        shutdown::wait_for_the_first(signals, node.ephemeral_folder()).await;
+        let again = || self::settings(matches).map(|resolved| resolved.settings);
+        let ephemeral = node.ephemeral_folder();
+        shutdown::wait_for_the_first(signals, ephemeral, async || node.reload(again()).await).await;
         node.stop().await
     })
 }

@@ -6,6 +6,8 @@ pub(crate) mod db;
 pub(crate) mod dev;
 pub(crate) mod export;
 pub(crate) mod import;
+pub(crate) mod module;
+pub(crate) mod plugin_child;
 pub(crate) mod run;
 
 use std::io::{ErrorKind, Write as _};

@@ -67,7 +67,8 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         for (name, address) in node.endpoints().list() {
             tracing::info!(endpoint = name, address, "listening");
         }
-        shutdown::wait_for_the_first(signals, None).await;
+        let again = || command_line::settings(Layers::new("run"), matches).map(|resolved| resolved.settings);
+        shutdown::wait_for_the_first(signals, None, async || node.reload(again()).await).await;
         node.stop().await
     })
 }

@@ -15,8 +15,8 @@ use std::{
 use tenon_api::{
     Failure,
     abi::{
-        ABI_MAJOR, ABI_MINOR, PLUGIN_MAGIC, TenonCallContext, TenonFuture, TenonHost, TenonMethod, TenonPlugin,
-        TenonReply, TenonSlice, TenonStream, TenonSubscription,
+        ABI_MAJOR, ABI_MINOR, FEATURE_LASTING_SUBSCRIPTIONS, PLUGIN_MAGIC, TenonCallContext, TenonFuture, TenonHost,
+        TenonMethod, TenonPlugin, TenonReply, TenonSlice, TenonStream, TenonSubscription,
     },
     schema_hash,
 };
@@ -82,7 +82,7 @@ fn build_descriptor<P: Exported>(name: &'static str) -> Descriptor {
         needs_minor: 0,
         reserved: 0,
         size: size_of::<TenonPlugin>(),
-        features: 0,
+        features: if table.has_lasting_subscriptions { FEATURE_LASTING_SUBSCRIPTIONS } else { 0 },
         schema_hash: schema_hash().0,
         name: slice(name.as_bytes()),
         namespace: slice(table.namespace.as_bytes()),

@@ -1,0 +1,220 @@
+//! The modules of the node and their life cycle. Topics `0x0700..`.
+//!
+//! A module is a plugin, known by the name that its settings have. States: `loaded → enabled ⇄ disabled → unloaded`,
+//! and `failed`.
+
+use serde::{Deserialize, Serialize};
+
+use super::{event, request};
+use crate::Capability;
+
+/// Where a module stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ModuleState {
+    /// Checked and known, not started yet.
+    Loaded,
+    /// Serves.
+    Enabled,
+    /// Was stopped; can be enabled again.
+    Disabled,
+    /// Is not known any more.
+    Unloaded,
+    /// Did not start or fell over; the reason stands beside it.
+    Failed,
+}
+
+impl ModuleState {
+    /// The word for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Loaded => "loaded",
+            Self::Enabled => "enabled",
+            Self::Disabled => "disabled",
+            Self::Unloaded => "unloaded",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A module and what it does at the moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModuleInfo {
+    /// The name that operations take.
+    pub name: String,
+    /// Where it stands.
+    pub state: ModuleState,
+    /// Why it failed; none in the other states.
+    pub reason: Option<String>,
+    /// The namespace that it serves; empty when its library could not be read.
+    pub namespace: String,
+    /// `<major>.<minor>` of the namespace.
+    pub version: String,
+    /// What the plugin calls itself.
+    pub plugin: String,
+    /// Compiler and build.
+    pub built_with: String,
+    /// The file that was named.
+    pub path: String,
+    /// SHA-256 of the file that was loaded, hex.
+    pub content_hash: String,
+    /// `in-process` or `process`.
+    pub isolation: String,
+    /// The process that it runs in, when that is not the node's own.
+    pub process: Option<u32>,
+    /// Whether the node refuses to start without it.
+    pub is_required: bool,
+    /// What it asks to be granted.
+    pub wanted: Vec<Capability>,
+    /// What it was granted: what the host lets it use of the bus.
+    pub granted: Vec<Capability>,
+    /// Namespaces that it needs.
+    pub needs: Vec<String>,
+    /// Enabled modules that need it.
+    pub needed_by: Vec<String>,
+    /// Its methods.
+    pub methods: Vec<String>,
+    /// Its subscription kinds.
+    pub subscriptions: Vec<String>,
+    /// Calls that run in it now.
+    pub running_calls: u64,
+    /// Subscriptions that are open now.
+    pub open_subscriptions: u64,
+}
+
+/// All modules, by name (`admin_listModules`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListModules;
+request!(ListModules => Vec<ModuleInfo>, topic 0x0700, Administer);
+
+/// One module (`admin_moduleInfo`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetModule {
+    /// Its name.
+    pub name: String,
+}
+request!(GetModule => ModuleInfo, topic 0x0701, Administer);
+
+/// One step of a module's life. Answered when the step is done as a whole or has changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeModule {
+    /// Its name; for [`ModuleChange::Load`] the name that it gets.
+    pub name: String,
+    /// The step.
+    pub change: ModuleChange,
+    /// Whether the answer waits until what ran in the old instance has ended. A module that changes itself must not.
+    pub waits_for_drain: bool,
+}
+request!(ChangeModule => ModuleReport, topic 0x0702, Administer);
+
+/// A step of a module's life.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum ModuleChange {
+    /// Makes it known.
+    Load {
+        /// Its library; without it the plugin folders are searched for the name.
+        path: Option<String>,
+        /// JSON text of its own settings; without it the node's settings file decides.
+        settings: Option<String>,
+        /// Whether it is enabled at once.
+        is_enabled: bool,
+    },
+    /// Starts it.
+    Enable,
+    /// Takes its methods away, waits for what runs, and stops it.
+    Disable,
+    /// Puts another build of the same namespace in its place, without a gap.
+    Replace {
+        /// The library; without it the module's own path, read again.
+        path: Option<String>,
+        /// JSON text of its own settings; without it they stay.
+        settings: Option<String>,
+    },
+    /// Disables it if it is enabled, and forgets it.
+    Unload,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ModuleOperation {
+    /// It became known.
+    Load,
+    /// It was started.
+    Enable,
+    /// It was stopped.
+    Disable,
+    /// Another build took its place.
+    Replace,
+    /// It was forgotten.
+    Unload,
+    /// It did not start or fell over by itself.
+    Fail,
+}
+
+impl ModuleOperation {
+    /// The word for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Load => "load",
+            Self::Enable => "enable",
+            Self::Disable => "disable",
+            Self::Replace => "replace",
+            Self::Unload => "unload",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// A build of a module.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModuleBuild {
+    /// `<major>.<minor>` of the namespace.
+    pub version: String,
+    /// SHA-256 of the library, hex.
+    pub content_hash: String,
+}
+
+/// What an operation found and did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModuleReport {
+    /// The module's name.
+    pub module: String,
+    /// What was done.
+    pub operation: ModuleOperation,
+    /// Where the module stands now.
+    pub state: ModuleState,
+    /// Why it failed; none otherwise.
+    pub reason: Option<String>,
+    /// The build before.
+    pub old: Option<ModuleBuild>,
+    /// The build now.
+    pub new: Option<ModuleBuild>,
+    /// Calls that ran in the old instance when it was taken away.
+    pub running_calls: u64,
+    /// Of them, those that did not end within the grace period and were cancelled.
+    pub cancelled_calls: u64,
+    /// Calls that could not be ended: the old instance stays in memory until they end.
+    pub abandoned_calls: u64,
+    /// Subscriptions that went on in the new instance.
+    pub kept_subscriptions: u64,
+    /// Subscriptions that were closed with a notice.
+    pub closed_subscriptions: u64,
+    /// How long what ran took to end, microseconds.
+    pub drain_micros: u64,
+    /// How long the operation took in all, microseconds.
+    pub total_micros: u64,
+    /// Whether the old instance was still draining when this was written.
+    pub is_draining: bool,
+}
+
+/// A module's state changed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModuleChanged {
+    /// What was done.
+    pub report: ModuleReport,
+}
+event!(ModuleChanged, topic 0x8007, Administer);

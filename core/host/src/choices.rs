@@ -1,0 +1,181 @@
+//! What the operator chose at run time, kept for the next start.
+//!
+//! A choice holds as long as the settings say about its module what they said when it was made: an operator who changes
+//! the file afterwards has the last word.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Write},
+    os::unix::fs::OpenOptionsExt,
+    path::{Path, PathBuf},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{PluginPlan, module::Modules};
+
+/// The file's content.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Choices {
+    modules: BTreeMap<String, Choice>,
+}
+
+/// What was chosen for one module.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Choice {
+    state: Chosen,
+    path: PathBuf,
+    /// JSON text of its own settings.
+    settings: String,
+    /// What the settings said then; none when they did not mention the module.
+    settled: Option<Settled>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Chosen {
+    Enabled,
+    Disabled,
+    Unloaded,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Settled {
+    is_enabled: bool,
+    path: PathBuf,
+    settings: String,
+}
+
+impl Settled {
+    fn of(plan: &PluginPlan) -> Self {
+        Self { is_enabled: plan.is_enabled, path: plan.path.clone(), settings: plan.settings.clone() }
+    }
+}
+
+impl Choices {
+    /// Reads the file; one that is missing has no choices, and one that cannot be read neither, with a warning.
+    pub(crate) fn read(path: &Path) -> Self {
+        let text = match fs::read(path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Self::default(),
+            Err(error) => {
+                tracing::warn!(path = %path.display(), %error, "choices about modules cannot be read");
+                return Self::default();
+            }
+        };
+        serde_json::from_slice(&text).unwrap_or_else(|error| {
+            tracing::warn!(path = %path.display(), %error, "choices about modules cannot be read");
+            Self::default()
+        })
+    }
+
+    /// Writes the file whole or not at all.
+    pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
+        if self.modules.is_empty() && !path.exists() {
+            return Ok(());
+        }
+        let unfinished = path.with_extension("new");
+        let _ = fs::remove_file(&unfinished);
+        let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
+        file.write_all(&serde_json::to_vec_pretty(self)?)?;
+        file.sync_all()?;
+        fs::rename(unfinished, path)
+    }
+
+    /// What holds of the settings' plans and the choices. The second list has what only was chosen.
+    pub(crate) fn apply(&self, plans: &[PluginPlan]) -> (Vec<PluginPlan>, Vec<PluginPlan>) {
+        let valid = |name: &str, plan: Option<&PluginPlan>| {
+            self.modules.get(name).filter(|choice| choice.settled == plan.map(Settled::of))
+        };
+        let chosen = |choice: &Choice, plan: PluginPlan| PluginPlan {
+            is_enabled: choice.state == Chosen::Enabled,
+            path: choice.path.clone(),
+            settings: choice.settings.clone(),
+            ..plan
+        };
+        let settled = plans.iter().filter_map(|plan| match valid(&plan.name, Some(plan)) {
+            None => Some(plan.clone()),
+            Some(choice) if choice.state == Chosen::Unloaded => None,
+            Some(choice) => Some(chosen(choice, plan.clone())),
+        });
+        let names = self.modules.keys().filter(|name| plans.iter().all(|plan| plan.name != **name));
+        let added = names.filter_map(|name| {
+            let choice = valid(name, None).filter(|choice| choice.state != Chosen::Unloaded)?;
+            Some(chosen(choice, PluginPlan::new(name, &choice.path)))
+        });
+        (settled.collect(), added.collect())
+    }
+
+    /// What differs between the modules and the settings' plans.
+    pub(crate) fn of(modules: &Modules, plans: &BTreeMap<String, PluginPlan>) -> Self {
+        let mut choices = Self::default();
+        for (name, module) in &modules.by_name {
+            let plan = plans.get(name);
+            if plan.map(Settled::of) == Some(Settled::of(&module.plan)) {
+                continue;
+            }
+            let choice = Choice {
+                state: if module.plan.is_enabled { Chosen::Enabled } else { Chosen::Disabled },
+                path: module.plan.path.clone(),
+                settings: module.plan.settings.clone(),
+                settled: plan.map(Settled::of),
+            };
+            choices.modules.insert(name.clone(), choice);
+        }
+        for (name, plan) in plans.iter().filter(|(name, _)| !modules.by_name.contains_key(*name)) {
+            let choice = Choice {
+                state: Chosen::Unloaded,
+                path: plan.path.clone(),
+                settings: plan.settings.clone(),
+                settled: Some(Settled::of(plan)),
+            };
+            choices.modules.insert(name.clone(), choice);
+        }
+        choices
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod tests {
+    use super::*;
+    use crate::module::{Module, State};
+
+    fn module(plan: PluginPlan) -> Module {
+        Module { plan, is_path_settled: true, build: None, granted: Vec::new(), state: State::Disabled }
+    }
+
+    #[test]
+    fn a_choice_holds_until_the_settings_change() {
+        let plan = PluginPlan::new("eth", "/eth.so");
+        let plans =
+            BTreeMap::from([("eth".to_owned(), plan.clone()), ("net".into(), PluginPlan::new("net", "/net.so"))]);
+        let mut modules = Modules::default();
+        let disabled = PluginPlan { is_enabled: false, ..plan.clone() };
+        modules.by_name.insert("eth".into(), module(disabled.clone()));
+        modules.by_name.insert("mine".into(), module(PluginPlan::new("mine", "/mine.so")));
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("modules.json");
+
+        Choices::of(&modules, &plans).write(&file).unwrap();
+        let choices = Choices::read(&file);
+
+        let all: Vec<_> = plans.values().cloned().collect();
+        assert_eq!(choices.apply(&all), (vec![disabled], vec![PluginPlan::new("mine", "/mine.so")]));
+        let changed = PluginPlan { settings: "{\"depth\":3}".to_owned(), ..plan };
+        assert_eq!(choices.apply(std::slice::from_ref(&changed)).0, [changed]);
+    }
+
+    #[test]
+    fn without_choices_there_is_no_file_and_a_broken_one_does_no_harm() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("modules.json");
+
+        Choices::default().write(&file).unwrap();
+        assert!(!file.exists());
+        fs::write(&file, "{").unwrap();
+
+        assert_eq!(Choices::read(&file), Choices::default());
+    }
+}

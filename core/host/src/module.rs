@@ -1,0 +1,194 @@
+//! A module: a plugin as operators know it, through all states of its life.
+
+use std::sync::Arc;
+
+use tenon_api::{
+    Capability,
+    messages::{ModuleBuild, ModuleInfo, ModuleState},
+};
+
+use crate::{HostError, Isolation, Manifest, PluginPlan, library_file::CheckedLibrary, running::Running};
+
+/// A library that was checked, opened and believed.
+#[derive(Clone, Debug)]
+pub(crate) struct Build {
+    pub(crate) library: CheckedLibrary,
+    pub(crate) manifest: Manifest,
+    pub(crate) isolation: Isolation,
+}
+
+impl Build {
+    pub(crate) fn describe(&self) -> ModuleBuild {
+        ModuleBuild { version: self.manifest.version.clone(), content_hash: self.library.hash.clone() }
+    }
+}
+
+/// Where a module stands.
+pub(crate) enum State {
+    Loaded,
+    Enabled(Arc<Running>),
+    Disabled,
+    Failed(String),
+}
+
+/// A plugin that the host knows.
+pub(crate) struct Module {
+    /// What holds now: the settings' plan, or what an operator chose since.
+    pub(crate) plan: PluginPlan,
+    /// Whether the path was named by the settings, and so may lie outside of the plugin folders.
+    pub(crate) is_path_settled: bool,
+    /// None when the library has not been opened: the module was disabled from the start, or could not be read.
+    pub(crate) build: Option<Build>,
+    pub(crate) granted: Vec<Capability>,
+    pub(crate) state: State,
+}
+
+impl Module {
+    pub(crate) fn running(&self) -> Option<&Arc<Running>> {
+        match &self.state {
+            State::Enabled(running) => Some(running),
+            _ => None,
+        }
+    }
+
+    /// The namespace, once the library has been opened.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        self.build.as_ref().map(|build| build.manifest.namespace.as_str())
+    }
+
+    pub(crate) const fn state(&self) -> ModuleState {
+        match self.state {
+            State::Loaded => ModuleState::Loaded,
+            State::Enabled(_) => ModuleState::Enabled,
+            State::Disabled => ModuleState::Disabled,
+            State::Failed(_) => ModuleState::Failed,
+        }
+    }
+
+    pub(crate) fn info(&self, needed_by: Vec<String>) -> ModuleInfo {
+        let manifest = self.build.as_ref().map(|build| &build.manifest);
+        let text = |of: fn(&Manifest) -> &String| manifest.map(of).cloned().unwrap_or_default();
+        let running = self.running();
+        // A process that keeps ending is not started again; the operator has to do something.
+        let failure = running.and_then(|running| running.instance.failure());
+        ModuleInfo {
+            name: self.plan.name.clone(),
+            state: if failure.is_some() { ModuleState::Failed } else { self.state() },
+            reason: if let State::Failed(reason) = &self.state { Some(reason.clone()) } else { failure },
+            namespace: text(|manifest| &manifest.namespace),
+            version: text(|manifest| &manifest.version),
+            plugin: text(|manifest| &manifest.name),
+            built_with: text(|manifest| &manifest.built_with),
+            path: self.plan.path.display().to_string(),
+            content_hash: self.build.as_ref().map(|build| build.library.hash.clone()).unwrap_or_default(),
+            isolation: self.build.as_ref().map_or("", |build| build.isolation.name()).to_owned(),
+            process: running.and_then(|running| running.instance.process()),
+            is_required: self.plan.is_required,
+            wanted: manifest.map(|manifest| manifest.capabilities.clone()).unwrap_or_default(),
+            granted: self.granted.clone(),
+            needs: manifest.iter().flat_map(|manifest| &manifest.needs).map(ToString::to_string).collect(),
+            needed_by,
+            methods: manifest.iter().flat_map(|manifest| &manifest.methods).map(|method| method.name.clone()).collect(),
+            subscriptions: manifest.map(|manifest| manifest.subscriptions.clone()).unwrap_or_default(),
+            running_calls: running.map_or(0, |running| running.gate.calls()),
+            open_subscriptions: running.map_or(0, |running| running.gate.streams()),
+        }
+    }
+}
+
+/// All modules, by name.
+#[derive(Default)]
+pub(crate) struct Modules {
+    pub(crate) by_name: std::collections::BTreeMap<String, Module>,
+    pub(crate) is_shutting_down: bool,
+}
+
+impl Modules {
+    pub(crate) fn get(&self, name: &str) -> Result<&Module, HostError> {
+        self.by_name.get(name).ok_or_else(|| self.unknown(name))
+    }
+
+    pub(crate) fn get_mut(&mut self, name: &str) -> Result<&mut Module, HostError> {
+        if !self.by_name.contains_key(name) {
+            return Err(self.unknown(name));
+        }
+        self.by_name.get_mut(name).ok_or(HostError::Crashed)
+    }
+
+    fn unknown(&self, name: &str) -> HostError {
+        let known: Vec<_> = self.by_name.keys().map(String::as_str).collect();
+        HostError::Unknown { name: name.to_owned(), known: known.join(", ") }
+    }
+
+    pub(crate) fn running(&self) -> impl Iterator<Item = &Arc<Running>> {
+        self.by_name.values().filter_map(Module::running)
+    }
+
+    /// Enabled modules, other than `name`, that need its namespace.
+    pub(crate) fn needing(&self, name: &str) -> Vec<String> {
+        let Some(namespace) = self.by_name.get(name).and_then(Module::namespace) else { return Vec::new() };
+        let needs = |running: &Arc<Running>| running.manifest.needs.iter().any(|need| need.namespace == namespace);
+        self.by_name
+            .iter()
+            .filter(|(other, module)| *other != name && module.running().is_some_and(needs))
+            .map(|(other, _)| other.clone())
+            .collect()
+    }
+
+    /// Refuses a namespace that another module serves or waits to serve.
+    pub(crate) fn check_namespace(&self, name: &str, build: &Build) -> Result<(), HostError> {
+        let namespace = build.manifest.namespace.as_str();
+        let claims = |module: &Module| {
+            matches!(module.state, State::Loaded | State::Enabled(_)) && module.namespace() == Some(namespace)
+        };
+        match self.by_name.iter().find(|(other, module)| *other != name && claims(module)) {
+            None => Ok(()),
+            Some((_, other)) => Err(HostError::NamespaceTaken {
+                path: build.library.path.clone(),
+                namespace: namespace.to_owned(),
+                by: other.build.as_ref().map(|build| build.manifest.name.clone()).unwrap_or_default(),
+            }),
+        }
+    }
+
+    /// Refuses a build whose needs are not met by enabled modules.
+    pub(crate) fn check_needs(&self, name: &str, manifest: &Manifest) -> Result<(), HostError> {
+        for need in &manifest.needs {
+            let found = self.running().map(|running| &running.manifest).find(|other| other.namespace == need.namespace);
+            let problem = match found {
+                Some(other) if need.is_met_by(&other.version) => continue,
+                Some(other) => format!("{} {} is enabled", other.namespace, other.version),
+                None => self.why_not_enabled(&need.namespace, &manifest.namespace),
+            };
+            return Err(HostError::Needs { name: name.to_owned(), need: need.to_string(), problem });
+        }
+        Ok(())
+    }
+
+    fn why_not_enabled(&self, namespace: &str, needed_by: &str) -> String {
+        let Some((name, module)) = self.by_name.iter().find(|(_, module)| module.namespace() == Some(namespace)) else {
+            return "no module serves that namespace".to_owned();
+        };
+        let mut needs = module.build.iter().flat_map(|build| &build.manifest.needs);
+        if needs.any(|need| need.namespace == needed_by) {
+            return format!("they need each other, a cycle: {needed_by} → {namespace} → {needed_by}");
+        }
+        format!("module {name} is {}", module.state().name())
+    }
+
+    /// Refuses to take a namespace away, or to put a version in its place, that enabled modules need.
+    pub(crate) fn check_needed(&self, name: &str, new: Option<&Manifest>) -> Result<(), HostError> {
+        let mut by = self.needing(name);
+        if let Some(new) = new {
+            by.retain(|other| {
+                let manifest = self.by_name.get(other).and_then(Module::running).map(|running| &running.manifest);
+                let mut needs = manifest.into_iter().flat_map(|manifest| &manifest.needs);
+                needs.any(|need| need.namespace == new.namespace && !need.is_met_by(&new.version))
+            });
+        }
+        if by.is_empty() {
+            return Ok(());
+        }
+        Err(HostError::NeededBy { name: name.to_owned(), by: by.join(", ") })
+    }
+}

@@ -1,0 +1,146 @@
+//! A started plugin with the account of what is in flight in it.
+
+use std::{
+    future::Future,
+    sync::{Arc, Mutex, PoisonError, Weak},
+    time::Duration,
+};
+
+use tenon_api::Failure;
+use tokio::{
+    sync::watch,
+    time::{Instant, timeout_at},
+};
+
+use crate::{
+    Manifest,
+    gate::{Entry, Gate, Kind},
+    instance::PluginInstance,
+    stream::Slot,
+};
+
+/// How often a plugin is looked at whose last call has just gone, before it is stopped.
+const STOP_POLL: Duration = Duration::from_millis(1);
+/// How long cancelled calls may take to go. Only code that neither answers nor yields takes longer.
+const CANCEL_WAIT: Duration = Duration::from_millis(500);
+
+/// A started plugin. Whoever calls it owns a share, so that it is stopped when the last one has gone.
+pub(crate) struct Running {
+    pub(crate) manifest: Manifest,
+    pub(crate) instance: Box<dyn PluginInstance>,
+    pub(crate) gate: Gate,
+    /// Says why, once the calls that still run must end.
+    cancelled: watch::Sender<Option<Failure>>,
+    /// Its subscriptions, some of which may have ended. Touched when one opens and by the life cycle; nothing awaits
+    /// under the lock.
+    slots: Mutex<Vec<Weak<Slot>>>,
+}
+
+/// How the end of a plugin went.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Drained {
+    /// Calls that were cancelled at the end of the grace period.
+    pub(crate) cancelled: u64,
+    /// Calls that did not even end then. The plugin is stopped when they do.
+    pub(crate) abandoned: u64,
+}
+
+impl Running {
+    pub(crate) fn new(manifest: Manifest, instance: Box<dyn PluginInstance>) -> Self {
+        Self { manifest, instance, gate: Gate::default(), cancelled: watch::Sender::new(None), slots: Mutex::default() }
+    }
+
+    /// Waits for work in this plugin, but not beyond its end.
+    pub(crate) async fn unless_cancelled<T>(&self, work: impl Future<Output = T>) -> Result<T, Failure> {
+        let mut cancelled = self.cancelled.subscribe();
+        let reason = async move {
+            // An error would say that the sender is gone, and it is ours.
+            let reason = cancelled.wait_for(Option::is_some).await.ok().and_then(|reason| reason.clone());
+            reason.unwrap_or_else(|| Failure::server("call cancelled"))
+        };
+        tokio::select! {
+            biased;
+            answer = work => Ok(answer),
+            reason = reason => Err(reason),
+        }
+    }
+
+    /// Remembers a subscription.
+    pub(crate) fn add_slot(&self, slot: &Arc<Slot>) {
+        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        if slots.len() == slots.capacity() {
+            slots.retain(|slot| slot.strong_count() > 0);
+        }
+        slots.push(Arc::downgrade(slot));
+    }
+
+    /// The subscriptions that are open.
+    pub(crate) fn open_slots(&self) -> Vec<Arc<Slot>> {
+        let slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
+        slots.iter().filter_map(Weak::upgrade).filter(|slot| slot.is_open()).collect()
+    }
+
+    /// Lets nobody in any more and closes the subscriptions with a notice. Gives how many there were.
+    pub(crate) fn close(&self, notice: &str) -> u64 {
+        self.gate.close();
+        let slots = self.open_slots();
+        for slot in &slots {
+            slot.close(Failure::server(format!("subscription closed: {notice}")));
+        }
+        slots.len() as u64
+    }
+
+    /// Waits until nothing is left inside; cancels what is left after the grace period, with `reason`.
+    pub(crate) async fn drain(&self, deadline: Instant, reason: &str) -> Drained {
+        let mut outcome = Drained::default();
+        if timeout_at(deadline, self.gate.drained()).await.is_ok() {
+            return outcome;
+        }
+        outcome.cancelled = self.gate.calls();
+        self.cancelled.send_replace(Some(Failure::server(format!("call cancelled: {reason}"))));
+        if timeout_at(Instant::now() + CANCEL_WAIT, self.gate.drained()).await.is_err() {
+            outcome.abandoned = self.gate.calls() + self.gate.streams();
+        }
+        outcome
+    }
+
+    /// Stops a closed plugin as soon as nobody owns a share of it. False when somebody still does at the deadline; then
+    /// it is stopped when the last one goes.
+    pub(crate) async fn stop(self: Arc<Self>, deadline: Instant) -> bool {
+        let mut plugin = self;
+        loop {
+            // A look-up that has just been refused entry may hold a share for an instant.
+            match Arc::try_unwrap(plugin) {
+                Ok(last) => {
+                    // The plugin's own code runs, and may block.
+                    let _ = tokio::task::spawn_blocking(move || drop(last)).await;
+                    return true;
+                }
+                Err(_) if Instant::now() >= deadline => return false,
+                Err(shared) => plugin = shared,
+            }
+            tokio::time::sleep(STOP_POLL).await;
+        }
+    }
+}
+
+/// One call or stream in flight; leaving the gate before giving up its share.
+pub(crate) struct Ticket {
+    pub(crate) plugin: Arc<Running>,
+    kind: Kind,
+}
+
+impl Ticket {
+    pub(crate) fn take(plugin: &Arc<Running>, kind: Kind) -> Result<Self, Entry> {
+        match plugin.gate.enter(kind) {
+            Entry::Inside => Ok(Self { plugin: Arc::clone(plugin), kind }),
+            refused => Err(refused),
+        }
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.plugin.gate.leave(self.kind);
+    }
+}

@@ -1,0 +1,453 @@
+//! Open subscriptions. The plugin's side of one can be taken away, or replaced by that of a new instance, while its
+//! client is being slow.
+
+use std::{
+    collections::VecDeque,
+    fmt,
+    future::poll_fn,
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context as TaskContext, Poll, Waker},
+    time::Duration,
+};
+
+use tenon_api::Failure;
+use tenon_sdk::boundary::OwnedBytes;
+use tokio::time::{Instant, timeout_at};
+
+use crate::{
+    Caller, JsonBytes,
+    gate::Kind,
+    instance::PluginItems,
+    running::{Running, Ticket},
+};
+
+/// Most items that an instance leaves behind for a slow client when it is replaced. Events wait on the bus in hundreds.
+const MAX_BACKLOG: usize = 4096;
+
+/// How long it looks when the grace period is over.
+const LAST_LOOK: Duration = Duration::from_millis(100);
+
+type Item = Result<OwnedBytes, Failure>;
+
+/// A plugin's side of a subscription. Fields drop in this order: the items before the plugin's share.
+pub(crate) struct Part {
+    items: PluginItems,
+    _ticket: Ticket,
+}
+
+/// What was asked for; asked again when the plugin is replaced.
+pub(crate) struct Wish {
+    pub(crate) namespace: String,
+    pub(crate) kind: String,
+    pub(crate) params: Option<String>,
+    /// Without a deadline: a subscription outlives the call that opens it.
+    pub(crate) caller: Caller,
+}
+
+/// An open subscription, shared by its reader and the life cycle of its plugin.
+pub(crate) struct Slot {
+    wish: Wish,
+    /// Held while the plugin's side is polled, which may take as long as the plugin's code; the life cycle only tries.
+    /// Nothing awaits under it.
+    parts: Mutex<Parts>,
+    /// Why it was closed. Set before the parts are dropped, so that whoever holds the lock meanwhile drops them.
+    notice: OnceLock<Failure>,
+    is_over: AtomicBool,
+}
+
+#[derive(Default)]
+struct Parts {
+    /// None when it has ended.
+    current: Option<Part>,
+    /// Whether an instance after this one listens, or is about to.
+    is_noting: bool,
+    /// Whether the instance after this one has accepted the subscription. Its turn comes when `current` has ended.
+    has_next: bool,
+    /// None also when it has ended already.
+    next: Option<Part>,
+    /// What `next` has sent and `current` has not: left with the plugin, it would make events pile up on the bus.
+    ahead: VecDeque<Item>,
+    /// What `current` left behind, and comes first.
+    backlog: VecDeque<Item>,
+    /// What `current` has sent since `next` listens as well and `next` has not: `next` is going to send it too.
+    overlap: VecDeque<OwnedBytes>,
+    /// While it is being taken over, `current` is not the reader's to poll: it wakes whoever polled it last, and both wait.
+    is_collected: bool,
+    is_notice_told: bool,
+    reader: Option<Waker>,
+}
+
+impl Slot {
+    /// Whether there is anything to take away.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.is_over.load(Ordering::Acquire) && self.notice.get().is_none()
+    }
+
+    /// Drops the plugin's side at once. The reader is told `notice`.
+    pub(crate) fn close(&self, notice: Failure) {
+        if self.notice.set(notice).is_err() {
+            return;
+        }
+        // Whoever holds the lock looks at the notice when it lets go.
+        if let Some(parts) = self.try_lock() {
+            self.drop_parts(parts);
+        }
+    }
+
+    /// Opens the same subscription in another instance and lets it take over when the present one has ended.
+    ///
+    /// # Errors
+    /// Why the other instance does not take it; nothing has changed then.
+    pub(crate) async fn open_next(&self, plugin: &Arc<Running>, deadline: Instant) -> Result<(), Failure> {
+        self.set_noting(true, deadline).await?;
+        let opened = self.open_noted(plugin, deadline).await;
+        if opened.is_err() {
+            self.set_noting(false, Instant::now() + LAST_LOOK).await?;
+        }
+        opened
+    }
+
+    async fn set_noting(&self, is_noting: bool, deadline: Instant) -> Result<(), Failure> {
+        let Some(mut parts) = self.lock_until(deadline).await else {
+            return Err(Failure::server("it could not be reached in time"));
+        };
+        parts.is_noting = is_noting;
+        self.unlock(parts);
+        Ok(())
+    }
+
+    async fn open_noted(&self, plugin: &Arc<Running>, deadline: Instant) -> Result<(), Failure> {
+        let Wish { kind, params, caller, .. } = &self.wish;
+        let mut kinds = (0..).zip(&plugin.manifest.subscriptions);
+        let (index, _) = kinds
+            .find(|(_, known)| *known == kind)
+            .ok_or_else(|| Failure::server(format!("it has no subscription {kind:?}")))?;
+        let ticket = Ticket::take(plugin, Kind::Stream).map_err(|_| Failure::server("it is being closed"))?;
+        let mut items = plugin.instance.subscribe(index, params.as_deref(), caller);
+        let acceptance = timeout_at(deadline, poll_fn(|task| items.poll_item(task)));
+        accepted(acceptance.await.map_err(|_| Failure::limit("it was not accepted in time"))?)?;
+        // From now on it hears events: what it sends is kept, whatever the reader is doing.
+        let mut ahead = VecDeque::new();
+        let mut parts = loop {
+            if let Some(parts) = self.try_lock() {
+                break parts;
+            }
+            if Instant::now() >= deadline {
+                return Err(Failure::server("it could not be reached in time"));
+            }
+            poll_fn(|task| {
+                while let Poll::Ready(Some(item)) = items.poll_item(task) {
+                    ahead.push_back(item);
+                }
+                Poll::Ready(())
+            })
+            .await;
+            tokio::task::yield_now().await;
+        };
+        for item in ahead {
+            if !parts.was_sent(&item) {
+                parts.ahead.push_back(item);
+            }
+        }
+        parts.next = Some(Part { items, _ticket: ticket });
+        parts.has_next = true;
+        self.unlock(parts);
+        Ok(())
+    }
+
+    /// Takes over what the present instance still has to say, until it ends or the deadline passes; from then on the
+    /// next one speaks.
+    pub(crate) async fn finish_current(&self, deadline: Instant) {
+        let ended = poll_fn(|task| {
+            let Some(mut parts) = self.try_lock() else {
+                // Its reader polls it; look again.
+                task.waker().wake_by_ref();
+                return Poll::Pending;
+            };
+            let outcome = parts.collect(task);
+            parts.is_collected = outcome.is_pending();
+            if outcome.is_ready() {
+                parts.promote();
+            }
+            let reader = parts.reader.take();
+            self.unlock(parts);
+            if let Some(reader) = reader {
+                reader.wake();
+            }
+            outcome
+        });
+        if timeout_at(deadline, ended).await.is_ok() {
+            return;
+        }
+        // Nobody holds the lock for long now: the reader leaves the plugin alone.
+        if let Some(mut parts) = self.lock_until(Instant::now() + LAST_LOOK).await {
+            parts.is_collected = false;
+            let current = if parts.has_next { parts.current.take() } else { None };
+            parts.promote();
+            let reader = parts.reader.take();
+            self.unlock(parts);
+            drop(current);
+            if let Some(reader) = reader {
+                reader.wake();
+            }
+        }
+    }
+
+    fn poll_next(&self, task: &mut TaskContext<'_>) -> Poll<Option<Result<JsonBytes, Failure>>> {
+        let mut parts = self.parts.lock().unwrap_or_else(PoisonError::into_inner);
+        let polled = match self.notice.get() {
+            Some(notice) => parts.tell(notice),
+            None => parts.poll(task, &self.wish.namespace),
+        };
+        let polled = match (polled, self.notice.get()) {
+            // Closed while the plugin was being polled.
+            (Poll::Pending, Some(notice)) => parts.tell(notice),
+            (polled, _) => polled,
+        };
+        if polled.is_pending() {
+            parts.reader = Some(task.waker().clone());
+        }
+        if matches!(polled, Poll::Ready(None)) {
+            self.is_over.store(true, Ordering::Release);
+        }
+        self.unlock(parts);
+        if polled.is_pending() && self.notice.get().is_some() {
+            // Closed between the look above and the unlocking: nobody else wakes this task.
+            task.waker().wake_by_ref();
+        }
+        polled
+    }
+
+    fn try_lock(&self) -> Option<MutexGuard<'_, Parts>> {
+        match self.parts.try_lock() {
+            Ok(parts) => Some(parts),
+            Err(TryLockError::Poisoned(parts)) => Some(parts.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    async fn lock_until(&self, deadline: Instant) -> Option<MutexGuard<'_, Parts>> {
+        loop {
+            if let Some(parts) = self.try_lock() {
+                return Some(parts);
+            }
+            if Instant::now() >= deadline {
+                return None;
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
+    /// Lets go, and does what a closing that found the lock taken left undone.
+    fn unlock(&self, parts: MutexGuard<'_, Parts>) {
+        drop(parts);
+        if self.notice.get().is_some()
+            && let Some(parts) = self.try_lock()
+        {
+            self.drop_parts(parts);
+        }
+    }
+
+    fn drop_parts(&self, mut parts: MutexGuard<'_, Parts>) {
+        let (current, next, reader) = (parts.current.take(), parts.next.take(), parts.reader.take());
+        parts.backlog.clear();
+        parts.ahead.clear();
+        parts.overlap.clear();
+        drop(parts);
+        // The plugin's own code runs here.
+        drop((current, next));
+        if let Some(reader) = reader {
+            reader.wake();
+        }
+    }
+}
+
+/// Whether the first item of a subscription opens it.
+fn accepted(item: Option<Item>) -> Result<(), Failure> {
+    match item {
+        Some(item) => item.map(drop),
+        None => Err(Failure::server("the subscription ended before it was opened")),
+    }
+}
+
+impl Parts {
+    fn tell(&mut self, notice: &Failure) -> Poll<Option<Result<JsonBytes, Failure>>> {
+        let is_first = !std::mem::replace(&mut self.is_notice_told, true);
+        Poll::Ready(is_first.then(|| Err(notice.clone())))
+    }
+
+    fn poll(&mut self, task: &mut TaskContext<'_>, namespace: &str) -> Poll<Option<Result<JsonBytes, Failure>>> {
+        loop {
+            if let Some(item) = self.backlog.pop_front() {
+                return self.deliver(item, namespace);
+            }
+            self.look_ahead(task);
+            if self.is_collected {
+                return Poll::Pending;
+            }
+            let Some(current) = &mut self.current else {
+                if !self.has_next {
+                    return Poll::Ready(None);
+                }
+                self.promote();
+                continue;
+            };
+            match current.items.poll_item(task) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(None) => self.current = None,
+                // The next instance goes on where this one failed.
+                Poll::Ready(Some(Err(_))) if self.has_next => self.current = None,
+                Poll::Ready(Some(item)) => {
+                    if self.is_noting {
+                        self.note(&item);
+                    } else if self.was_sent(&item) {
+                        continue;
+                    } else {
+                        // Both send in the order of events: the first item that is new ends the overlap.
+                        self.overlap.clear();
+                    }
+                    return self.deliver(item, namespace);
+                }
+            }
+        }
+    }
+
+    /// Takes what the next instance sends, so that it does not miss events while it waits for its turn.
+    fn look_ahead(&mut self, task: &mut TaskContext<'_>) {
+        while let Some(next) = self.next.as_mut().filter(|_| self.ahead.len() < MAX_BACKLOG) {
+            match next.items.poll_item(task) {
+                Poll::Pending => return,
+                Poll::Ready(Some(item)) if self.was_sent(&item) => {}
+                Poll::Ready(Some(item)) => self.ahead.push_back(item),
+                Poll::Ready(None) => self.next = None,
+            }
+        }
+    }
+
+    /// The next instance's turn: what it sent goes behind what the one before left, without what both sent.
+    fn promote(&mut self) {
+        if !std::mem::take(&mut self.has_next) {
+            return;
+        }
+        self.is_noting = false;
+        self.current = self.next.take();
+        self.backlog.append(&mut self.ahead);
+    }
+
+    fn deliver(&mut self, item: Item, namespace: &str) -> Poll<Option<Result<JsonBytes, Failure>>> {
+        let item = match item {
+            Ok(bytes) => JsonBytes::new(bytes, namespace),
+            Err(failure) => Err(failure),
+        };
+        if item.is_err() {
+            *self = Self { is_notice_told: self.is_notice_told, reader: self.reader.take(), ..Self::default() };
+        }
+        Poll::Ready(Some(item))
+    }
+
+    /// Notes what the current instance sends while the next one listens as well.
+    fn note(&mut self, item: &Item) {
+        let Ok(bytes) = item else { return };
+        let is_same = |other: &Item| other.as_ref().is_ok_and(|other| other.as_ref() == bytes.as_ref());
+        if let Some(at) = self.ahead.iter().position(is_same) {
+            self.ahead.remove(at);
+            return;
+        }
+        if self.overlap.len() >= MAX_BACKLOG {
+            self.overlap.pop_front();
+        }
+        self.overlap.push_back(OwnedBytes::from(bytes.as_ref().to_vec()));
+    }
+
+    /// Whether the instance before sent this item of the next one already, for an event that both heard.
+    fn was_sent(&mut self, item: &Item) -> bool {
+        let Ok(bytes) = item else { return false };
+        match self.overlap.iter().position(|sent| sent.as_ref() == bytes.as_ref()) {
+            None => false,
+            Some(at) => {
+                self.overlap.drain(..=at);
+                true
+            }
+        }
+    }
+
+    /// Moves what the current instance says to the backlog. Ready when it has ended.
+    fn collect(&mut self, task: &mut TaskContext<'_>) -> Poll<()> {
+        if !self.has_next {
+            // The reader went on to it already.
+            return Poll::Ready(());
+        }
+        self.look_ahead(task);
+        while let Some(current) = &mut self.current {
+            match current.items.poll_item(task) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Some(Ok(bytes))) if self.backlog.len() < MAX_BACKLOG => {
+                    let item = Ok(bytes);
+                    self.note(&item);
+                    self.backlog.push_back(item);
+                }
+                Poll::Ready(_) => self.current = None,
+            }
+        }
+        Poll::Ready(())
+    }
+}
+
+/// An open subscription.
+pub struct PluginStream {
+    slot: Arc<Slot>,
+}
+
+impl PluginStream {
+    /// Opens a subscription in a plugin that has let it in.
+    pub(crate) fn begin(ticket: Ticket, index: u32, wish: Wish) -> Self {
+        let items = ticket.plugin.instance.subscribe(index, wish.params.as_deref(), &wish.caller);
+        let plugin = Arc::clone(&ticket.plugin);
+        let parts = Parts { current: Some(Part { items, _ticket: ticket }), ..Parts::default() };
+        let slot = Slot { wish, parts: Mutex::new(parts), notice: OnceLock::new(), is_over: AtomicBool::new(false) };
+        let slot = Arc::new(slot);
+        plugin.add_slot(&slot);
+        Self { slot }
+    }
+
+    /// Whether the plugin takes it: its first item.
+    pub(crate) async fn accepted(&self) -> Result<(), Failure> {
+        let item = poll_fn(|task| {
+            let mut parts = self.slot.parts.lock().unwrap_or_else(PoisonError::into_inner);
+            let polled = match (self.slot.notice.get(), &mut parts.current) {
+                (Some(notice), _) => Poll::Ready(Some(Err(notice.clone()))),
+                (None, Some(current)) => current.items.poll_item(task),
+                (None, None) => Poll::Ready(None),
+            };
+            if polled.is_pending() {
+                parts.reader = Some(task.waker().clone());
+            }
+            self.slot.unlock(parts);
+            polled
+        });
+        accepted(item.await)
+    }
+
+    /// The next item, the `result` of a notification; none at the end. After an error there is nothing more:
+    /// the plugin's reason, or the notice that its namespace was taken away. Cancel-safe.
+    pub async fn next(&mut self) -> Option<Result<JsonBytes, Failure>> {
+        poll_fn(|task| self.slot.poll_next(task)).await
+    }
+}
+
+impl Drop for PluginStream {
+    fn drop(&mut self) {
+        self.slot.is_over.store(true, Ordering::Release);
+        // The life cycle may hold a share of the slot; the plugin's side ends now all the same.
+        self.slot.close(Failure::server("nobody reads it"));
+    }
+}
+
+impl fmt::Debug for PluginStream {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("PluginStream").field("is_open", &self.slot.is_open()).finish()
+    }
+}

@@ -1,0 +1,296 @@
+//! `tenon module`: the modules of a running node, over its Unix socket.
+
+use std::fmt::Write as _;
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use serde_json::{Map, Value, json};
+use tenon_config::{Layers, SettingInfo};
+
+use crate::command_line;
+use crate::commands::print;
+use crate::exit::Stop;
+use crate::socket_client::SocketClient;
+
+const EXAMPLES: &str = "\
+Examples:
+  tenon module list                      what is loaded, and whether it serves
+  tenon module disable debug             its calls are refused from now on; running ones may finish
+  tenon module replace eth               the new build that lies at its path, without a gap
+  tenon module load ./libtoken.so --settings '{\"depth\": 3}'
+  tenon module watch --json              a line for every change";
+
+pub(crate) fn definition() -> Command {
+    let name = || Arg::new("name").value_name("NAME").required(true).help("Name of the module");
+    let settings =
+        || Arg::new("settings").long("settings").value_name("JSON").value_parser(object).help("Its own settings");
+    let path =
+        Arg::new("path").value_name("PATH").help("The new library; without it the module's own path, read again");
+    let target = Arg::new("target").value_name("NAME|PATH").required(true);
+    let load = Command::new("load")
+        .about("Make a module known and enable it")
+        .arg(target.help("A name in the plugin folders, or the path of a library in one of them"))
+        .arg(Arg::new("as").long("as").value_name("NAME").help("Name for a library that is given by its path"))
+        .arg(Arg::new("disabled").long("disabled").action(ArgAction::SetTrue).help("Do not enable it yet"))
+        .arg(settings());
+    let commands = [
+        Command::new("list").about("List the modules"),
+        Command::new("info").about("Print all that is known of a module").arg(name()),
+        load,
+        Command::new("enable").about("Start a module").arg(name()),
+        Command::new("disable").about("Stop a module; it can be enabled again").arg(name()),
+        Command::new("replace")
+            .about("Put another build in a module's place, without a gap")
+            .arg(name())
+            .arg(path)
+            .arg(settings()),
+        Command::new("unload").about("Stop a module and forget it").arg(name()),
+        Command::new("watch").about("Print every change until interrupted"),
+    ];
+    let json = || Arg::new("json").long("json").action(ArgAction::SetTrue).help("JSON instead of a table");
+    let complete = |command: Command| tenon_config::add_flags(command.arg(json()), is_wanted, is_wanted, &[]);
+    Command::new("module")
+        .about("Load, enable, disable, replace and unload the modules of a running node")
+        .after_help(EXAMPLES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(commands.map(complete))
+}
+
+/// Settings that say where the node is.
+fn is_wanted(row: &SettingInfo) -> bool {
+    matches!(row.key, "datadir" | "ipc.path")
+}
+
+fn object(text: &str) -> Result<Map<String, Value>, String> {
+    serde_json::from_str(text).map_err(|error| format!("not a JSON object: {error}"))
+}
+
+pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
+    let Some((command, matches)) = matches.subcommand() else {
+        return Err(Stop::Usage("tenon module: which one?".into()));
+    };
+    let settings = command_line::settings(Layers::new("module"), matches)?.settings;
+    let mut node = SocketClient::connect(&settings.in_data_folder(&settings.ipc.path))?;
+    let is_json = matches.get_flag("json");
+    let name = || matches.get_one::<String>("name").cloned().unwrap_or_default();
+    match command {
+        "list" => show(&node.call("admin_listModules", &json!([]))?, is_json, table),
+        "info" => show(&node.call("admin_moduleInfo", &json!([name()]))?, is_json, facts),
+        "load" => show(&node.call("admin_loadModule", &load_params(matches))?, is_json, report),
+        "enable" => show(&node.call("admin_enableModule", &json!([name()]))?, is_json, report),
+        "disable" => show(&node.call("admin_disableModule", &json!([name()]))?, is_json, report),
+        "replace" => show(&node.call("admin_replaceModule", &replace_params(&name(), matches))?, is_json, report),
+        "unload" => show(&node.call("admin_unloadModule", &json!([name()]))?, is_json, report),
+        _ => watch(&mut node, is_json),
+    }
+}
+
+/// A path goes to another process: it must not depend on the folder that this one was started in.
+fn absolute(path: &str) -> String {
+    std::path::absolute(path).map_or_else(|_| path.to_owned(), |path| path.display().to_string())
+}
+
+fn load_params(matches: &ArgMatches) -> Value {
+    let target = matches.get_one::<String>("target").cloned().unwrap_or_default();
+    let target = if target.contains('/') { absolute(&target) } else { target };
+    let mut options = Map::new();
+    options.insert("enabled".into(), json!(!matches.get_flag("disabled")));
+    if let Some(name) = matches.get_one::<String>("as") {
+        options.insert("name".into(), json!(name));
+    }
+    add_settings(&mut options, matches);
+    json!([target, options])
+}
+
+fn replace_params(name: &str, matches: &ArgMatches) -> Value {
+    let mut options = Map::new();
+    if let Some(path) = matches.get_one::<String>("path") {
+        options.insert("path".into(), json!(absolute(path)));
+    }
+    add_settings(&mut options, matches);
+    json!([name, options])
+}
+
+fn add_settings(options: &mut Map<String, Value>, matches: &ArgMatches) {
+    if let Some(settings) = matches.get_one::<Map<String, Value>>("settings") {
+        options.insert("settings".into(), Value::Object(settings.clone()));
+    }
+}
+
+fn watch(node: &mut SocketClient, is_json: bool) -> Result<(), Stop> {
+    node.call("admin_subscribe", &json!(["modules"]))?;
+    loop {
+        let change = node.notification()?;
+        let text = if is_json { format!("{change}\n") } else { line(&change) };
+        print(text.as_bytes())?;
+    }
+}
+
+fn show(answer: &Value, is_json: bool, for_people: fn(&Value) -> String) -> Result<(), Stop> {
+    let text = if is_json { format!("{answer:#}\n") } else { for_people(answer) };
+    print(text.as_bytes())
+}
+
+fn text<'a>(object: &'a Value, key: &str) -> &'a str {
+    object[key].as_str().unwrap_or_default()
+}
+
+/// The beginning of a hash, enough to tell builds apart.
+fn short(hash: &str) -> &str {
+    hash.get(..12).unwrap_or(hash)
+}
+
+fn or_dash(text: &str) -> &str {
+    if text.is_empty() { "-" } else { text }
+}
+
+fn table(modules: &Value) -> String {
+    let header = ["MODULE", "STATE", "NAMESPACE", "VERSION", "BUILD", "ISOLATION", "CALLS", "SUBSCRIPTIONS"];
+    let mut rows = vec![header.map(str::to_owned)];
+    let mut reasons = String::new();
+    for module in modules.as_array().into_iter().flatten() {
+        let field = |key| or_dash(text(module, key)).to_owned();
+        rows.push([
+            field("name"),
+            field("state"),
+            field("namespace"),
+            field("version"),
+            short(&field("contentHash")).to_owned(),
+            field("isolation"),
+            module["runningCalls"].to_string(),
+            module["openSubscriptions"].to_string(),
+        ]);
+        if let Some(reason) = module["reason"].as_str() {
+            let _ = writeln!(reasons, "\n{}: {reason}", text(module, "name"));
+        }
+    }
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
+    let widths: Vec<_> = (0..header.len()).map(width).collect();
+    let mut lines = String::new();
+    for row in &rows {
+        let cells: Vec<_> = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        lines.push_str(cells.join("  ").trim_end());
+        lines.push('\n');
+    }
+    lines + &reasons
+}
+
+fn facts(module: &Value) -> String {
+    let list = |key: &str| {
+        let names: Vec<_> = module[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        or_dash(&names.join(", ")).to_owned()
+    };
+    let mut rows = vec![
+        ("module", text(module, "name").to_owned()),
+        ("state", text(module, "state").to_owned()),
+        ("namespace", format!("{} {}", or_dash(text(module, "namespace")), text(module, "version"))),
+        ("plugin", text(module, "plugin").to_owned()),
+        ("built with", text(module, "builtWith").to_owned()),
+        ("library", text(module, "path").to_owned()),
+        ("sha-256", text(module, "contentHash").to_owned()),
+        ("isolation", text(module, "isolation").to_owned()),
+        ("required", if module["isRequired"] == true { "yes" } else { "no" }.to_owned()),
+        ("asks for", list("wanted")),
+        ("granted", list("granted")),
+        ("needs", list("needs")),
+        ("needed by", list("neededBy")),
+        ("methods", list("methods")),
+        ("kinds", list("subscriptions")),
+        ("calls", module["runningCalls"].to_string()),
+        ("open", format!("{} subscriptions", module["openSubscriptions"])),
+    ];
+    if let Some(process) = module["process"].as_u64() {
+        rows.insert(8, ("process", process.to_string()));
+    }
+    if let Some(reason) = module["reason"].as_str() {
+        rows.insert(2, ("reason", reason.to_owned()));
+    }
+    rows.iter()
+        .fold(String::new(), |lines, (key, value)| lines + format!("{key:<11} {}", or_dash(value)).trim_end() + "\n")
+}
+
+/// A change in a line.
+fn line(change: &Value) -> String {
+    let build = |key: &str| match &change[key] {
+        Value::Null => String::new(),
+        build => format!("{} {}", text(build, "version"), short(text(build, "contentHash"))),
+    };
+    let builds = match (build("old"), build("new")) {
+        (old, new) if old.is_empty() || old == new => new,
+        (old, new) if new.is_empty() => old,
+        (old, new) => format!("{old} → {new}"),
+    };
+    let reason = change["reason"].as_str().map(|reason| format!("  {reason}")).unwrap_or_default();
+    let line = format!(
+        "{:<12} {:<8} {:<9} {builds}{reason}",
+        text(change, "module"),
+        text(change, "operation"),
+        text(change, "state")
+    );
+    line.trim_end().to_owned() + "\n"
+}
+
+fn report(report: &Value) -> String {
+    let number = |key: &str| report[key].as_u64().unwrap_or_default();
+    let milliseconds = |key: &str| format!("{}.{:03} ms", number(key) / 1000, number(key) % 1000);
+    let mut lines = line(report);
+    let mut add = |key: &str, value: String| {
+        let _ = writeln!(lines, "  {key:<14} {value}");
+    };
+    if number("runningCalls") > 0 {
+        let (cancelled, abandoned) = (number("cancelledCalls"), number("abandonedCalls"));
+        add("calls", format!("{} ran, {cancelled} cancelled, {abandoned} still there", number("runningCalls")));
+    }
+    let (kept, closed) = (number("keptSubscriptions"), number("closedSubscriptions"));
+    if kept + closed > 0 {
+        add("subscriptions", format!("{kept} went on, {closed} closed with a notice"));
+    }
+    if report["isDraining"] == true {
+        add("drain", "goes on in the background".to_owned());
+    } else if number("drainMicros") > 0 {
+        add("drain", milliseconds("drainMicros"));
+    }
+    add("took", milliseconds("totalMicros"));
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_in_columns_and_gives_reasons_below() {
+        let eth = json!({ "name": "eth", "state": "enabled", "namespace": "eth", "version": "1.0",
+            "contentHash": "0123456789abcdef", "isolation": "in-process", "runningCalls": 2, "openSubscriptions": 1,
+            "reason": null });
+        let mine = json!({ "name": "mine", "state": "failed", "namespace": "", "version": "", "contentHash": "",
+            "isolation": "", "runningCalls": 0, "openSubscriptions": 0, "reason": "it fell over" });
+
+        let expected = "\
+MODULE  STATE    NAMESPACE  VERSION  BUILD         ISOLATION   CALLS  SUBSCRIPTIONS
+eth     enabled  eth        1.0      0123456789ab  in-process  2      1
+mine    failed   -          -        -             -           0      0
+
+mine: it fell over
+";
+        assert_eq!(table(&json!([eth, mine])), expected);
+    }
+
+    #[test]
+    fn reports_what_was_running_and_how_it_ended() {
+        let build = |version: &str| json!({ "version": version, "contentHash": format!("{version}aaaaaaaaaaaaaa") });
+        let change = json!({ "module": "eth", "operation": "replace", "state": "enabled", "reason": null,
+            "old": build("1.0"), "new": build("1.1"), "runningCalls": 3, "cancelledCalls": 1, "abandonedCalls": 0,
+            "keptSubscriptions": 2, "closedSubscriptions": 0, "drainMicros": 1500, "totalMicros": 12345,
+            "isDraining": false });
+
+        let expected = "\
+eth          replace  enabled   1.0 1.0aaaaaaaaa → 1.1 1.1aaaaaaaaa
+  calls          3 ran, 1 cancelled, 0 still there
+  subscriptions  2 went on, 0 closed with a notice
+  drain          1.500 ms
+  took           12.345 ms
+";
+        assert_eq!(report(&change), expected);
+    }
+}

@@ -1,0 +1,86 @@
+//! Asking a running node over its Unix socket.
+
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+
+use serde_json::de::IoRead;
+use serde_json::{Deserializer, StreamDeserializer, Value, json};
+
+use crate::exit::Stop;
+
+/// A connection to a running node.
+pub(crate) struct SocketClient {
+    stream: UnixStream,
+    answers: StreamDeserializer<'static, IoRead<UnixStream>, Value>,
+    last_id: u64,
+}
+
+impl SocketClient {
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`Stop::Failure`] when no node listens there.
+    pub(crate) fn connect(path: &Path) -> Result<Self, Stop> {
+        let connected = UnixStream::connect(path).and_then(|stream| Ok((stream.try_clone()?, stream)));
+        let (reading, stream) = connected.map_err(|error| {
+            let reason = match error.kind() {
+                ErrorKind::NotFound | ErrorKind::ConnectionRefused => "no node listens there".to_owned(),
+                _ => error.to_string(),
+            };
+            Stop::Failure(format!(
+                "{}: {reason}; name the node's folder with --datadir, or its socket with --ipcpath",
+                path.display()
+            ))
+        })?;
+        Ok(Self { stream, answers: Deserializer::from_reader(reading).into_iter(), last_id: 0 })
+    }
+
+    /// Calls a method.
+    ///
+    /// # Errors
+    /// [`Stop::Failure`] with the node's words, or when the connection ends.
+    pub(crate) fn call(&mut self, method: &str, params: &Value) -> Result<Value, Stop> {
+        self.last_id += 1;
+        let request = json!({ "jsonrpc": "2.0", "id": self.last_id, "method": method, "params": params });
+        self.stream.write_all(format!("{request}\n").as_bytes()).map_err(gone)?;
+        loop {
+            let mut answer = self.next()?;
+            if answer["id"] != self.last_id {
+                continue;
+            }
+            if let Some(message) = answer["error"]["message"].as_str() {
+                return Err(Stop::Failure(message.to_owned()));
+            }
+            return Ok(answer["result"].take());
+        }
+    }
+
+    /// Waits for the next notification of a subscription.
+    ///
+    /// # Errors
+    /// [`Stop::Failure`] when the connection or the subscription ends.
+    pub(crate) fn notification(&mut self) -> Result<Value, Stop> {
+        loop {
+            let mut message = self.next()?;
+            if let Some(reason) = message["params"]["error"]["message"].as_str() {
+                return Err(Stop::Failure(reason.to_owned()));
+            }
+            if message["params"]["subscription"].is_string() {
+                return Ok(message["params"]["result"].take());
+            }
+        }
+    }
+
+    fn next(&mut self) -> Result<Value, Stop> {
+        match self.answers.next() {
+            Some(Ok(value)) => Ok(value),
+            Some(Err(error)) => Err(gone(error)),
+            None => Err(Stop::Failure("the node closed the connection".to_owned())),
+        }
+    }
+}
+
+fn gone(error: impl std::fmt::Display) -> Stop {
+    Stop::Failure(format!("the connection to the node broke: {error}"))
+}

@@ -1,0 +1,154 @@
+//! The `admin` namespace: modules that come and go while the node serves, and facts for who runs it.
+//!
+//! It owns nothing: every operation is a message to the host, which the command line uses through here as well. What must
+//! always hold: it never takes away its own namespace, or nobody could bring it back.
+//!
+//! Sources: `spec/rpc-node.md` 3 for the reference's methods; the others are Tenon's own.
+
+#![deny(unsafe_code)]
+
+use tenon_sdk::prelude::*;
+
+/// The namespace that this plugin serves.
+const NAMESPACE: &str = "admin";
+
+struct Admin;
+
+impl Plugin for Admin {
+    fn start(_host: Host, _settings: &str, _handover: &[u8]) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+}
+
+type AdminContext = Context<Admin>;
+
+fn table() -> Table<Admin> {
+    Table::new(NAMESPACE, "1.0")
+        .capabilities(&[Capability::Administer, Capability::ReadNode])
+        .lasting_subscriptions()
+        .method("admin_datadir", &[], "The data folder.", data_folder)
+        .method("admin_listModules", &[], "All modules and their states.", list_modules)
+        .method("admin_moduleInfo", &["name"], "One module, with all that is known of it.", module_info)
+        .method("admin_loadModule", &["nameOrPath", "options"], "Makes a module known and enables it.", load_module)
+        .method("admin_enableModule", &["name"], "Starts a module.", enable_module)
+        .method("admin_disableModule", &["name"], "Stops a module; it can be enabled again.", disable_module)
+        .method("admin_replaceModule", &["name", "options"], "Puts another build in a module's place.", replace_module)
+        .method("admin_unloadModule", &["name"], "Stops a module and forgets it.", unload_module)
+        .subscription("modules", modules)
+}
+
+tenon_sdk::export!(Admin, table);
+
+/// The second argument of `admin_loadModule`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct LoadOptions {
+    /// The name that it gets; without it that of the library.
+    name: Option<String>,
+    /// Whether it is enabled at once.
+    enabled: Option<bool>,
+    /// Its own settings.
+    settings: Option<Settings>,
+}
+
+/// The second argument of `admin_replaceModule`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct ReplaceOptions {
+    /// The library; without it the module's own path, read again.
+    path: Option<String>,
+    /// Its own settings; without them they stay.
+    settings: Option<Settings>,
+}
+
+/// A plugin's own settings: any JSON object.
+type Settings = serde_json::Map<String, serde_json::Value>;
+
+fn as_text(settings: Option<Settings>) -> Option<String> {
+    settings.map(|settings| serde_json::Value::Object(settings).to_string())
+}
+
+async fn data_folder(context: AdminContext) -> Result<String, Failure> {
+    context.call(GetDataFolder).await
+}
+
+async fn list_modules(context: AdminContext) -> Result<Vec<ModuleInfo>, Failure> {
+    context.call(ListModules).await
+}
+
+async fn module_info(context: AdminContext, name: String) -> Result<ModuleInfo, Failure> {
+    context.call(GetModule { name }).await
+}
+
+async fn load_module(
+    context: AdminContext,
+    name_or_path: String,
+    options: Option<Json<LoadOptions>>,
+) -> Result<ModuleReport, Failure> {
+    let LoadOptions { name, enabled, settings } = options.map(|Json(options)| options).unwrap_or_default();
+    let (name, path) = match name_or_path.contains('/') {
+        // Without a name the host takes that of the library.
+        true => (name.unwrap_or_default(), Some(name_or_path)),
+        false if name.is_none() => (name_or_path, None),
+        false => return Err(Failure::invalid_params("options.name goes with a path, not with a name")),
+    };
+    let change = ModuleChange::Load { path, settings: as_text(settings), is_enabled: enabled.unwrap_or(true) };
+    context.call(ChangeModule { name, change, waits_for_drain: true }).await
+}
+
+async fn enable_module(context: AdminContext, name: String) -> Result<ModuleReport, Failure> {
+    context.call(ChangeModule { name, change: ModuleChange::Enable, waits_for_drain: true }).await
+}
+
+async fn disable_module(context: AdminContext, name: String) -> Result<ModuleReport, Failure> {
+    refuse_own(&context, &name).await?;
+    context.call(ChangeModule { name, change: ModuleChange::Disable, waits_for_drain: true }).await
+}
+
+async fn unload_module(context: AdminContext, name: String) -> Result<ModuleReport, Failure> {
+    refuse_own(&context, &name).await?;
+    context.call(ChangeModule { name, change: ModuleChange::Unload, waits_for_drain: true }).await
+}
+
+async fn replace_module(
+    context: AdminContext,
+    name: String,
+    options: Option<Json<ReplaceOptions>>,
+) -> Result<ModuleReport, Failure> {
+    let ReplaceOptions { path, settings } = options.map(|Json(options)| options).unwrap_or_default();
+    // This very call runs in the old instance: waiting for its end would be waiting for itself.
+    let waits_for_drain = !is_own(&context, &name).await?;
+    let change = ModuleChange::Replace { path, settings: as_text(settings) };
+    context.call(ChangeModule { name, change, waits_for_drain }).await
+}
+
+async fn is_own(context: &AdminContext, name: &str) -> Result<bool, Failure> {
+    let info = context.call(GetModule { name: name.to_owned() }).await?;
+    Ok(info.state == ModuleState::Enabled && info.namespace == NAMESPACE)
+}
+
+async fn refuse_own(context: &AdminContext, name: &str) -> Result<(), Failure> {
+    if is_own(context, name).await? {
+        return Err(Failure::server(format!(
+            "module {name} serves this request, and nobody could bring it back; set plugins.{name}.enabled = false and \
+             send SIGHUP instead"
+        )));
+    }
+    Ok(())
+}
+
+/// A report at every change of a module's state.
+async fn modules(context: AdminContext, sink: Sink) -> Result<(), Failure> {
+    let mut changes = context.events::<ModuleChanged>();
+    sink.accept().await;
+    while let Some(delivery) = changes.next().await? {
+        // What was missed is in the list of modules; a report is of its moment only.
+        if let Delivery::Event(ModuleChanged { report }) = delivery {
+            sink.send(&report).await?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
