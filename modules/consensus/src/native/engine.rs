@@ -4,6 +4,7 @@ use std::{
     time::{SystemTime, UNIX_EPOCH},
 };
 
+use parking_lot::Mutex;
 use tenon_api::{
     Address, B256, Block, BlockNumber, ChainReader, ConsensusEngine, ConsensusError, Head, Header, SealAttributes,
     SealedHeader, StoreError, U256,
@@ -12,6 +13,7 @@ use tenon_chain::{ChainSpec, NativeConsensus, NativeSettings, ommers_hash, trans
 
 use super::{
     candidates::{ContractCandidates, MasternodeSource},
+    messages::BlockInfo,
     rewards::{self, EpochRewards, RewardError},
     signers::SignerCache,
     signing::SigningIndex,
@@ -81,6 +83,9 @@ pub struct NativeEngine {
     v2: V2Engine,
     signing: Arc<SigningIndex>,
     clock: Clock,
+    /// The block below which no reorganisation may go; none on a node that takes no part in the voting. Held for
+    /// a copy only.
+    protected: Mutex<Option<BlockInfo>>,
     /// With which blocks are sealed; none on a node that only follows.
     key: Option<MasternodeKey>,
 }
@@ -118,7 +123,7 @@ impl NativeEngine {
         let (signers, signing) = (Arc::new(SignerCache::default()), Arc::new(SigningIndex::default()));
         let v1 = V1Engine::new(Arc::clone(&settings), Arc::clone(&signers), Arc::clone(&source), Arc::clone(&signing));
         let v2 = V2Engine::new(Arc::clone(spec), Arc::clone(&settings), signers, source, Arc::clone(&signing));
-        Ok(Self { settings, v1, v2, signing, clock, key: None })
+        Ok(Self { settings, v1, v2, signing, clock, protected: Mutex::new(None), key: None })
     }
 
     /// Seals with this key. One key makes a quorum only where it is the only masternode, as on a development
@@ -127,6 +132,15 @@ impl NativeEngine {
     pub fn sealing_with(mut self, key: MasternodeKey) -> Self {
         self.key = Some(key);
         self
+    }
+
+    /// Refuses from now on to undo this block, which the voting has committed ([`v2::Action::Committed`]).
+    ///
+    /// Only what a node has seen committed while it followed the voting is protected. A node that imports files
+    /// accepts whichever branch is longer, as the reference does: what the certificates inside a branch commit is
+    /// no reason to refuse the other (recorded chain `reorg`, whose longer branch forks below).
+    pub fn protect(&self, committed: BlockInfo) {
+        *self.protected.lock() = Some(committed);
     }
 
     /// The consensus parameters.
@@ -226,24 +240,6 @@ impl NativeEngine {
         let round = quorum.block.round.saturating_add(1);
         Ok(self.v2.prepare(parent, round, quorum, attributes, chain)?)
     }
-
-    fn check_reorganisation(
-        &self,
-        common_ancestor: BlockNumber,
-        head: &Head,
-        chain: &dyn ChainReader,
-    ) -> Result<(), NativeError> {
-        if !self.is_v2(head.header.number) {
-            return Ok(());
-        }
-        match self.v2.committed(&head.header, chain)? {
-            Some(committed) if committed > common_ancestor => {
-                let hash = chain.canonical_hash(committed)?.unwrap_or_default();
-                Err(V2Error::UndoesCommitted { number: committed.0, hash }.into())
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 fn system_time() -> u64 {
@@ -279,14 +275,20 @@ impl ConsensusEngine for NativeEngine {
         (candidate_total_difficulty, candidate.number) > (head.total_difficulty, head.header.number)
     }
 
-    /// A committed block is never undone (`spec/consensus.md` 8.3).
+    /// A block that the voting committed is never undone (`spec/consensus.md` 8.3).
     fn verify_reorganisation(
         &self,
         common_ancestor: BlockNumber,
         head: &Head,
-        chain: &dyn ChainReader,
+        _chain: &dyn ChainReader,
     ) -> Result<(), ConsensusError> {
-        self.check_reorganisation(common_ancestor, head, chain).map_err(of(&head.header))
+        let protected = *self.protected.lock();
+        match protected {
+            Some(BlockInfo { number, hash, .. }) if number > common_ancestor.0 => {
+                Err(of(&head.header)(V2Error::UndoesCommitted { number, hash }.into()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Who signed the block; the genesis has nobody, which counts as the zero address (`spec/chain.md` 1.2).
@@ -424,11 +426,13 @@ mod tests {
     }
 
     #[test]
-    fn a_committed_block_is_not_undone() {
+    fn a_block_that_the_voting_committed_is_not_undone() {
         let chain = RecordedChain::local();
         let engine = engine(&chain);
         let head = chain.head();
 
+        assert!(engine.verify_reorganisation(BlockNumber(1), &head, &chain).is_ok());
+        engine.protect(BlockInfo { hash: chain.at(670).hash(), round: 690, number: 670 });
         assert!(engine.verify_reorganisation(BlockNumber(670), &head, &chain).is_ok());
         let error = engine.verify_reorganisation(BlockNumber(669), &head, &chain).unwrap_err();
         assert_eq!(

@@ -73,3 +73,16 @@ fn the_committed_block_is_what_a_node_that_imports_the_chain_knows() {
     let restarted = super::engine(&chain, NoState);
     assert_eq!(restarted.committed(chain.at(673), &chain).unwrap(), committed);
 }
+
+/// Two branches from block 10 of one network.
+#[test]
+fn both_branches_of_the_recorded_reorganisation_verify() {
+    for (name, head, committed) in [("reorg-a", 15, 12), ("reorg-b", 20, 17)] {
+        let chain = RecordedChain::read(name, "native/chains/reorg.genesis.json.gz");
+        let engine = engine(&chain, NoState);
+
+        assert_eq!(verify_all(&chain, &engine), head, "{name}");
+        let tip = chain.blocks.last().unwrap();
+        assert_eq!(engine.committed(&tip.header, &chain).unwrap(), Some(BlockNumber(committed)), "{name}");
+    }
+}
