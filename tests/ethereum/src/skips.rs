@@ -55,6 +55,11 @@ impl Skips {
         }
     }
 
+    /// All entries.
+    pub fn iter(&self) -> impl Iterator<Item = &Skip> {
+        self.skip.iter()
+    }
+
     /// The entry of a case: one with its whole name, or with the path of its file.
     pub(crate) fn find(&self, name: &str) -> Option<&Skip> {
         let file = name.split_once(": ").map_or(name, |(file, _)| file);

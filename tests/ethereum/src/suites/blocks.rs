@@ -154,7 +154,7 @@ impl ChainCase {
 struct Refusal {
     words: String,
     /// The block, if its bytes are one.
-    block: Option<Block>,
+    block: Option<Box<Block>>,
 }
 
 impl BlockFile {
@@ -168,7 +168,7 @@ impl BlockFile {
         }
         match importer.insert(block.clone()) {
             Ok(_) => Ok(block),
-            Err(error) => Err(Refusal { words: error.to_string(), block: Some(block) }),
+            Err(error) => Err(Refusal { words: error.to_string(), block: Some(Box::new(block)) }),
         }
     }
 
@@ -202,7 +202,7 @@ impl BlockFile {
         let judged = judge_refusal(exception, &refusal.words);
         match (judged, refusal.block) {
             (Err(_), Some(block)) if refusal.words.contains(WRONG_TRANSACTIONS_ROOT) => {
-                match importer.insert(mended(block)) {
+                match importer.insert(mended(*block)) {
                     // A side branch is not executed before it wins.
                     Ok(InsertOutcome::SideBranch) => Ok(Passed { reasons_not_compared: 1 }),
                     Ok(_) => Err(Difference::new("import with a mended header", "accepted", exception)),
