@@ -31,9 +31,6 @@ test: ## install what is missing, run all tests
 conformance: setup ## run every case of the public suites; ARGS="--filter TEXT" for a part
 	$(CARGO) run --release -q -p tenon-ethereum-tests -- $(ARGS)
 
-conformance: setup ## run every case of the public suites; ARGS="--filter TEXT" for a part
-	$(CARGO) run --release -q -p tenon-ethereum-tests -- $(ARGS)
-
 bench: build ## measure the node beside its limit and its rivals, as ratios of one run
 	@scripts/setup.sh test
 	$(CARGO) build --release -p tenon-bench
