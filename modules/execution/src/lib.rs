@@ -21,7 +21,9 @@ mod native;
 mod register;
 mod trace;
 
-pub use block::{Executor, StateBefore, Transition};
+pub use block::{
+    Executor, Explanation, ReferenceAccount, ReferenceBlock, ReferenceLog, ReferenceReceipt, StateBefore, Transition,
+};
 pub use error::{ExecutionError, ImportError, TransactionRejection};
 pub use import::{
     ChainActor, ChainHandle, ChainMessage, ImportObserver, ImportSummary, ImportedBlock, Importer, Reply,

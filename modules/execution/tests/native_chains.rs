@@ -10,7 +10,7 @@ use support::{
     native::{RecordedChain, TrustingEngine},
 };
 use tenon_api::{BlockNumber, ChainReader, ChainWriter, ReceiptOutcome};
-use tenon_execution::Executor;
+use tenon_execution::{Executor, ReferenceBlock};
 
 /// Executes a whole chain; every root is compared by the executor.
 fn replay(recorded: &RecordedChain) {
@@ -80,4 +80,33 @@ fn every_full_block_of_the_load_chain_has_its_recorded_roots() {
         "native/chains/load.rlp.gz",
         Some("native/chains/load.blocks.jsonl.gz"),
     ));
+}
+
+#[test]
+fn a_block_that_fails_is_explained_by_what_differs_first() {
+    let recorded = RecordedChain::read("native/chains/reorg.genesis.json.gz", "native/chains/reorg-a.rlp.gz", None);
+    let genesis = recorded.genesis.commit().unwrap();
+    let chain = MemoryChain::new(&genesis);
+    let engine = TrustingEngine::new(&recorded.genesis.spec, chain.clone());
+    let executor = Executor::new(Arc::clone(&recorded.genesis.spec));
+    let explain = |number: usize, reference: &str| {
+        let reference: ReferenceBlock = serde_json::from_str(reference).unwrap();
+        let parent = chain.head().header.clone();
+        executor.explain(&chain, &engine, &recorded.blocks[number], &parent, &reference).unwrap()
+    };
+    let eventful = recorded.blocks.iter().position(|block| block.header.gas_used > 0).unwrap();
+    for block in &recorded.blocks[1..eventful] {
+        let parent = chain.head().header.clone();
+        chain.commit(&executor.execute(&chain, &engine, Arc::clone(block), &parent).unwrap()).unwrap();
+    }
+    let agreed = explain(eventful, "{}");
+    assert!(agreed.differences.is_empty(), "{agreed}");
+    let address = agreed.accounts[0].address;
+    let reference = format!(
+        r#"{{"receipts": [{{"status": "0x1", "gasUsed": "0x1", "logs": []}}], "accounts": {{"{address}": {{"nonce": "0x3e7"}}}}}}"#
+    );
+    let differing = explain(eventful, &reference);
+    assert!(differing.differences[0].contains("gas used is"), "{differing}");
+    assert!(differing.differences.iter().any(|text| text.contains("nonce is")), "{differing}");
+    assert!(differing.to_string().starts_with("what differs"), "{differing}");
 }

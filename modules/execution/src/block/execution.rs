@@ -249,6 +249,11 @@ impl<I> BlockExecution<I> {
         Ok((self.receipts.pop(), self.into_state()?))
     }
 
+    /// The receipts so far.
+    pub(crate) fn receipts(&self) -> &[Receipt] {
+        &self.receipts
+    }
+
     /// Gas that the block has left.
     pub(crate) fn gas_left(&self) -> u64 {
         self.evm.ctx.block.gas_limit.saturating_sub(self.gas_used)

@@ -27,6 +27,18 @@ pub(crate) struct StateChanges {
     superseded_trie_nodes: Vec<(TriePosition, B256)>,
 }
 
+impl StateChanges {
+    /// What became of each account.
+    pub(crate) fn accounts(&self) -> &[AccountChange] {
+        &self.accounts
+    }
+
+    /// What became of each account.
+    pub(crate) fn into_accounts(self) -> Vec<AccountChange> {
+        self.accounts
+    }
+}
+
 /// Executes blocks under the rules of one chain. Cheap to clone; clones share the cache of analysed code.
 #[derive(Clone)]
 pub struct Executor {

@@ -5,6 +5,7 @@ mod dao_fork;
 mod evm;
 mod execution;
 mod executor;
+mod explain;
 mod interrupt;
 mod precompiles;
 mod requests;
@@ -14,6 +15,7 @@ mod system_calls;
 mod transition;
 
 pub use executor::Executor;
+pub use explain::{Explanation, ReferenceAccount, ReferenceBlock, ReferenceLog, ReferenceReceipt};
 pub use transition::{StateBefore, Transition};
 
 pub(crate) use evm::{

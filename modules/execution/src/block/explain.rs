@@ -1,0 +1,237 @@
+//! Why a block fails: everything that execution gives, beside what the header and, if there is one, another node say.
+
+use std::{collections::BTreeMap, fmt, sync::Arc};
+
+use alloy_primitives::{Address, B256, Bloom, BloomInput, U256};
+use serde::Deserialize;
+use tenon_api::{AccountChange, ChainReader, ConsensusEngine, Receipt, ReceiptOutcome, RecoveredBlock, SealedHeader};
+
+use super::{executor::Executor, executor::StateChanges};
+use crate::{ExecutionError, TransactionRejection};
+
+/// What another node says about a block: receipts as `eth_getBlockReceipts` gives them, and accounts after the block.
+/// Members that are absent are not compared.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReferenceBlock {
+    /// By position.
+    pub receipts: Vec<ReferenceReceipt>,
+    /// By address.
+    pub accounts: BTreeMap<Address, ReferenceAccount>,
+}
+
+/// A receipt of another node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ReferenceReceipt {
+    /// 1 for success.
+    pub status: Option<U256>,
+    /// Gas of the transaction.
+    pub gas_used: Option<U256>,
+    /// Its logs; only their number and addresses are compared.
+    pub logs: Option<Vec<ReferenceLog>>,
+}
+
+/// A log of another node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReferenceLog {
+    /// Who wrote it.
+    pub address: Address,
+}
+
+/// An account of another node.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct ReferenceAccount {
+    /// Wei.
+    pub balance: Option<U256>,
+    /// Next nonce.
+    pub nonce: Option<U256>,
+    /// Slots.
+    pub storage: BTreeMap<U256, U256>,
+}
+
+/// What executing a block gave. Its text is a report, the first difference first.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// Everything that differs, in the order in which it comes about.
+    pub differences: Vec<String>,
+    /// What each transaction did, as far as execution came.
+    pub receipts: Vec<Receipt>,
+    /// What the block changed; empty when a transaction stopped it.
+    pub accounts: Vec<AccountChange>,
+    transactions: Vec<B256>,
+}
+
+impl Executor {
+    /// Executes a block like [`Executor::execute`], but goes on after the first difference, and compares with what
+    /// another node says.
+    ///
+    /// # Errors
+    /// [`ExecutionError`] when the block could not even be begun.
+    pub fn explain(
+        &self,
+        chain: &dyn ChainReader,
+        engine: &dyn ConsensusEngine,
+        block: &Arc<RecoveredBlock>,
+        parent: &SealedHeader,
+        reference: &ReferenceBlock,
+    ) -> Result<Explanation, ExecutionError> {
+        let mut execution = self.begin(chain, engine, &block.header, parent)?;
+        let mut explanation = Explanation {
+            differences: Vec::new(),
+            receipts: Vec::new(),
+            accounts: Vec::new(),
+            transactions: block.transactions.iter().map(|transaction| transaction.hash).collect(),
+        };
+        for (index, (transaction, sender)) in block.transactions.iter().zip(&block.senders).enumerate() {
+            let result = execution.run_transaction(transaction, *sender);
+            explanation.receipts = execution.receipts().to_vec();
+            if let Err(reason) = result {
+                explanation.compare_receipts(block, reference);
+                explanation.reject(index, transaction.hash, &reason);
+                return Ok(explanation);
+            }
+        }
+        let rewards = engine.rewards(block, chain)?;
+        let outcome = execution.finish(block, &rewards)?;
+        explanation.compare_receipts(block, reference);
+        let results = outcome.results();
+        let header = block.header.header();
+        explanation.compare("gas used", outcome.gas_used, header.gas_used);
+        explanation.compare("receipts root", results.receipts_root, header.receipts_root);
+        if results.logs_bloom != header.logs_bloom {
+            explanation.differences.push("logs bloom differs".to_owned());
+        }
+        let changes = self.state_changes(chain, parent, &outcome.state)?;
+        explanation.compare_accounts(&changes, reference);
+        explanation.compare("state root", changes.root, header.state_root);
+        explanation.accounts = changes.into_accounts();
+        Ok(explanation)
+    }
+}
+
+impl Explanation {
+    fn reject(&mut self, index: usize, hash: B256, reason: &TransactionRejection) {
+        self.differences.push(format!("transaction {index} ({hash}) may not stand here: {reason}"));
+    }
+
+    fn compare<T: PartialEq + fmt::Display>(&mut self, what: &str, computed: T, expected: T) {
+        if computed != expected {
+            self.differences.push(format!("{what} is {computed}, the header says {expected}"));
+        }
+    }
+
+    /// Receipts against another node's; and each log against the header's bloom, which tells without another node
+    /// that a log should not be there.
+    fn compare_receipts(&mut self, block: &RecoveredBlock, reference: &ReferenceBlock) {
+        for index in 0..self.receipts.len() {
+            let found = receipt_differences(&self.receipts[index], reference.receipts.get(index));
+            let unexpected = unexpected_log(&self.receipts[index], &block.header.logs_bloom);
+            let hash = self.transactions[index];
+            for text in found.into_iter().chain(unexpected) {
+                self.differences.push(format!("transaction {index} ({hash}): {text}"));
+            }
+        }
+    }
+
+    fn compare_accounts(&mut self, changes: &StateChanges, reference: &ReferenceBlock) {
+        for (address, expected) in &reference.accounts {
+            let Some(change) = changes.accounts().iter().find(|change| change.address == *address) else {
+                self.differences.push(format!("account {address} was not changed"));
+                continue;
+            };
+            self.differences.extend(
+                account_differences(change, expected).into_iter().map(|text| format!("account {address}: {text}")),
+            );
+        }
+    }
+}
+
+fn receipt_differences(receipt: &Receipt, expected: Option<&ReferenceReceipt>) -> Vec<String> {
+    let Some(expected) = expected else { return Vec::new() };
+    let mut found = Vec::new();
+    let status = match receipt.outcome {
+        ReceiptOutcome::Status(has_succeeded) => Some(U256::from(has_succeeded)),
+        ReceiptOutcome::StateRoot(_) => None,
+    };
+    if let (Some(computed), Some(expected)) = (status, expected.status)
+        && computed != expected
+    {
+        found.push(format!("status is {computed}, not {expected}"));
+    }
+    if let Some(expected) = expected.gas_used.filter(|expected| *expected != U256::from(receipt.gas_used)) {
+        found.push(format!("gas used is {}, not {expected}", receipt.gas_used));
+    }
+    if let Some(expected) = &expected.logs {
+        let is_same = |(log, expected): (&tenon_api::Log, &ReferenceLog)| log.address == expected.address;
+        if receipt.logs.len() != expected.len() || !receipt.logs.iter().zip(expected).all(is_same) {
+            found.push(format!("{} logs, not those {}", receipt.logs.len(), expected.len()));
+        }
+    }
+    found
+}
+
+fn unexpected_log(receipt: &Receipt, bloom: &Bloom) -> Option<String> {
+    let is_there = |bytes: &[u8]| bloom.contains_input(BloomInput::Raw(bytes));
+    let position = receipt.logs.iter().position(|log| {
+        !is_there(log.address.as_slice()) || !log.topics.iter().all(|topic| is_there(topic.as_slice()))
+    })?;
+    Some(format!("log {position} is not in the header's bloom"))
+}
+
+fn account_differences(change: &AccountChange, expected: &ReferenceAccount) -> Vec<String> {
+    let account = change.account.unwrap_or_default();
+    let mut found = Vec::new();
+    if let Some(expected) = expected.balance.filter(|expected| *expected != account.balance) {
+        found.push(format!("balance is {}, not {expected}", account.balance));
+    }
+    if let Some(expected) = expected.nonce.filter(|expected| *expected != U256::from(account.nonce)) {
+        found.push(format!("nonce is {}, not {expected}", account.nonce));
+    }
+    for (slot, expected) in &expected.storage {
+        let key = B256::from(*slot);
+        let changed = change.slots.iter().find(|change| change.slot == key).map(|change| change.value);
+        if let Some(value) = changed.filter(|value| value != expected) {
+            found.push(format!("slot {key} is {value}, not {expected}"));
+        }
+    }
+    found
+}
+
+impl fmt::Display for Explanation {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.differences.first() {
+            None => writeln!(formatter, "nothing differs")?,
+            Some(_) => writeln!(formatter, "what differs, first things first:")?,
+        }
+        for difference in &self.differences {
+            writeln!(formatter, "  {difference}")?;
+        }
+        writeln!(formatter, "transactions:")?;
+        for (index, receipt) in self.receipts.iter().enumerate() {
+            let outcome = match receipt.outcome {
+                ReceiptOutcome::Status(true) => "succeeded".to_owned(),
+                ReceiptOutcome::Status(false) => "failed".to_owned(),
+                ReceiptOutcome::StateRoot(root) => root.to_string(),
+            };
+            let (hash, gas, logs) = (self.transactions[index], receipt.gas_used, receipt.logs.len());
+            writeln!(formatter, "  {index} {hash} {outcome}, {gas} gas, {logs} logs")?;
+        }
+        writeln!(formatter, "accounts after the block:")?;
+        for change in &self.accounts {
+            match change.account {
+                None => writeln!(formatter, "  {} is gone", change.address)?,
+                Some(account) => {
+                    let (address, nonce, balance) = (change.address, account.nonce, account.balance);
+                    writeln!(formatter, "  {address} nonce {nonce}, balance {balance}")?;
+                }
+            }
+            for slot in &change.slots {
+                writeln!(formatter, "    {} = {:#x}", slot.slot, slot.value)?;
+            }
+        }
+        Ok(())
+    }
+}
