@@ -53,7 +53,7 @@ pub(crate) fn recorded_chain() -> Vec<u8> {
 }
 
 /// The plugins that the tests of this crate use.
-const PLUGINS: [&str; 4] = ["eth", "net", "web3", "rpc"];
+const PLUGINS: [&str; 5] = ["eth", "net", "web3", "rpc", "admin"];
 
 /// Builds the plugins, once a test run, and gives a folder with these and no others.
 pub(crate) fn plugin_folder() -> &'static Path {

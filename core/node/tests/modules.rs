@@ -1,0 +1,216 @@
+//! Modules that come and go in a running node, over every way in.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod support;
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::process::{Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+
+use serde_json::{Value, json};
+use support::{RunningNode, plugin_folder, run, run_well, send_signal, tenon, text};
+
+/// A folder for a node, and for the command line that talks to it.
+fn data_folder() -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let name = folder.path().to_str().unwrap().to_owned();
+    (folder, name)
+}
+
+fn module(folder: &str, arguments: &[&str]) -> Output {
+    let mut all = vec!["module"];
+    all.extend(arguments);
+    all.extend(["--datadir", folder]);
+    run(&all)
+}
+
+fn module_well(folder: &str, arguments: &[&str]) -> String {
+    let output = module(folder, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+fn states(folder: &str) -> Vec<String> {
+    let list: Vec<Value> = serde_json::from_str(&module_well(folder, &["list", "--json"])).unwrap();
+    list.iter().map(|info| format!("{} {}", info["name"].as_str().unwrap(), info["state"].as_str().unwrap())).collect()
+}
+
+/// Asks the same over and over on one connection, until told to stop. Gives the answers' kinds: how many results, and the
+/// messages of errors.
+fn ask_on(
+    is_over: &Arc<AtomicBool>,
+    mut ask: impl FnMut() -> Value + Send + 'static,
+) -> JoinHandle<(usize, Vec<String>)> {
+    let is_over = Arc::clone(is_over);
+    std::thread::spawn(move || {
+        let (mut results, mut errors) = (0, Vec::new());
+        while !is_over.load(Ordering::Relaxed) {
+            let answer = ask();
+            match answer["error"]["message"].as_str() {
+                None if !answer["result"].is_null() => results += 1,
+                None => errors.push(format!("no answer: {answer}")),
+                Some(message) => errors.push(message.to_owned()),
+            }
+        }
+        (results, errors)
+    })
+}
+
+fn over_socket(node: &RunningNode, method: &'static str) -> impl FnMut() -> Value + Send + 'static {
+    let mut stream = UnixStream::connect(&node.socket).unwrap();
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    move || {
+        stream.write_all(json!({"jsonrpc": "2.0", "id": 1, "method": method}).to_string().as_bytes()).unwrap();
+        let mut line = String::new();
+        reader.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+fn over_http(node: &RunningNode, method: &'static str) -> impl FnMut() -> Value + Send + 'static {
+    let mut stream = TcpStream::connect(&node.http).unwrap();
+    let mut reader = BufReader::new(stream.try_clone().unwrap());
+    move || {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method}).to_string();
+        let head = "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: ";
+        stream.write_all(format!("{head}{}\r\n\r\n{body}", body.len()).as_bytes()).unwrap();
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).unwrap();
+            if let Some(number) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = number.trim().parse().unwrap();
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).unwrap();
+        serde_json::from_slice(&body).unwrap()
+    }
+}
+
+#[test]
+fn replaces_disables_and_unloads_under_load_without_a_lost_answer_elsewhere() {
+    let (_folder, folder) = data_folder();
+    let node = RunningNode::start_dev(&["--datadir", &folder]);
+    let mut watch = tenon();
+    watch.args(["module", "watch", "--json", "--datadir", &folder]);
+    let mut watch = watch.stdout(Stdio::piped()).spawn().unwrap();
+    let mut changes = BufReader::new(watch.stdout.take().unwrap()).lines();
+    let is_over = Arc::new(AtomicBool::new(false));
+    let replaced = [
+        ask_on(&is_over, over_http(&node, "eth_blockNumber")),
+        ask_on(&is_over, over_socket(&node, "eth_gasPrice")),
+        ask_on(&is_over, over_socket(&node, "eth_chainId")),
+    ];
+    let untouched =
+        [ask_on(&is_over, over_http(&node, "web3_clientVersion")), ask_on(&is_over, over_socket(&node, "rpc_modules"))];
+    let switched =
+        [ask_on(&is_over, over_http(&node, "net_version")), ask_on(&is_over, over_socket(&node, "net_version"))];
+
+    for _ in 0..5 {
+        module_well(&folder, &["replace", "eth"]);
+        module_well(&folder, &["disable", "net"]);
+        module_well(&folder, &["enable", "net"]);
+        module_well(&folder, &["unload", "net"]);
+        module_well(&folder, &["load", "net"]);
+        module_well(&folder, &["replace", "admin"]);
+    }
+    is_over.store(true, Ordering::Relaxed);
+
+    for worker in replaced.into_iter().chain(untouched) {
+        let (results, errors) = worker.join().unwrap();
+        assert!(results > 100 && errors.is_empty(), "{results} results, {errors:?}");
+    }
+    for worker in switched {
+        let (results, errors) = worker.join().unwrap();
+        let expected = "the method net_version does not exist/is not available";
+        assert!(results > 100 && !errors.is_empty() && errors.iter().all(|error| error == expected), "{errors:?}");
+    }
+    assert_eq!(states(&folder), ["admin enabled", "eth enabled", "net enabled", "rpc enabled", "web3 enabled"]);
+    // It may have begun to watch after the first ones.
+    let is_told = |line: String| {
+        let change: Value = serde_json::from_str(&line).unwrap();
+        (change["module"].as_str(), change["operation"].as_str()) == (Some("net"), Some("load"))
+    };
+    assert!(changes.any(|line| is_told(line.unwrap())));
+    send_signal(&watch, "INT");
+    watch.wait().unwrap();
+}
+
+#[test]
+fn choices_outlast_a_restart_and_sighup_applies_what_changed_in_the_file() {
+    let (path, folder) = data_folder();
+    let node = RunningNode::start_dev(&["--datadir", &folder]);
+    module_well(&folder, &["disable", "net"]);
+    assert_eq!(node.signal("TERM"), Some(0));
+
+    let node = RunningNode::start_dev(&["--datadir", &folder]);
+    assert_eq!(states(&folder), ["admin enabled", "eth enabled", "net disabled", "rpc enabled", "web3 enabled"]);
+    std::fs::write(path.path().join("tenon.toml"), "[plugins.web3]\nenabled = false\n").unwrap();
+    send_signal(&node.child, "HUP");
+    while !states(&folder).contains(&"web3 disabled".to_owned()) {
+        std::thread::yield_now();
+    }
+
+    let refused = node.ask_http(r#"{"jsonrpc":"2.0","id":1,"method":"web3_clientVersion"}"#);
+    assert!(refused.contains("the method web3_clientVersion does not exist/is not available"), "{refused}");
+    assert_eq!(states(&folder), ["admin enabled", "eth enabled", "net disabled", "rpc enabled", "web3 disabled"]);
+}
+
+#[test]
+fn a_plugin_that_can_not_be_loaded_does_not_keep_the_others_from_being_served_unless_it_is_required() {
+    let (path, folder) = data_folder();
+    let broken = path.path().join("broken.so");
+    std::fs::write(&broken, "no library").unwrap();
+    let file = path.path().join("node.toml");
+    let settings = format!("[plugins.broken]\npath = {broken:?}\n");
+    std::fs::write(&file, &settings).unwrap();
+    let file = file.to_str().unwrap();
+
+    let node = RunningNode::start_dev(&["--datadir", &folder, "--config", file]);
+    let table = module_well(&folder, &["list"]);
+    let answer = node.ask_http(r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}"#);
+    drop(node);
+    std::fs::write(file, settings + "required = true\n").unwrap();
+    let plugins = plugin_folder().to_str().unwrap();
+    let refused = run(&["dev", "--port", "0", "--plugins", plugins, "--datadir", &folder, "--config", file]);
+
+    assert!(table.contains("broken  failed") && table.contains("not a loadable library: it is a text file"), "{table}");
+    assert!(answer.contains("\"result\":\"0x0\""), "{answer}");
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("broken.so: not a loadable library: it is a text file"));
+}
+
+#[test]
+fn names_what_is_wrong_and_fails_with_an_exit_code() {
+    let (_path, folder) = data_folder();
+    let silent = module(&folder, &["list"]);
+    assert_eq!(silent.status.code(), Some(1));
+    assert!(text(&silent.stderr).contains("no node listens there; name the node's folder with --datadir"));
+
+    let node = RunningNode::start_dev(&["--datadir", &folder]);
+    let unknown = module(&folder, &["disable", "nothing"]);
+    let own = module(&folder, &["unload", "admin"]);
+    let outside = module(&folder, &["load", "/etc/hostname.so"]);
+    let usage = module(&folder, &["load", "eth", "--settings", "[1]"]);
+    let info = module_well(&folder, &["info", "eth"]);
+    let over_tcp = node.ask_http(r#"{"jsonrpc":"2.0","id":1,"method":"admin_listModules"}"#);
+    let datadir = node.ask_socket(r#"{"jsonrpc":"2.0","id":1,"method":"admin_datadir"}"#);
+
+    assert_eq!([&unknown, &own, &outside, &usage].map(|output| output.status.code()), [1, 1, 1, 2].map(Some));
+    assert!(text(&unknown.stderr).contains("there is no module \"nothing\"; there are: admin, eth, net, rpc, web3"));
+    assert!(text(&own.stderr).contains("module admin serves this request, and nobody could bring it back"));
+    assert!(text(&outside.stderr).contains("/etc/hostname.so: cannot open the library"), "{}", text(&outside.stderr));
+    assert!(info.contains("granted     ReadChain, CallEvm") && info.contains("eth_getBalance"), "{info}");
+    assert!(over_tcp.contains("the method admin_listModules does not exist/is not available"), "{over_tcp}");
+    assert!(datadir.contains(&folder), "{datadir}");
+    assert!(run_well(&["module", "--help"]).contains("tenon module replace eth"));
+}
