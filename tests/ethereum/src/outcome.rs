@@ -32,8 +32,8 @@ impl Display for Difference {
 /// What a check that passed leaves to say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Passed {
-    /// Refusals whose reason the suite names with a word that the table of reasons does not have.
-    pub(crate) reasons_not_compared: u64,
+    /// What could not be judged: refusals for reasons that the table of reasons does not have, and the like.
+    pub(crate) not_compared: u64,
 }
 
 /// The judgement of one case.
@@ -54,8 +54,8 @@ pub(crate) fn require_equal<T: PartialEq + Display>(
 pub enum Outcome {
     /// As the suite wants it.
     Passed {
-        /// Refusals whose reason could not be compared with the suite's word for it.
-        reasons_not_compared: u64,
+        /// What in it was run and could not be judged.
+        not_compared: u64,
     },
     /// Otherwise.
     Failed(Difference),
@@ -74,7 +74,7 @@ pub enum Outcome {
 impl From<Check> for Outcome {
     fn from(check: Check) -> Self {
         match check {
-            Ok(Passed { reasons_not_compared }) => Self::Passed { reasons_not_compared },
+            Ok(Passed { not_compared }) => Self::Passed { not_compared },
             Err(difference) => Self::Failed(difference),
         }
     }

@@ -24,8 +24,8 @@ pub struct SuiteCounts {
     pub skipped: u64,
     /// No room does what they are about.
     pub not_built: u64,
-    /// Refusals whose reason was not compared.
-    pub reasons_not_compared: u64,
+    /// What was run and not judged: refusals without a comparable reason, steps that no chain can take.
+    pub not_compared: u64,
 }
 
 /// The outcome of a run.
@@ -95,9 +95,9 @@ impl SuiteCounts {
     fn add(&mut self, outcome: &Outcome) {
         self.cases += 1;
         match outcome {
-            Outcome::Passed { reasons_not_compared } => {
+            Outcome::Passed { not_compared } => {
                 self.passed += 1;
-                self.reasons_not_compared += reasons_not_compared;
+                self.not_compared += not_compared;
             }
             Outcome::Failed(_) => self.failed += 1,
             Outcome::Skipped { .. } => self.skipped += 1,
@@ -121,7 +121,7 @@ impl Display for Report {
         for (reason, cases) in reasons {
             writeln!(formatter, "{cases:>6}  {reason}")?;
         }
-        let (suite, columns) = ("suite", ["cases", "passed", "failed", "skipped", "not built", "unnamed"]);
+        let (suite, columns) = ("suite", ["cases", "passed", "failed", "skipped", "not built", "unjudged"]);
         write!(formatter, "\n{suite:<36}")?;
         columns.iter().try_for_each(|column| write!(formatter, "{column:>10}"))?;
         writeln!(formatter)?;
@@ -130,9 +130,9 @@ impl Display for Report {
         for (name, counts) in rows.iter().map(|(suite, counts)| (suite.folder(), *counts)).chain([total]) {
             write!(formatter, "{name:<36}{:>10}{:>10}", counts.cases, counts.passed)?;
             write!(formatter, "{:>10}{:>10}", counts.failed, counts.skipped)?;
-            writeln!(formatter, "{:>10}{:>10}", counts.not_built, counts.reasons_not_compared)?;
+            writeln!(formatter, "{:>10}{:>10}", counts.not_built, counts.not_compared)?;
         }
-        writeln!(formatter, "\nunnamed: refusals whose reason the suite does not name in a word of our table")?;
+        writeln!(formatter, "\nunjudged: refusals whose reason could not be compared, steps that no chain can take")?;
         write!(formatter, "{:.1} s", self.elapsed.as_secs_f64())
     }
 }

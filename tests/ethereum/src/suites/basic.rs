@@ -7,19 +7,24 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use tenon_accounts::address_of_secret;
 use tenon_chain::{
-    decode_block,
+    decode_block, decode_transaction, encode_transaction,
     trie::{from_hex_prefix, to_hex_prefix},
 };
 
-use super::{Cases, FileReports, parse, parse_case};
+use super::{
+    Cases, FileReports,
+    difficulty::{self, DifficultyCase},
+    parse, parse_case,
+};
 use crate::{
     Difference,
     lenient::HexBytes,
+    network::at_fork,
     outcome::{Check, Passed, require_equal},
 };
 
 const NO_CIPHERS: &str = "AES-CTR and ECIES: they belong to the peer protocol and to key files";
-const NO_PROOF_OF_WORK: &str = "ethash caches and data sets: no chain of this node is mined";
+const OLD_GENESIS: &str = "genesis blocks in the header form of 2014";
 
 #[derive(Deserialize)]
 struct HexPrefixCase {
@@ -33,6 +38,13 @@ struct KeyCase {
     seed: String,
     key: B256,
     addr: Address,
+}
+
+/// A transaction of 2014 with the key that signed it.
+#[derive(Deserialize)]
+struct SignedCase {
+    key: B256,
+    signed: HexBytes,
 }
 
 #[derive(Deserialize)]
@@ -49,13 +61,22 @@ pub(super) fn run(text: &[u8], cases: &Cases<'_>) -> FileReports {
     if let Ok(hashes) = parse::<GenesisHashes>(text) {
         return Ok(cases.run("genesis", || hashes.run()).into_iter().collect());
     }
+    if let Ok(signed) = parse::<Vec<SignedCase>>(text) {
+        let numbered = signed.into_iter().enumerate();
+        return Ok(numbered.filter_map(|(index, case)| cases.run(&index.to_string(), || case.run())).collect());
+    }
+    if let Ok(steps) = parse::<BTreeMap<String, DifficultyCase>>(text) {
+        return difficulty::run_unnamed(steps, cases);
+    }
+    if let Ok(old) = parse::<Vec<Value>>(text) {
+        return Ok((0..old.len()).filter_map(|index| cases.not_built(&index.to_string(), OLD_GENESIS)).collect());
+    }
     let file: BTreeMap<String, &RawValue> = parse(text)?;
     let run_one = |(name, raw): (String, &RawValue)| {
         if let Ok(case) = parse_case::<HexPrefixCase>(raw) {
             return cases.run(&name, || case.run());
         }
-        let is_cipher = parse_case::<Value>(raw).is_ok_and(|case| case.get("cipher").is_some());
-        cases.not_built(&name, if is_cipher { NO_CIPHERS } else { NO_PROOF_OF_WORK })
+        cases.not_built(&name, NO_CIPHERS)
     };
     Ok(file.into_iter().filter_map(run_one).collect())
 }
@@ -78,6 +99,20 @@ impl KeyCase {
         require_equal("key", key, self.key)?;
         let found = address_of_secret(key.0.into()).ok_or_else(|| Difference::new("key", key, "a valid one"))?;
         require_equal("address", found, self.addr)?;
+        Ok(Passed::default())
+    }
+}
+
+impl SignedCase {
+    fn run(&self) -> Check {
+        let transaction = decode_transaction(&self.signed.0)
+            .map_err(|error| Difference::new("signed transaction", error, "a transaction"))?;
+        let encoded = hex::encode(encode_transaction(&transaction));
+        require_equal("encoding", encoded, hex::encode(&self.signed.0))?;
+        let rules = at_fork("Frontier")?.1.signer_rules(0, 0);
+        let found = rules.sender(&transaction).map_err(|error| Difference::new("sender", error, "one"))?;
+        let wanted = address_of_secret(self.key.0.into());
+        require_equal("sender", found, wanted.ok_or_else(|| Difference::new("key", self.key, "a valid one"))?)?;
         Ok(Passed::default())
     }
 }

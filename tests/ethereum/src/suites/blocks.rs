@@ -111,7 +111,7 @@ impl ChainCase {
                 field: format!("block at {index}: {}", difference.field),
                 ..difference
             })?;
-            passed.reasons_not_compared += judged.reasons_not_compared;
+            passed.not_compared += judged.not_compared;
         }
         self.check_end(&node.store)?;
         Ok(passed)
@@ -198,13 +198,13 @@ impl BlockFile {
     /// Many cases put a transaction that is not valid into a block whose header was made without it. The block is
     /// refused for its transactions root, and then once more with a mended header for the reason that the case names.
     fn judge(&self, refusal: Refusal, importer: &Importer) -> Check {
-        let Some(exception) = &self.expect_exception else { return Ok(Passed { reasons_not_compared: 1 }) };
+        let Some(exception) = &self.expect_exception else { return Ok(Passed { not_compared: 1 }) };
         let judged = judge_refusal(exception, &refusal.words);
         match (judged, refusal.block) {
             (Err(_), Some(block)) if refusal.words.contains(WRONG_TRANSACTIONS_ROOT) => {
                 match importer.insert(mended(*block)) {
                     // A side branch is not executed before it wins.
-                    Ok(InsertOutcome::SideBranch) => Ok(Passed { reasons_not_compared: 1 }),
+                    Ok(InsertOutcome::SideBranch) => Ok(Passed { not_compared: 1 }),
                     Ok(_) => Err(Difference::new("import with a mended header", "accepted", exception)),
                     Err(error) => judge_refusal(exception, &error.to_string()),
                 }

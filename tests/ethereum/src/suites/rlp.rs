@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use alloy_primitives::{U256, hex};
+use alloy_primitives::{U512, hex};
 use serde::Deserialize;
 use serde_json::Value;
 use tenon_chain::codec::{RlpItem, decode_item, encode_item};
@@ -52,15 +52,15 @@ fn item(value: &Value) -> Result<RlpItem, Difference> {
     let unknown = || Difference::new("input", value, "text, number or list");
     match value {
         Value::Array(items) => Ok(RlpItem::List(items.iter().map(item).collect::<Result<_, _>>()?)),
-        Value::Number(number) => number.as_u64().map(|number| integer(U256::from(number))).ok_or_else(unknown),
+        Value::Number(number) => number.as_u64().map(|number| integer(U512::from(number))).ok_or_else(unknown),
         Value::String(text) => match text.strip_prefix('#') {
-            Some(digits) => U256::from_str_radix(digits, 10).map(integer).map_err(|_| unknown()),
+            Some(digits) => U512::from_str_radix(digits, 10).map(integer).map_err(|_| unknown()),
             None => Ok(RlpItem::String(text.clone().into_bytes())),
         },
         _ => Err(unknown()),
     }
 }
 
-fn integer(number: U256) -> RlpItem {
+fn integer(number: U512) -> RlpItem {
     RlpItem::String(number.to_be_bytes_trimmed_vec())
 }
