@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, U256, address, keccak256};
+use alloy_primitives::{Address, B256, U256, address};
 use tenon_api::{BlockNumber, ChainReader, SealedHeader, StateReader, StoreError};
 
-use super::go_sort;
+use super::{
+    contract_slots::{mapping_slot, read_addresses},
+    go_sort,
+};
 
 /// The voting contract.
 pub(crate) const VALIDATOR_CONTRACT: Address = address!("0000000000000000000000000000000000000088");
@@ -13,8 +16,6 @@ pub(crate) const VALIDATOR_CONTRACT: Address = address!("00000000000000000000000
 const CANDIDATES_SLOT: u64 = 8;
 /// Slot of the mapping from a candidate to its record.
 const RECORDS_SLOT: u64 = 1;
-/// More array entries than this are a damaged database: each costs a deposit of ten million coins.
-const MOST_CANDIDATES: u64 = 1 << 20;
 
 /// Where the ordered candidates of a gap block come from. The seam between the rules and the state: a node reads
 /// them from the voting contract, a check of headers alone does not know them.
@@ -47,20 +48,9 @@ impl MasternodeSource for ContractCandidates {
 /// # Errors
 /// [`StoreError`].
 pub fn read_candidates(state: &dyn StateReader) -> Result<Vec<(Address, U256)>, StoreError> {
-    let length = state.storage(VALIDATOR_CONTRACT, B256::from(U256::from(CANDIDATES_SLOT)))?;
-    let count = u64::try_from(length).ok().filter(|count| *count <= MOST_CANDIDATES);
-    let count =
-        count.ok_or_else(|| StoreError::Corrupt { what: format!("{length} candidates in {VALIDATOR_CONTRACT}") })?;
-    let first = U256::from_be_bytes(keccak256(B256::from(U256::from(CANDIDATES_SLOT))).0);
-    let mut candidates = Vec::new();
-    for index in 0..count {
-        let word = state.storage(VALIDATOR_CONTRACT, B256::from(first.wrapping_add(U256::from(index))))?;
-        let candidate = Address::from_word(B256::from(word));
-        if !candidate.is_zero() {
-            candidates.push((candidate, read_stake(state, candidate)?));
-        }
-    }
-    Ok(candidates)
+    let candidates = read_addresses(state, VALIDATOR_CONTRACT, B256::from(U256::from(CANDIDATES_SLOT)))?;
+    let present = candidates.into_iter().filter(|candidate| !candidate.is_zero());
+    present.map(|candidate| Ok((candidate, read_stake(state, candidate)?))).collect()
 }
 
 /// The stake of a candidate in wei: the second word of its record.
@@ -68,9 +58,33 @@ pub fn read_candidates(state: &dyn StateReader) -> Result<Vec<(Address, U256)>, 
 /// # Errors
 /// [`StoreError`].
 pub(crate) fn read_stake(state: &dyn StateReader, candidate: Address) -> Result<U256, StoreError> {
-    let mut key = [0; 64];
-    key[12..32].copy_from_slice(candidate.as_slice());
-    key[32..].copy_from_slice(&U256::from(RECORDS_SLOT).to_be_bytes::<32>());
-    let record = U256::from_be_bytes(keccak256(key).0);
+    let record = U256::from_be_bytes(mapping_slot(candidate.into_word(), U256::from(RECORDS_SLOT)).0);
     state.storage(VALIDATOR_CONTRACT, B256::from(record.wrapping_add(U256::ONE)))
+}
+
+#[cfg(test)]
+mod tests {
+    use tenon_chain::Genesis;
+
+    use super::*;
+    use crate::native::{extra::v1_masternodes, recorded_state::RecordedState};
+
+    #[test]
+    fn the_candidates_of_the_public_genesis_states_are_the_masternodes_of_their_headers() {
+        let coin = U256::from(10).pow(U256::from(18));
+        for (network, count, stake) in [("mainnet", 3, 10_000_000), ("testnet", 3, 10_000_000), ("devnet", 18, 50_000)]
+        {
+            let genesis = Genesis::of_network(network).unwrap().unwrap();
+
+            let candidates = read_candidates(&RecordedState::of_genesis(&genesis)).unwrap();
+
+            assert_eq!(candidates.len(), count, "{network}");
+            assert!(candidates.iter().all(|(_, found)| *found == U256::from(stake) * coin), "{network}");
+            let mut addresses: Vec<Address> = candidates.into_iter().map(|(candidate, _)| candidate).collect();
+            addresses.sort_unstable();
+            let mut masternodes = v1_masternodes(&genesis.header.extra_data);
+            masternodes.sort_unstable();
+            assert_eq!(addresses, masternodes, "{network}");
+        }
+    }
 }

@@ -10,7 +10,8 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/native")
 }
 
-fn json(name: &str) -> Value {
+/// A file of this folder.
+pub(crate) fn json(name: &str) -> Value {
     let path = folder().join(name);
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     serde_json::from_str(&text).unwrap()

@@ -14,7 +14,7 @@ use crate::native::{
     TimeoutCertificate, Vote, addresses_of, is_low_s,
     recorded_chain::{RecordedChain, address_of, sign, unpacked},
     recover,
-    test_data::{consensus_vectors, header},
+    test_data::{consensus_vectors, header, json},
     timeout_digest, v1_masternodes, v1_seal_hash,
     v2::{V2Engine, epoch_number, extra_of, gap_number, is_epoch_switch, leader, reaches_threshold},
     v2_seal_hash, vote_digest,
@@ -327,5 +327,78 @@ fn consecutive_real_headers_verify_in_full() {
             count += 1;
         }
         assert_eq!(count, verified, "{folder}");
+    }
+}
+
+/// Messages of a running network of the reference: decoded, hashed and signed as recorded, and encoded again.
+#[test]
+fn messages_of_a_live_network_are_read_and_written() {
+    let recorded = json("live-messages.json");
+    let messages = recorded["messages"].as_array().unwrap();
+    for message in messages {
+        let (payload, wanted) = (bytes(&message["payload"]), &message["decoded"]);
+        let signer_of = |digest, signature: &[u8]| {
+            assert!(is_low_s(signature));
+            recover(digest, signature).unwrap()
+        };
+        let signers_of = |digest, signatures: &[alloy_primitives::Bytes]| -> Vec<Address> {
+            signatures.iter().map(|signature| signer_of(digest, signature)).collect()
+        };
+        let (encoded, item_hash) = match message["name"].as_str().unwrap() {
+            "Vote" => {
+                let vote = Vote::decode(&mut &payload[..]).unwrap();
+                let digest = vote_digest(&vote.block, vote.gap_number);
+                assert_eq!(digest, hash(&wanted["signed_hash"]));
+                assert_eq!(vote.block.hash, hash(&wanted["vote"]["hash"]));
+                assert_eq!(
+                    (vote.block.round, vote.gap_number),
+                    (number(&wanted["vote"]["round"]), number(&wanted["gap"]))
+                );
+                assert_eq!(signer_of(digest, &vote.signature), address(&wanted["signer"]));
+                (alloy_rlp::encode(&vote), vote.hash())
+            }
+            "Timeout" => {
+                let timeout = Timeout::decode(&mut &payload[..]).unwrap();
+                let digest = timeout_digest(timeout.round, timeout.gap_number);
+                assert_eq!(digest, hash(&wanted["signed_hash"]));
+                assert_eq!(signer_of(digest, &timeout.signature), address(&wanted["signer"]));
+                (alloy_rlp::encode(&timeout), timeout.hash())
+            }
+            "SyncInfo" => {
+                let sync = SyncInfo::decode(&mut &payload[..]).unwrap();
+                let quorum_signers = signers_of(sync.quorum.digest(), &sync.quorum.signatures);
+                assert_eq!(quorum_signers, addresses(&wanted["qc_signers"]));
+                let timeout_signers = signers_of(sync.timeout.digest(), &sync.timeout.signatures);
+                assert_eq!(timeout_signers, addresses(&wanted["tc_signers"]));
+                (alloy_rlp::encode(&sync), sync.hash())
+            }
+            other => panic!("{other}"),
+        };
+        assert_eq!(encoded, payload);
+        assert_eq!(item_hash, hash(&wanted["item_hash"]));
+    }
+    assert_eq!(messages.len(), 22);
+}
+
+proptest::proptest! {
+    /// Whatever bytes come, a message that is read is written back as the same bytes, and nothing panics.
+    #[test]
+    fn messages_have_one_encoding(bytes in proptest::collection::vec(proptest::prelude::any::<u8>(), 0..200), cut in 0_usize..400, flip: u8) {
+        fn check<T: Encodable + Decodable>(input: &[u8]) {
+            let mut rest = input;
+            if let Ok(message) = T::decode(&mut rest) {
+                assert_eq!(alloy_rlp::encode(&message), &input[..input.len() - rest.len()]);
+            }
+        }
+        let mut real = hex::decode("f84705b84136ed510674c14465b981d8c8bf20c61173cde04f7c6443ef3e4486b2acc7e72c31b329c0a7ec66d8aa0921d87b5009dd17cc436b265a586292e22a63168af07a018201c2").unwrap();
+        let position = cut % real.len();
+        real[position] = flip;
+        for input in [&bytes[..], &real[..]] {
+            check::<Vote>(input);
+            check::<Timeout>(input);
+            check::<SyncInfo>(input);
+            check::<QuorumCertificate>(input);
+            check::<ExtraFields>(input);
+        }
     }
 }
