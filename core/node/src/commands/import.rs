@@ -11,7 +11,7 @@ use tenon_api::{ChainReader as _, ChainWriter as _};
 use tenon_bus::Bus;
 use tenon_chain::BlockStream;
 use tenon_config::Layers;
-use tenon_execution::{ImportObserver, ImportedBlock, Importer};
+use tenon_execution::{ImportObserver, ImportedBlock, Importer, ReferenceBlock};
 
 use self::chain_file::ChainFile;
 use self::progress::Progress;
@@ -25,7 +25,8 @@ const EXAMPLES: &str = "\
 Examples:
   tenon import --genesis genesis.json chain.rlp   the chain's first import names its genesis
   tenon import part1.rlp.gz part2.rlp.gz          further files; blocks that are there are skipped
-  curl -s https://example.org/chain.rlp | tenon import -";
+  curl -s https://example.org/chain.rlp | tenon import -
+  tenon import --explain chain.rlp                what a block that fails did, and where it differs from its header";
 
 pub(crate) fn definition() -> Command {
     let command = Command::new("import")
@@ -37,6 +38,18 @@ pub(crate) fn definition() -> Command {
                 .num_args(1..)
                 .required(true)
                 .help("Blocks as RLP, one after the other, gzip or not; `-` is standard input"),
+        )
+        .arg(
+            Arg::new("explain")
+                .long("explain")
+                .value_name("REFERENCE")
+                .num_args(0..=1)
+                .require_equals(true)
+                .default_missing_value("")
+                .help(
+                    "When a block fails, say all that it did and what differs; also against REFERENCE, a JSON file with \
+                     another node's `receipts` (as eth_getBlockReceipts gives them) and `accounts` of that block",
+                ),
         );
     tenon_config::add_flags(
         command,
@@ -52,6 +65,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let files: Vec<String> = matches.get_many::<String>("files").into_iter().flatten().cloned().collect();
     // Before anything is made in the data folder: a name that is mistyped should leave no trace.
     let sources = files.iter().map(|name| ChainFile::open(name)).collect::<Result<Vec<_>, _>>()?;
+    let reference = matches.get_one::<String>("explain").map(|path| reference_block(path)).transpose()?;
     let runtime = shutdown::runtime()?;
     let _inside = runtime.enter();
     let is_interrupted = shutdown::interruption_flag()?;
@@ -59,9 +73,28 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let folder = DataFolder::create(&resolved.settings.node.datadir)?;
     let genesis = chosen_genesis(&resolved, &folder)?;
     let chain = OpenedChain::open(&resolved.settings, &folder, &genesis)?;
-    let outcome = import_all(&chain, sources, &is_interrupted);
+    let outcome = import_all(&chain, sources, &is_interrupted, reference.as_ref());
     chain.store.flush()?;
     outcome
+}
+
+/// What another node says about the block that will fail; nothing without a path.
+fn reference_block(path: &str) -> Result<ReferenceBlock, Stop> {
+    if path.is_empty() {
+        return Ok(ReferenceBlock::default());
+    }
+    let wrong = |error: &dyn std::fmt::Display| Stop::Usage(format!("--explain {path}: {error}"));
+    let text = std::fs::read(path).map_err(|error| wrong(&error))?;
+    serde_json::from_slice(&text).map_err(|error| wrong(&error))
+}
+
+/// Prints why the last block failed, when the operator asked for it.
+fn explain(importer: &Importer, reference: Option<&ReferenceBlock>) -> Result<(), Stop> {
+    match reference.and_then(|reference| importer.explain_failure(reference)) {
+        None => Ok(()),
+        Some(Ok(explanation)) => super::print(explanation.to_string().as_bytes()),
+        Some(Err(error)) => super::print(format!("the block cannot be explained: {error}\n").as_bytes()),
+    }
 }
 
 /// What the importer tells after each block, and what tells it to stop.
@@ -81,7 +114,12 @@ impl ImportObserver for Watcher {
     }
 }
 
-fn import_all(chain: &OpenedChain, sources: Vec<ChainFile>, is_interrupted: &Arc<AtomicBool>) -> Result<(), Stop> {
+fn import_all(
+    chain: &OpenedChain,
+    sources: Vec<ChainFile>,
+    is_interrupted: &Arc<AtomicBool>,
+    reference: Option<&ReferenceBlock>,
+) -> Result<(), Stop> {
     let writer = Arc::clone(&chain.store) as Arc<dyn tenon_api::ChainWriter>;
     let importer = Importer::new(Arc::clone(&chain.spec), chain.reader(), writer, chain.checking_engine(), Bus::new());
     let read = Arc::new(AtomicU64::new(0));
@@ -110,6 +148,7 @@ fn import_all(chain: &OpenedChain, sources: Vec<ChainFile>, is_interrupted: &Arc
             }
             Err(error) => {
                 watcher.progress.abandon();
+                explain(&importer, reference)?;
                 return Err(Stop::Failure(error));
             }
         };

@@ -11,7 +11,7 @@ use tenon_api::{
 use tenon_bus::Bus;
 use tenon_chain::ChainSpec;
 
-use crate::{Executor, ImportError};
+use crate::{Executor, Explanation, ImportError, ReferenceBlock};
 
 /// How many blocks one step of unwinding takes off and announces together.
 const UNWIND_STEP: u64 = 256;
@@ -25,6 +25,8 @@ pub struct Importer {
     pub(super) bus: Bus,
     // Held while a block is inserted, so that fork choice and commit see one head. Nothing awaits under it.
     pub(super) writing: Mutex<()>,
+    /// The block that execution refused last, with its parent, for whoever wants to know why.
+    failed: Mutex<Option<(Arc<RecoveredBlock>, SealedHeader)>>,
 }
 
 impl Importer {
@@ -36,7 +38,15 @@ impl Importer {
         engine: Arc<dyn ConsensusEngine>,
         bus: Bus,
     ) -> Self {
-        Self { executor: Executor::new(spec), chain, writer, engine, bus, writing: Mutex::new(()) }
+        Self {
+            executor: Executor::new(spec),
+            chain,
+            writer,
+            engine,
+            bus,
+            writing: Mutex::new(()),
+            failed: Mutex::new(None),
+        }
     }
 
     /// Takes a block whose parent is known: it becomes the head, joins a side branch, or was there already.
@@ -108,9 +118,23 @@ impl Importer {
         block: Arc<RecoveredBlock>,
         parent: &SealedHeader,
     ) -> Result<Arc<BlockCommit>, ImportError> {
-        let commit = self.executor.execute(&*self.chain, &*self.engine, block, parent)?;
+        let executed = self.executor.execute(&*self.chain, &*self.engine, Arc::clone(&block), parent);
+        if executed.is_err() {
+            *self.failed.lock() = Some((block, parent.clone()));
+        }
+        let commit = executed?;
         self.writer.commit(&commit)?;
         Ok(Arc::new(commit))
+    }
+
+    /// Executes the block that was refused last once more and says what differs; none when none was refused.
+    ///
+    /// # Errors
+    /// [`ExecutionError`](crate::ExecutionError) when it cannot even be begun, or its parent is no longer canonical.
+    pub fn explain_failure(&self, reference: &ReferenceBlock) -> Option<Result<Explanation, ImportError>> {
+        let (block, parent) = self.failed.lock().clone()?;
+        let explained = self.executor.explain(&*self.chain, &*self.engine, &block, &parent, reference);
+        Some(explained.map_err(ImportError::from))
     }
 
     /// Records what consensus now says about finality.
