@@ -92,10 +92,7 @@ impl PluginHost {
 
     async fn apply_plan(self: &Arc<Self>, name: &str, plan: &PluginPlan) -> Result<ModuleReport, HostError> {
         let started = Instant::now();
-        let is_enabled = match self.modules().by_name.get(name) {
-            None => None,
-            Some(module) => Some(module.running().is_some()),
-        };
+        let is_enabled = self.modules().by_name.get(name).map(|module| module.running().is_some());
         let report = match (is_enabled, plan.is_enabled) {
             (Some(true), true) => {
                 let candidate = self.open_in_background(plan, true).await?;
@@ -199,14 +196,18 @@ impl PluginHost {
         let (plan, build, is_path_settled) = {
             let modules = self.modules();
             let module = modules.get(name)?;
-            if module.running().is_some() {
+            if module.running().is_some_and(|running| running.instance.failure().is_none()) {
                 return Err(HostError::WrongState { name: name.to_owned(), problem: "is enabled already".to_owned() });
             }
             (module.plan.clone(), module.build.clone(), module.is_path_settled)
         };
         // What was checked when it was loaded is what is started, whatever lies at its path by now. A failed one may
         // have been mended.
-        let is_failed = self.modules().get(name)?.state() == ModuleState::Failed;
+        let (is_failed, is_running) = {
+            let modules = self.modules();
+            let module = modules.get(name)?;
+            (module.state() == ModuleState::Failed, module.running().is_some())
+        };
         let candidate = match build {
             Some(build) if !is_failed => {
                 let host = Arc::clone(self);
@@ -215,6 +216,10 @@ impl PluginHost {
             _ => self.open_in_background(&plan, is_path_settled).await?,
         };
         let plan = PluginPlan { is_enabled: true, ..plan };
+        if is_running {
+            // Its process failed for good: a new instance takes the place of the dead one.
+            return self.switch(name, plan, candidate, true, started).await;
+        }
         self.enable_candidate(plan, candidate, ModuleOperation::Enable, started).await
     }
 

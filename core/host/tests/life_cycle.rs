@@ -459,7 +459,7 @@ async fn the_bus_has_it_all_and_grants_are_each_plugins_own() {
     let context = CallContext::new();
     let plan =
         PluginPlan { capabilities: Some(Vec::new()), ..PluginPlan::new("bad", rust_plugin("tenon-test-misbehaving")) };
-    test.host.start(&[plan.clone()]).unwrap();
+    test.host.start(std::slice::from_ref(&plan)).unwrap();
     let denied = call(&test, "bad_version", None).await.unwrap_err().message;
     test.host.apply(vec![PluginPlan { capabilities: None, ..plan }]).await;
 
