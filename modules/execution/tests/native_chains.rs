@@ -10,7 +10,8 @@ use support::{
     native::{RecordedChain, TrustingEngine},
 };
 use tenon_api::{BlockNumber, ChainReader, ChainWriter, ReceiptOutcome};
-use tenon_execution::{Executor, ReferenceBlock};
+use tenon_bus::Bus;
+use tenon_execution::{Executor, Importer, ReferenceBlock};
 
 /// Executes a whole chain; every root is compared by the executor.
 fn replay(recorded: &RecordedChain) {
@@ -109,4 +110,22 @@ fn a_block_that_fails_is_explained_by_what_differs_first() {
     assert!(differing.differences[0].contains("gas used is"), "{differing}");
     assert!(differing.differences.iter().any(|text| text.contains("nonce is")), "{differing}");
     assert!(differing.to_string().starts_with("what differs"), "{differing}");
+}
+
+#[test]
+fn the_importer_explains_the_block_that_it_refused() {
+    let recorded = RecordedChain::read("native/chains/reorg.genesis.json.gz", "native/chains/reorg-a.rlp.gz", None);
+    let chain = MemoryChain::new(&recorded.genesis.commit().unwrap());
+    let spec = Arc::clone(&recorded.genesis.spec);
+    let engine = Arc::new(TrustingEngine::new(&spec, chain.clone()));
+    let (reader, writer) = (Arc::new(chain.clone()), Arc::new(chain));
+    let importer = Importer::new(spec, reader, writer, engine, Bus::new());
+    assert!(importer.explain_failure(&ReferenceBlock::default()).is_none());
+    let mut header = recorded.blocks[1].header.header().clone();
+    header.gas_used += 1;
+    let mut block = recorded.blocks[1].block.clone();
+    block.header = tenon_chain::seal(header);
+    importer.insert(block).unwrap_err();
+    let explanation = importer.explain_failure(&ReferenceBlock::default()).unwrap().unwrap();
+    assert_eq!(explanation.differences, ["gas used is 0, the header says 1"]);
 }

@@ -83,3 +83,19 @@ fn check_roots(input: &[u8]) -> Result<(), TransactionRejection> {
     }
     Err(TransactionRejection::Unsupported("a state of the historic exchange that is not empty (spec/chain.md 6)"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_roots_of_empty_tries_are_passed() {
+        let (empty, other) = (EMPTY_ROOT_HASH.to_vec(), vec![7; 32]);
+        for passed in [vec![], vec![1; 31], empty.clone(), [empty.clone(), empty.clone()].concat()] {
+            assert_eq!(check_roots(&passed), Ok(()));
+        }
+        for refused in [other.clone(), [empty.clone(), other.clone()].concat(), [other, empty].concat()] {
+            assert!(matches!(check_roots(&refused), Err(TransactionRejection::Unsupported(_))));
+        }
+    }
+}

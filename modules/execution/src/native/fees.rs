@@ -143,3 +143,90 @@ fn tip_cap(transaction: &Transaction) -> U256 {
         _ => transaction.max_fee_per_gas(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::{Bytes, address};
+    use tenon_api::TransactionSignature;
+
+    use super::*;
+
+    const AUTHOR: Address = address!("00000000000000000000000000000000000000aa");
+    const OWNER: Address = address!("00000000000000000000000000000000000000bb");
+    const TOKEN: Address = address!("00000000000000000000000000000000000000cc");
+
+    fn heights() -> NativeHeights {
+        NativeHeights { tip_trc21_fee: 100, gas50x: 200, eip1559: 300, ..NativeHeights::default() }
+    }
+
+    fn transaction(to: Address, cap: u64, tip: Option<u64>) -> Transaction {
+        let payload = match tip {
+            None => TransactionPayload::Legacy { gas_price: U256::from(cap) },
+            Some(tip) => TransactionPayload::DynamicFee {
+                max_fee_per_gas: U256::from(cap),
+                max_priority_fee_per_gas: U256::from(tip),
+                access_list: Vec::new(),
+            },
+        };
+        Transaction {
+            hash: alloy_primitives::B256::ZERO,
+            chain_id: Some(50),
+            nonce: 0,
+            gas_limit: 100_000,
+            to: Some(to),
+            value: U256::ZERO,
+            input: Bytes::new(),
+            payload,
+            signature: TransactionSignature { v: 27, r: U256::ONE, s: U256::ONE },
+        }
+    }
+
+    fn fees(
+        number: u64,
+        base_fee: Option<u64>,
+        transaction: &Transaction,
+        capacity: Option<U256>,
+    ) -> Result<Fees, String> {
+        let heights = heights();
+        let rules = FeeRules { heights: &heights, number, base_fee, author: AUTHOR, owner: OWNER };
+        rules.fees(transaction, capacity).map_err(|error| error.to_string())
+    }
+
+    // `spec/chain.md` 2.5, 4.2: the first comparison is strict, the others are not.
+    #[test]
+    fn who_receives_how_much_follows_the_height() {
+        let base_fee = 12_500_000_000;
+        let old = transaction(TOKEN, 30, None);
+        assert_eq!(fees(100, None, &old, None).unwrap().receiver, Some((AUTHOR, U256::from(30))));
+        assert_eq!(fees(101, None, &old, None).unwrap().receiver, Some((OWNER, U256::from(30))));
+        let new = transaction(TOKEN, base_fee + 9, Some(2));
+        let whole = U256::from(base_fee + 2);
+        assert_eq!(fees(300, Some(base_fee), &new, None).unwrap().receiver, Some((OWNER, whole)));
+        assert_eq!(fees(99, Some(base_fee), &new, None).unwrap().receiver, Some((AUTHOR, U256::from(2))));
+    }
+
+    #[test]
+    fn the_price_of_sponsored_gas_follows_the_height() {
+        for (number, price) in [(100, 2_500), (101, 250_000_000), (199, 250_000_000), (200, 12_500_000_000_u64)] {
+            let sponsored = fees(number, None, &transaction(TOKEN, 1, None), Some(U256::MAX)).unwrap();
+            assert_eq!(sponsored.sponsor, Some(TOKEN));
+            assert_eq!(sponsored.sponsored_cost(1), U256::from(price), "block {number}");
+        }
+    }
+
+    #[test]
+    fn a_sponsorship_must_cover_the_whole_gas_limit() {
+        let enough = U256::from(100_000) * U256::from(250_000_000);
+        assert!(fees(150, None, &transaction(TOKEN, 1, None), Some(enough)).is_ok());
+        let lacking = fees(150, None, &transaction(TOKEN, 1, None), Some(enough - U256::ONE));
+        assert_eq!(lacking, Err("insufficient funds for gas * price + value".to_owned()));
+        assert!(fees(150, None, &transaction(TOKEN, 1, None), Some(U256::ZERO)).is_err());
+    }
+
+    #[test]
+    fn nobody_receives_the_fee_of_a_randomize_transaction() {
+        let randomize = transaction(address!("0000000000000000000000000000000000000090"), 5, None);
+        let burned = fees(300, Some(12_500_000_000), &randomize, None).unwrap();
+        assert_eq!((burned.receiver, burned.is_exempt_from_base_fee), (None, true));
+    }
+}

@@ -145,3 +145,78 @@ impl Active {
         PrecompileSet { standard, has_extras }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::{Address, U256, b256};
+    use tenon_chain::Genesis;
+
+    use super::*;
+
+    fn spec(network: &str) -> std::sync::Arc<ChainSpec> {
+        let path = format!("{}/../../config/networks/{network}-genesis.json.gz", env!("CARGO_MANIFEST_DIR"));
+        let mut text = Vec::new();
+        let packed = std::fs::read(path).unwrap();
+        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&packed[..]), &mut text).unwrap();
+        Genesis::from_json(&text).unwrap().spec
+    }
+
+    fn rules_at(spec: &ChainSpec, number: u64) -> BlockRules {
+        BlockRules::for_header(spec, &Header { number, ..Header::default() }).unwrap()
+    }
+
+    // `spec/chain.md` 5.2.
+    #[test]
+    fn the_main_network_has_the_instructions_of_the_table_at_every_height() {
+        let spec = spec("mainnet");
+        let table = [
+            (0, SpecId::FRONTIER),
+            (1, SpecId::HOMESTEAD),
+            (2, SpecId::TANGERINE),
+            (3, SpecId::SPURIOUS_DRAGON),
+            (4, SpecId::BYZANTIUM),
+            (38_383_837, SpecId::BYZANTIUM),
+            (38_383_838, SpecId::ISTANBUL),
+            (98_800_199, SpecId::ISTANBUL),
+            (98_800_200, SpecId::SHANGHAI),
+            (98_801_999, SpecId::SHANGHAI),
+            (98_802_000, SpecId::CANCUN),
+        ];
+        for (number, expected) in table {
+            assert_eq!(rules_at(&spec, number).spec_id(), expected, "block {number}");
+        }
+        assert!(rules_at(&spec, 38_383_837).instructions.static_calls_may_write);
+        assert!(!rules_at(&spec, 38_383_838).instructions.static_calls_may_write);
+        assert!(!rules_at(&spec, 76_320_999).instructions.base_fee_is_constant);
+        assert!(rules_at(&spec, 76_321_000).instructions.has_push0);
+        assert!(rules_at(&spec, 80_369_999).precompiles.has_extras);
+        assert!(!rules_at(&spec, 80_370_000).precompiles.has_extras);
+        assert_eq!(rules_at(&spec, 98_802_000).precompiles.standard, SpecId::BERLIN);
+    }
+
+    #[test]
+    fn a_data_byte_costs_68_gas_at_every_height() {
+        let spec = spec("devnet");
+        for number in [1, 32_400, 43_200] {
+            let params = rules_at(&spec, number).cfg.gas_params;
+            assert_eq!(params.tx_token_cost() * params.tx_token_non_zero_byte_multiplier(), 68, "block {number}");
+        }
+    }
+
+    // `spec/chain.md` 11.
+    #[test]
+    fn the_random_value_is_the_hash_of_the_height() {
+        let spec = spec("mainnet");
+        let vectors = [
+            (1, b256!("5fe7f977e71dba2ea1a68e21057beebb9be2ac30c6410aa38d4f3fbe41dcffd2")),
+            (32_400, b256!("9b88cc0cdff18dbcc2444c7a8ff4a54aa2b4ef7ff35d3ccf313feaffc65fa511")),
+            (76_321_000, b256!("6bab5a9aa055416f0137626763644e876084491f0e1bc9793f5746009ea4f749")),
+            (98_800_200, b256!("07cee9422c47db42794d4624a0f6f6dc92aa8a9473bbb47112121655db25650b")),
+        ];
+        for (number, expected) in vectors {
+            let header = Header { number, difficulty: U256::ONE, ..Header::default() };
+            let block = rules_at(&spec, number).block_env(&spec, &header, Address::ZERO);
+            assert_eq!(block.prevrandao, Some(expected), "block {number}");
+        }
+    }
+}
