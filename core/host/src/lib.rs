@@ -7,7 +7,7 @@
 //! What must always hold: a call into a plugin runs on the caller's own task, and dropping it cancels it; a
 //! plugin is stopped only after its last call and stream are gone; a library file is loaded from a path that
 //! carries the hash of its content and is never written again; no result is re-serialised. It knows no
-//! namespace and no transport, and `unsafe` stands in `boundary` only.
+//! namespace and no transport, and `unsafe` stands in `boundary` and `isolation::system` only.
 
 #![deny(unsafe_code)]
 
@@ -15,6 +15,7 @@
 mod boundary;
 mod caller;
 mod choices;
+mod conformance;
 mod elf;
 mod error;
 mod gate;
@@ -31,6 +32,7 @@ mod running;
 mod stream;
 
 pub use caller::{Caller, Exposure};
+pub use conformance::{Check, CheckReport, check_plugin};
 pub use error::HostError;
 pub use host::{PluginHost, ShutdownReport, register};
 pub use isolation::{Isolation, IsolationOptions, run_plugin_child};

@@ -1,5 +1,7 @@
 //! Plugins in processes of their own: the same results, and what a plugin that misbehaves can and cannot do.
 
+#![allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
+
 mod support;
 
 use std::{sync::Arc, time::Duration};

@@ -7,6 +7,8 @@ pub(crate) mod dev;
 pub(crate) mod export;
 pub(crate) mod import;
 pub(crate) mod module;
+pub(crate) mod module_check;
+pub(crate) mod module_new;
 pub(crate) mod plugin_child;
 pub(crate) mod run;
 

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use tenon_config::{Layers, SettingInfo};
 
 use crate::command_line;
-use crate::commands::print;
+use crate::commands::{module_check, module_new, print};
 use crate::exit::Stop;
 use crate::socket_client::SocketClient;
 
@@ -17,7 +17,9 @@ Examples:
   tenon module disable debug             its calls are refused from now on; running ones may finish
   tenon module replace eth               the new build that lies at its path, without a gap
   tenon module load ./libtoken.so --settings '{\"depth\": 3}'
-  tenon module watch --json              a line for every change";
+  tenon module watch --json              a line for every change
+  tenon module new tokens                a crate to begin a plugin with
+  tenon module check libtokens.so        what is wrong with a plugin, without a node";
 
 pub(crate) fn definition() -> Command {
     let name = || Arg::new("name").value_name("NAME").required(true).help("Name of the module");
@@ -54,6 +56,7 @@ pub(crate) fn definition() -> Command {
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommands(commands.map(complete))
+        .subcommands([module_check::definition(), module_new::definition()])
 }
 
 /// Settings that say where the node is.
@@ -69,6 +72,12 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let Some((command, matches)) = matches.subcommand() else {
         return Err(Stop::Usage("tenon module: which one?".into()));
     };
+    // These two need no node.
+    match command {
+        "check" => return module_check::execute(matches),
+        "new" => return module_new::execute(matches),
+        _ => {}
+    }
     let settings = command_line::settings(Layers::new("module"), matches)?.settings;
     let mut node = SocketClient::connect(&settings.in_data_folder(&settings.ipc.path))?;
     let is_json = matches.get_flag("json");

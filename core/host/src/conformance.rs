@@ -1,0 +1,239 @@
+//! What `tenon module check` does: looks at a plugin as its host does, without a node and without risk.
+//!
+//! The plugin runs in a process of its own over a bus that nobody answers. So a check sees what a plugin does with
+//! parameters, panics, threads and memory, and which capabilities it uses; it does not see whether answers are right.
+
+use std::{
+    fs,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use tenon_api::{Failure, messages::ModuleInfo};
+use tenon_bus::{Bus, CallContext};
+
+use crate::{Caller, Exposure, HostError, HostOptions, Isolation, IsolationOptions, PluginHost, PluginPlan};
+
+/// How often the plugin is started and stopped.
+const LIFE_CYCLES: u32 = 100;
+/// How often each method is called to see whether memory grows.
+const REPETITIONS: u32 = 500;
+/// Growth of resident memory over all repetitions that counts as a leak, in KiB.
+const LEAK: u64 = 16 * 1024;
+/// How long a call may take.
+const CALL_TIME: Duration = Duration::from_secs(5);
+/// Threads of a plugin's process: the plugin's and the watching one.
+const THREADS: usize = 2;
+
+/// Parameters that every method must take or refuse.
+const PARAMETERS: [Option<&str>; 7] = [
+    None,
+    Some("[]"),
+    Some("[null]"),
+    Some("[{\"no\":\"such\"},-1,\"0xzz\",[[]],true,1e400,\"\"]"),
+    Some("[\"0x1\",\"latest\"]"),
+    Some("{}"),
+    Some("[1"),
+];
+
+/// One question, and what was wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What was looked at, as a statement that should hold.
+    pub statement: &'static str,
+    /// What does not hold, a line each; empty when all is well.
+    pub problems: Vec<String>,
+}
+
+/// What [`check_plugin`] found.
+#[derive(Clone, Debug)]
+pub struct CheckReport {
+    /// What the plugin says about itself.
+    pub module: ModuleInfo,
+    /// The checks, in the order in which they were made.
+    pub checks: Vec<Check>,
+}
+
+impl CheckReport {
+    /// Whether all is well.
+    pub fn is_passed(&self) -> bool {
+        self.checks.iter().all(|check| check.problems.is_empty())
+    }
+}
+
+/// Checks a plugin. `cache_folder` is for the copy that is loaded; `settings` is the JSON text that it is started with.
+/// Must run inside a runtime of several threads; takes some seconds.
+///
+/// # Errors
+/// [`HostError`] when the plugin cannot be loaded or started at all.
+pub async fn check_plugin(
+    path: &Path,
+    settings: &str,
+    cache_folder: &Path,
+    processes: IsolationOptions,
+) -> Result<CheckReport, HostError> {
+    let mut options = HostOptions::new(cache_folder);
+    // One that ends its process is started again for the next question.
+    options.processes =
+        Some(IsolationOptions { restarts: u32::MAX, longest_pause: Duration::from_millis(50), ..processes });
+    let mut plan = PluginPlan::new("checked", path);
+    (plan.isolation, plan.is_required) = (Some(Isolation::Process), true);
+    plan.settings = settings.to_owned();
+    let subject = Subject { options, plan };
+    let (host, module) = subject.start()?;
+    let mut checks = vec![check_threads("it has no thread after its start", &module)];
+    checks.extend(check_calls(&host, &module).await);
+    let module_now = host.list().into_iter().next().unwrap_or_else(|| module.clone());
+    checks.push(check_threads("it has no thread after its calls", &module_now));
+    checks.push(check_memory(&host, &module_now).await);
+    checks.push(check_subscriptions(&host, &module).await);
+    host.shutdown(CALL_TIME).await;
+    checks.push(check_life_cycles(&subject).await?);
+    Ok(CheckReport { module, checks })
+}
+
+struct Subject {
+    options: HostOptions,
+    plan: PluginPlan,
+}
+
+impl Subject {
+    fn start(&self) -> Result<(Arc<PluginHost>, ModuleInfo), HostError> {
+        let host = PluginHost::new(Bus::new(), self.options.clone());
+        let mut modules = host.start(std::slice::from_ref(&self.plan))?;
+        let module = modules.pop().ok_or(HostError::Crashed)?;
+        Ok((host, module))
+    }
+}
+
+fn caller() -> Caller {
+    Caller { exposure: Exposure::all(), context: CallContext::with_timeout(CALL_TIME) }
+}
+
+/// The place of calls that ended the process among the faults.
+const ENDED: usize = 1;
+
+/// What a failure says about the plugin, if it is its fault: the place of the fault, and the text.
+fn fault(failure: &Failure) -> Option<(usize, String)> {
+    let Failure { message, .. } = failure;
+    let faults: [(usize, &[&str]); 4] = [
+        (0, &["method handler crashed"]),
+        (ENDED, &["its process has ended"]),
+        (
+            2,
+            &[
+                "request timed out",
+                "is not JSON",
+                "gave no result",
+                "cannot be polled",
+                "unknown code",
+                "without an answer",
+            ],
+        ),
+        (3, &["was not granted"]),
+    ];
+    let found = faults.into_iter().find(|(_, texts)| texts.iter().any(|text| message.contains(text)));
+    found.map(|(which, _)| (which, message.clone()))
+}
+
+async fn check_calls(host: &PluginHost, module: &ModuleInfo) -> Vec<Check> {
+    let mut problems: [Vec<String>; 4] = Default::default();
+    for method in &module.methods {
+        for params in PARAMETERS {
+            let Err(failure) = call_served(host, method, params).await else { continue };
+            let Some((which, text)) = fault(&failure) else { continue };
+            if let Some(of_kind) = problems.get_mut(which) {
+                of_kind.push(format!("{method} with {}: {text}", params.unwrap_or("no parameters")));
+            }
+            if which == ENDED {
+                break;
+            }
+        }
+    }
+    let statements = [
+        "no method panics, whatever its parameters",
+        "no method ends its process",
+        "every method answers in time, with JSON",
+        "it uses only what it declares under capabilities",
+    ];
+    statements.into_iter().zip(problems).map(|(statement, problems)| Check { statement, problems }).collect()
+}
+
+/// Calls; waits before that for the restart when an earlier call ended the process.
+async fn call_served(host: &PluginHost, method: &str, params: Option<&str>) -> Result<(), Failure> {
+    let deadline = Instant::now() + CALL_TIME;
+    while host.list().iter().any(|module| module.process.is_none()) && Instant::now() < deadline {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    host.router().call(method, params, &caller()).await.map(drop)
+}
+
+fn check_threads(statement: &'static str, module: &ModuleInfo) -> Check {
+    let count = module.process.and_then(|process| fs::read_dir(format!("/proc/{process}/task")).ok());
+    let problems = match count.map(Iterator::count) {
+        Some(count) if count > THREADS => vec![format!("it has {} of its own", count - THREADS)],
+        Some(_) | None => Vec::new(),
+    };
+    Check { statement, problems }
+}
+
+/// Resident memory of the module's process, in KiB.
+fn resident(module: &ModuleInfo) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{}/status", module.process?)).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
+async fn check_memory(host: &PluginHost, module: &ModuleInfo) -> Check {
+    let before = resident(module);
+    for method in &module.methods {
+        for _ in 0..REPETITIONS {
+            let begun = Instant::now();
+            let answer = call_served(host, method, Some("[]")).await;
+            // Looked at above already; repeating it would only take time.
+            if answer.is_err_and(|failure| fault(&failure).is_some()) || begun.elapsed() > CALL_TIME / 100 {
+                break;
+            }
+        }
+    }
+    let growth = resident(module).zip(before).map_or(0, |(after, before)| after.saturating_sub(before));
+    let problems = match growth {
+        growth if growth > LEAK => {
+            vec![format!(
+                "it grew by {growth} KiB over {REPETITIONS} calls of each of {} methods",
+                module.methods.len()
+            )]
+        }
+        _ => Vec::new(),
+    };
+    Check { statement: "its memory does not grow with its calls", problems }
+}
+
+async fn check_subscriptions(host: &PluginHost, module: &ModuleInfo) -> Check {
+    let mut problems = Vec::new();
+    for kind in &module.subscriptions {
+        for params in PARAMETERS {
+            let opened = host.router().subscribe(&module.namespace, kind, params, &caller()).await;
+            if let Err(failure) = opened
+                && let Some((_, text)) = fault(&failure)
+            {
+                problems.push(format!("{kind} with {}: {text}", params.unwrap_or("no parameters")));
+            }
+        }
+    }
+    Check { statement: "every subscription opens or refuses in time", problems }
+}
+
+async fn check_life_cycles(subject: &Subject) -> Result<Check, HostError> {
+    let mut problems = Vec::new();
+    for cycle in 1..=LIFE_CYCLES {
+        let (host, _) = subject.start()?;
+        let report = host.shutdown(CALL_TIME).await;
+        if !report.abandoned.is_empty() {
+            problems.push(format!("at stop number {cycle} it still had work"));
+            break;
+        }
+    }
+    Ok(Check { statement: "it starts and stops 100 times", problems })
+}

@@ -1,0 +1,87 @@
+//! `tenon module check`: looks at a plugin as the node does, without a node.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::json;
+use tenon_host::{CheckReport, IsolationOptions, check_plugin};
+
+use crate::commands::print;
+use crate::exit::Stop;
+
+/// Problems that are printed of one check.
+const MOST_PROBLEMS: usize = 10;
+
+pub(crate) fn definition() -> Command {
+    Command::new("check")
+        .about(
+            "Check a plugin's library without a node: symbol, ABI, panics, threads, memory, capabilities, 100 starts",
+        )
+        .arg(
+            Arg::new("file").value_name("FILE").required(true).value_parser(value_parser!(PathBuf)).help("The library"),
+        )
+        .arg(
+            Arg::new("settings")
+                .long("settings")
+                .value_name("JSON")
+                .default_value("{}")
+                .help("What it is started with"),
+        )
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("JSON instead of a table"))
+}
+
+pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
+    let path = matches.get_one::<PathBuf>("file").cloned().unwrap_or_default();
+    let settings = matches.get_one::<String>("settings").cloned().unwrap_or_default();
+    let path = std::path::absolute(&path).unwrap_or(path);
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = runtime.map_err(Stop::failure)?;
+    let cache = tempfile::tempdir().map_err(Stop::failure)?;
+    let options = IsolationOptions::of_this_program();
+    let report = runtime.block_on(check_plugin(&path, &settings, cache.path(), options)).map_err(Stop::failure)?;
+    let text = if matches.get_flag("json") { as_json(&report) } else { as_table(&report) };
+    print(text.as_bytes())?;
+    if report.is_passed() {
+        return Ok(());
+    }
+    let failed = report.checks.iter().filter(|check| !check.problems.is_empty()).count();
+    Err(Stop::Failure(format!("{}: {failed} of {} checks failed", path.display(), report.checks.len())))
+}
+
+fn as_json(report: &CheckReport) -> String {
+    let checks: Vec<_> = report
+        .checks
+        .iter()
+        .map(|check| json!({ "statement": check.statement, "passed": check.problems.is_empty(), "problems": check.problems }))
+        .collect();
+    let module = &report.module;
+    let value = json!({
+        "plugin": module.plugin, "namespace": module.namespace, "version": module.version, "contentHash": module.content_hash,
+        "builtWith": module.built_with, "passed": report.is_passed(), "checks": checks,
+    });
+    format!("{value:#}\n")
+}
+
+fn as_table(report: &CheckReport) -> String {
+    let module = &report.module;
+    let mut text = format!(
+        "{} {}: {} methods, {} subscriptions, built with {}\n",
+        module.namespace,
+        module.version,
+        module.methods.len(),
+        module.subscriptions.len(),
+        module.built_with
+    );
+    for check in &report.checks {
+        let outcome = if check.problems.is_empty() { "ok    " } else { "FAILED" };
+        let _ = writeln!(text, "{outcome} {}", check.statement);
+        for problem in check.problems.iter().take(MOST_PROBLEMS) {
+            let _ = writeln!(text, "         {problem}");
+        }
+        if check.problems.len() > MOST_PROBLEMS {
+            let _ = writeln!(text, "         and {} more", check.problems.len() - MOST_PROBLEMS);
+        }
+    }
+    text
+}

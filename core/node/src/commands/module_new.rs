@@ -1,0 +1,109 @@
+//! `tenon module new`: writes the crate of a plugin that builds as it is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+
+use crate::commands::print;
+use crate::exit::Stop;
+
+/// The example that becomes the new crate; the workspace builds and tests it.
+const EXAMPLE: &str = include_str!("../../../../plugins/examples/heights/src/lib.rs");
+/// Longest namespace.
+const MAX_NAME: usize = 32;
+
+pub(crate) fn definition() -> Command {
+    Command::new("new")
+        .about("Write the crate of a new plugin, ready to build")
+        .arg(Arg::new("name").value_name("NAME").required(true).help("Its namespace: letters and digits"))
+        .arg(
+            Arg::new("sdk")
+                .long("sdk")
+                .value_name("PATH")
+                .value_parser(value_parser!(PathBuf))
+                .help("Folder of tenon-sdk (plugins/sdk of the sources); found by itself inside of a checkout"),
+        )
+}
+
+pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
+    let name = matches.get_one::<String>("name").cloned().unwrap_or_default();
+    let here = std::env::current_dir().map_err(Stop::failure)?;
+    let sdk = match matches.get_one::<PathBuf>("sdk") {
+        Some(path) => path.canonicalize().map_err(|error| Stop::Usage(format!("--sdk {}: {error}", path.display())))?,
+        None => here
+            .ancestors()
+            .map(|folder| folder.join("plugins/sdk"))
+            .find(|sdk| sdk.join("Cargo.toml").is_file())
+            .ok_or_else(|| Stop::Usage("no checkout of Tenon around here; name its plugins/sdk with --sdk".into()))?,
+    };
+    write_crate(&here, &name, &sdk)?;
+    let next = format!(
+        "wrote {name}/: a method {name}_above, a subscription, tests\n\n  cd {name} && cargo test && cargo build --release\n  \
+         tenon module check target/release/lib{name}.so\n\nthen copy it into the node's plugin folder and `tenon module load \
+         {name}`; docs/plugins.md goes on from there\n"
+    );
+    print(next.as_bytes())
+}
+
+/// Writes the crate into `folder`. `sdk` is the folder of the SDK.
+fn write_crate(folder: &Path, name: &str, sdk: &Path) -> Result<(), Stop> {
+    let is_good = name.len() <= MAX_NAME
+        && name.starts_with(|first: char| first.is_ascii_lowercase())
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+    if !is_good {
+        let rule = format!("a small letter, then at most {} small letters and digits", MAX_NAME - 1);
+        return Err(Stop::Usage(format!("`{name}` can't be a namespace: {rule}")));
+    }
+    let target = folder.join(name);
+    let failed = |error| Stop::Failure(format!("{}: {error}", target.display()));
+    // Fails when it exists: nothing is ever written over.
+    fs::create_dir(&target).map_err(failed)?;
+    fs::create_dir(target.join("src")).map_err(failed)?;
+    let (mut first, rest) = (name.to_owned(), name.get(1..).unwrap_or_default());
+    first.truncate(1);
+    let type_name = first.to_ascii_uppercase() + rest;
+    let source = EXAMPLE.replace("heights", name).replace("Heights", &type_name);
+    let files = [("Cargo.toml", manifest(name, sdk)), ("src/lib.rs", source), (".gitignore", "/target\n".to_owned())];
+    for (file, content) in files {
+        fs::write(target.join(file), content).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn manifest(name: &str, sdk: &Path) -> String {
+    let sdk = format!("{{ path = {:?} }}", sdk.display().to_string());
+    format!(
+        "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\ntenon-sdk = {sdk}\n\n[lib]\n\
+         crate-type = [\"cdylib\", \"rlib\"]\n\n# A crate of its own, also inside of another workspace's folder.\n[workspace]\n"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_a_crate_under_the_new_name_and_never_over_another() {
+        let folder = tempfile::tempdir().unwrap();
+
+        write_crate(folder.path(), "tokens", Path::new("/opt/sdk")).unwrap();
+        let again = write_crate(folder.path(), "tokens", Path::new("/opt/sdk")).unwrap_err().to_string();
+
+        let read = |file: &str| fs::read_to_string(folder.path().join("tokens").join(file)).unwrap();
+        assert!(read("Cargo.toml").contains("tenon-sdk = { path = \"/opt/sdk\" }"));
+        assert!(read("src/lib.rs").contains("Table::new(\"tokens\", \"1.0\")"));
+        assert!(!read("src/lib.rs").to_lowercase().contains("heights"));
+        assert!(again.contains("exists"), "{again}");
+    }
+
+    #[test]
+    fn refuses_what_cannot_be_a_namespace() {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["", "1st", "a_b", "../up", "Big", &"x".repeat(MAX_NAME + 1)] {
+            let refused = write_crate(folder.path(), name, Path::new("/opt/sdk")).unwrap_err().to_string();
+            assert!(refused.contains("can't be a namespace"), "{name}: {refused}");
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+}
