@@ -1,11 +1,13 @@
 //! However it ends, the database stands at a whole block.
 
 use std::{
+    collections::BTreeMap,
+    ffi::OsString,
     fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use tenon_api::{BlockNumber, ChainReader, ChainWriter};
@@ -130,16 +132,28 @@ fn a_copy_of_the_folder_without_a_flush_has_every_block() {
     assert_eq!(assert_stands_at_a_whole_block(&open(copy.path(), Mode::Archive), &maker), 29);
 }
 
-/// Copies a folder whose store is open and idle. The engine may still be removing files in the background that a flush
-/// made obsolete: one that vanishes is needed by nobody.
+/// Copies a folder whose store is open and idle, as one instant has it. The engine may still be writing tables and
+/// removing logs in the background: then the copy is of no instant, and is made again.
 fn copy_folder(from: &Path, to: &Path) {
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        match fs::copy(entry.path(), to.join(entry.file_name())) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-            copied => assert!(copied.is_ok(), "{}: {copied:?}", entry.path().display()),
+    loop {
+        let before = listing(from);
+        let whole = before.keys().all(|name| fs::copy(from.join(name), to.join(name)).is_ok());
+        if whole && listing(from) == before {
+            return;
         }
+        fs::read_dir(to).unwrap().for_each(|entry| fs::remove_file(entry.unwrap().path()).unwrap());
     }
+}
+
+/// The files of a folder with their lengths and times of change; those that vanish meanwhile have none.
+fn listing(folder: &Path) -> BTreeMap<OsString, Option<(u64, SystemTime)>> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    files
+        .map(|file| {
+            let state = file.metadata().ok().and_then(|found| Some((found.len(), found.modified().ok()?)));
+            (file.file_name(), state)
+        })
+        .collect()
 }
 
 /// The write-ahead log with the highest number.
