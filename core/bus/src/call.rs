@@ -5,7 +5,10 @@ use std::{
     collections::HashMap,
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
 use arc_swap::ArcSwap;
@@ -65,6 +68,43 @@ trait AnyHandler: Send + Sync {
     fn as_any(&self) -> &dyn Any;
     fn call_frame<'a>(&'a self, frame: &'a [u8], context: &'a CallContext) -> BoxFuture<'a, Result<Vec<u8>, Failure>>;
     fn try_read_frame(&self, frame: &[u8], context: &CallContext) -> Option<Result<Vec<u8>, Failure>>;
+    /// What stands in the table while the module behind this handler is stopped.
+    fn suspended(&self) -> Option<&Suspended> {
+        None
+    }
+}
+
+/// In the place of a handler whose module is stopped. It is of no request's type, so that typed calls find out for
+/// free.
+struct Suspended {
+    handler: Arc<dyn AnyHandler>,
+    refusal: Failure,
+}
+
+impl AnyHandler for Suspended {
+    fn name(&self) -> &'static str {
+        self.handler.name()
+    }
+
+    fn schema(&self) -> u16 {
+        self.handler.schema()
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn call_frame<'a>(&'a self, _: &'a [u8], _: &'a CallContext) -> BoxFuture<'a, Result<Vec<u8>, Failure>> {
+        std::future::ready(Err(self.refusal.clone())).boxed()
+    }
+
+    fn try_read_frame(&self, _: &[u8], _: &CallContext) -> Option<Result<Vec<u8>, Failure>> {
+        Some(Err(self.refusal.clone()))
+    }
+
+    fn suspended(&self) -> Option<&Suspended> {
+        Some(self)
+    }
 }
 
 impl<R: Request> AnyHandler for Handler<R> {
@@ -199,6 +239,37 @@ impl Bus {
         Ok(())
     }
 
+    /// Answers these requests with `refusal` until [`Bus::resume`]: the module behind them is stopped. What runs is not
+    /// touched. Topics without a handler are left out.
+    pub fn suspend(&self, topics: &[Topic], refusal: &Failure) {
+        self.inner.handlers.rcu(|table| {
+            let mut table = HandlerTable::clone(table);
+            for topic in topics {
+                if let Some(handler) = table.get_mut(topic) {
+                    let inner =
+                        handler.suspended().map_or_else(|| Arc::clone(handler), |known| Arc::clone(&known.handler));
+                    *handler = Arc::new(Suspended { handler: inner, refusal: refusal.clone() });
+                }
+            }
+            table
+        });
+    }
+
+    /// Ends [`Bus::suspend`].
+    pub fn resume(&self, topics: &[Topic]) {
+        self.inner.handlers.rcu(|table| {
+            let mut table = HandlerTable::clone(table);
+            for topic in topics {
+                if let Some(handler) = table.get_mut(topic)
+                    && let Some(inner) = handler.suspended().map(|known| Arc::clone(&known.handler))
+                {
+                    *handler = inner;
+                }
+            }
+            table
+        });
+    }
+
     /// Asks, and waits for the answer until the context's deadline. Dropping the future cancels the work.
     ///
     /// # Errors
@@ -206,16 +277,19 @@ impl Bus {
     /// `method handler crashed` when the handler panicked.
     pub async fn call<R: Request>(&self, request: R, context: &CallContext) -> Result<R::Reply, Failure> {
         let handler = self.find(R::TOPIC).ok_or_else(|| nobody(R::NAME))?;
-        let handler = handler.as_any().downcast_ref::<Handler<R>>().ok_or_else(|| nobody(R::NAME))?;
-        handler.run(request, context).await
+        match handler.as_any().downcast_ref::<Handler<R>>() {
+            Some(handler) => handler.run(request, context).await,
+            None => Err(refusal::<R>(&*handler)),
+        }
     }
 
     /// Asks a read handler without a future; none when the request has no read handler.
     pub fn try_read<R: Request>(&self, request: R, context: &CallContext) -> Option<Result<R::Reply, Failure>> {
         let handler = self.find(R::TOPIC)?;
-        match handler.as_any().downcast_ref::<Handler<R>>()? {
-            Handler::Read(function) => Some(guarded(R::NAME, || function(request, context))),
-            Handler::Async(_) => None,
+        match handler.as_any().downcast_ref::<Handler<R>>() {
+            Some(Handler::Read(function)) => Some(guarded(R::NAME, || function(request, context))),
+            Some(Handler::Async(_)) => None,
+            None => Some(Err(refusal::<R>(&*handler))),
         }
     }
 
@@ -276,8 +350,21 @@ fn nobody(name: &'static str) -> Failure {
     Failure::server(format!("this node has no module that answers {name}"))
 }
 
+/// What the caller of a handler that is not its request's own is told.
+fn refusal<R: Request>(handler: &dyn AnyHandler) -> Failure {
+    handler.suspended().map_or_else(|| nobody(R::NAME), |suspended| suspended.refusal.clone())
+}
+
 fn guarded<T>(name: &'static str, function: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
     catch_unwind(AssertUnwindSafe(function)).unwrap_or_else(|panic| Err(crashed(name, &*panic)))
+}
+
+/// Panics of handlers since the process began.
+static PANICS: AtomicU64 = AtomicU64::new(0);
+
+/// How many handlers of requests have panicked in this process; each cost its caller one error.
+pub fn handler_panics() -> u64 {
+    PANICS.load(Ordering::Relaxed)
 }
 
 /// The error of a panicked handler, in the reference's words (`spec/rpc-eth.md` 3.3); the cause goes to the log.
@@ -287,6 +374,7 @@ pub(crate) fn crashed(handler: &'static str, panic: &(dyn Any + Send)) -> Failur
         .copied()
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message");
+    PANICS.fetch_add(1, Ordering::Relaxed);
     tracing::error!(handler, cause, "handler panicked");
     Failure::server("method handler crashed")
 }
@@ -351,6 +439,31 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_suspended_request_is_refused_in_the_given_words_until_it_is_resumed() {
+        let bus = bus_with_version();
+        bus.handle(|_: GetSyncStatus, _| async { Ok(None) }).unwrap();
+        let (context, stopped) = (CallContext::new(), Failure::server("module node is stopped"));
+        let frame = codec::encode(&GetClientVersion).unwrap();
+        let topics = [GetClientVersion::TOPIC, GetSyncStatus::TOPIC, Topic(0x7fff)];
+
+        for _ in 0..2 {
+            bus.suspend(&topics, &stopped);
+        }
+        assert_eq!(bus.call(GetClientVersion, &context).await, Err(stopped.clone()));
+        assert_eq!(bus.call(GetSyncStatus, &context).await, Err(stopped.clone()));
+        assert_eq!(bus.try_read(GetClientVersion, &context), Some(Err(stopped.clone())));
+        assert_eq!(bus.call_frame(topics[0], 1, &frame, &context).await, Err(stopped.clone()));
+        assert_eq!(bus.try_read_frame(topics[0], 1, &frame, &context), Some(Err(stopped)));
+        let again = bus.handle_read(|_: GetClientVersion, _: &CallContext| Ok(String::new()));
+        assert!(again.is_err(), "it is still taken");
+
+        bus.resume(&topics);
+        bus.resume(&topics);
+        assert_eq!(bus.call(GetClientVersion, &context).await, Ok("Tenon".to_owned()));
+        assert_eq!(bus.call(GetSyncStatus, &context).await, Ok(None));
+    }
+
+    #[tokio::test]
     async fn unknown_topics_and_schemas_are_named() {
         let bus = bus_with_version();
         let context = CallContext::new();
@@ -373,12 +486,15 @@ mod tests {
         bus.handle(|_: GetChainChanges, _| async { panic!("on purpose") }).unwrap();
         let context = CallContext::new();
 
+        let before = handler_panics();
         let crashed = Failure::server("method handler crashed");
         let changes = GetChainChanges { since: B256::ZERO, limit: 1 };
 
         assert_eq!(bus.call(GetSyncStatus, &context).await, Err(crashed.clone()));
         assert_eq!(bus.call(changes, &context).await, Err(crashed));
         assert_eq!(bus.call(GetClientVersion, &context).await, Ok("Tenon".to_owned()));
+        // Other tests of this process panic on purpose too.
+        assert!(handler_panics() >= before + 2);
     }
 
     #[tokio::test(start_paused = true)]

@@ -29,7 +29,7 @@ mod context;
 mod events;
 mod work;
 
-pub use call::{Bus, RegisterError};
+pub use call::{Bus, RegisterError, handler_panics};
 pub use context::{CallContext, CancelOnDrop};
 pub use events::{Delivery, FrameDelivery, FrameSubscription, Subscription};
 pub use work::WorkPool;

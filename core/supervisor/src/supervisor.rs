@@ -13,7 +13,7 @@ use tenon_api::Failure;
 use tokio::sync::oneshot;
 
 use crate::{
-    actor::{Actor, ActorHealth, ActorOptions, HealthCell, Mailbox},
+    actor::{Actor, ActorHealth, ActorOptions, ActorState, HealthCell, Mailbox},
     guarded::{Envelope, Guarded, Make, StopFlag},
 };
 
@@ -120,6 +120,23 @@ impl Supervisor {
         actors.iter().map(|actor| actor.health.get()).collect()
     }
 
+    /// Stops one actor while the others go on. It first handles what it had accepted, and has `grace` for it. False when
+    /// there is no actor of this name, or it did not finish in time: then it goes on until it has, and takes nothing
+    /// more.
+    pub async fn stop_one(&self, name: &str, grace: Duration) -> bool {
+        let actor = {
+            let mut actors = self.actors.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(index) = actors.iter().position(|actor| actor.health.get().name == name) else { return false };
+            actors.remove(index)
+        };
+        let is_finished = tokio::time::timeout(grace, (actor.stop)()).await.is_ok();
+        if !is_finished {
+            actor.health.update(|health| health.state = ActorState::Stopped);
+        }
+        actor.arbiter.stop();
+        is_finished
+    }
+
     /// Stops all actors in reverse order of start. Each first handles what it had accepted; all together get
     /// `grace`. Returns the names of those that did not finish in time.
     pub async fn stop(mut self, grace: Duration) -> Vec<&'static str> {
@@ -156,7 +173,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{ActorState, RestartPolicy};
+    use crate::RestartPolicy;
 
     enum Order {
         Add(u32),
@@ -234,6 +251,29 @@ mod tests {
         assert_eq!(ask(&mailbox).await, 1);
         let health = supervisor.health().remove(0);
         assert_eq!((health.restarts, health.last_panic.as_deref()), (1, Some("on purpose")));
+        supervisor.stop(Duration::from_secs(10)).await;
+    }
+
+    #[tokio::test]
+    async fn one_actor_stops_in_order_and_can_be_started_again_while_others_go_on() {
+        let supervisor = Supervisor::new().unwrap();
+        let (first, stopped) = counter(&supervisor, ActorOptions::default());
+        let other = supervisor
+            .spawn("other", ActorOptions::default(), || Ok(Counter { sum: 0, stopped: Arc::default() }))
+            .unwrap();
+        for number in 1..=100 {
+            first.try_send(Order::Add(number)).unwrap();
+        }
+
+        assert!(supervisor.stop_one("counter", Duration::from_secs(10)).await);
+        assert!(!supervisor.stop_one("counter", Duration::from_secs(10)).await, "it is not there any more");
+        assert_eq!(stopped.load(Ordering::SeqCst), 5050);
+        assert_eq!(first.try_send(Order::Add(1)).unwrap_err().message, "counter has been stopped");
+        assert_eq!(ask(&other).await, 0);
+        let (again, _) = counter(&supervisor, ActorOptions::default());
+        assert_eq!(ask(&again).await, 0);
+        let names: Vec<_> = supervisor.health().iter().map(|health| health.name).collect();
+        assert_eq!(names, ["other", "counter"]);
         supervisor.stop(Duration::from_secs(10)).await;
     }
 
