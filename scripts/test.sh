@@ -1,6 +1,7 @@
 #!/bin/sh
 # Runs all tests: Rust, then the conformance and fault suites (Python), then real clients (Python, JavaScript)
-# against the real program. Arguments select suites: rust conformance faults clients.
+# against the real program. Arguments select suites: rust conformance faults clients
+# recorded (what the reference answered about its chains; not among the default ones yet).
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
@@ -18,13 +19,14 @@ for suite in $suites; do
     case "$suite" in
         rust) scripts/cargo.sh test --workspace ;;
         conformance) "$python" -m pytest -q -p no:cacheprovider tests/conformance ;;
+        recorded) "$python" -m pytest -q -p no:cacheprovider tests/recorded ;;
         faults) "$python" -m pytest -q -s -p no:cacheprovider tests/faults ;;
         clients)
             "$python" -m pytest -q -p no:cacheprovider tests/clients
             node --test --test-reporter=spec tests/clients/*.test.mjs
             ;;
         *)
-            echo "unknown suite $suite; there are: rust conformance faults clients" >&2
+            echo "unknown suite $suite; there are: rust conformance faults clients recorded" >&2
             exit 2
             ;;
     esac

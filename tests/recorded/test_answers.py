@@ -1,0 +1,42 @@
+"""Same chain in, same answers out: what the reference answered about its chains, asked of this node."""
+
+import pytest
+
+import chains
+import comparison
+import conftest
+
+# Files of answers by the chain that they are about. A file is added here and nowhere else.
+FILES = {
+    "local": ("eth", "net", "web3", "rpc", "txpool", "admin", "miner", "debug", "XDPoS", "protocol-http"),
+    "staged": ("eth", "net", "web3", "rpc", "txpool", "admin", "miner", "debug", "XDPoS"),
+    "v1switch": ("eth", "net", "web3", "rpc", "txpool", "admin", "miner", "debug", "XDPoS"),
+    "reorg": ("answers",),
+}
+CASES = [(chain, f"{chain}/{name}") for chain, names in FILES.items() for name in names]
+RULES = comparison.Rules()
+
+
+@pytest.fixture(scope="module")
+def node(request):
+    with chains.node_of(request.param) as running:
+        yield running
+
+
+@pytest.mark.parametrize(("node", "file"), CASES, ids=[file for _, file in CASES], indirect=["node"], scope="module")
+def test_answers_are_the_recorded_ones(node, file, pytestconfig):
+    tally = comparison.Tally(file)
+    for case in comparison.recorded(file):
+        if RULES.skips(case):
+            tally.skip(case)
+            continue
+        found = chains.ask(node, case)
+        tally.add(case, found, RULES.differences(case, found))
+    conftest.keep(tally, pytestconfig)
+
+
+def test_every_difference_is_listed_with_its_reason_and_an_existing_file():
+    listed = comparison.Listed()
+    known = {str(path.relative_to(comparison.ANSWERS)).removesuffix(".jsonl.gz") for path in comparison.ANSWERS.rglob("*.jsonl.gz")}
+    assert listed.files() <= known
+    assert all(entry["reason"].strip() for entry in [*listed.differences, *listed.missing])
