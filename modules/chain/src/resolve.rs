@@ -59,86 +59,33 @@ pub fn require_block(chain: &dyn ChainReader, id: BlockId) -> Result<Arc<SealedH
 
 #[cfg(test)]
 mod tests {
-    use alloy_primitives::{B256, U256};
-    use tenon_api::{
-        Head, Header, LocatedLog, LogFilter, Receipt, RecoveredBlock, StateReader, StoreError, TrieReader,
-    };
+    use alloy_primitives::B256;
+    use tenon_api::Header;
+    use tenon_memory_chain::MemoryChain;
 
     use super::*;
     use crate::codec::seal;
 
-    /// Ten canonical headers, and a side header of height 5.
-    struct Headers {
-        canonical: Vec<Arc<SealedHeader>>,
-        side: Arc<SealedHeader>,
-        finalized: Option<BlockNumber>,
-        safe: Option<BlockNumber>,
-    }
-
-    impl Headers {
-        fn new(finalized: Option<u64>, safe: Option<u64>) -> Self {
-            let header = |number, gas_used| Arc::new(seal(Header { number, gas_used, ..Header::default() }));
-            Self {
-                canonical: (0..10).map(|number| header(number, 0)).collect(),
-                side: header(5, 1),
-                finalized: finalized.map(BlockNumber),
-                safe: safe.map(BlockNumber),
-            }
+    /// Ten headers, each the child of the one before.
+    fn chain(finalized: Option<u64>, safe: Option<u64>) -> MemoryChain {
+        let chain = MemoryChain::default();
+        let mut parent_hash = B256::ZERO;
+        for number in 0..10 {
+            let header = seal(Header { number, parent_hash, ..Header::default() });
+            parent_hash = header.hash();
+            chain.push_header(header);
         }
-    }
-
-    impl ChainReader for Headers {
-        fn head(&self) -> Arc<Head> {
-            let header = self.canonical[9].clone();
-            let (finalized, safe) = (self.finalized, self.safe);
-            Arc::new(Head { header, total_difficulty: U256::ZERO, finalized, safe })
-        }
-        fn canonical_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
-            Ok(self.canonical.iter().find(|header| header.number == number.0).map(|header| header.hash()))
-        }
-        fn header(&self, hash: B256) -> Result<Option<Arc<SealedHeader>>, StoreError> {
-            Ok(self.canonical.iter().chain([&self.side]).find(|header| header.hash() == hash).cloned())
-        }
-        fn block(&self, _: B256) -> Result<Option<Arc<RecoveredBlock>>, StoreError> {
-            Ok(None)
-        }
-        fn receipts(&self, _: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {
-            Ok(None)
-        }
-        fn total_difficulty(&self, _: B256) -> Result<Option<U256>, StoreError> {
-            Ok(None)
-        }
-        fn transaction_location(&self, _: B256) -> Result<Option<(B256, u64)>, StoreError> {
-            Ok(None)
-        }
-        fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
-            Err(StoreError::UnknownBlock { what: number.to_string() })
-        }
-        fn trie(&self) -> Arc<dyn TrieReader> {
-            struct Nothing;
-            impl TrieReader for Nothing {
-                fn node(&self, _: Option<B256>, _: &[u8], _: B256) -> Result<Option<tenon_api::Bytes>, StoreError> {
-                    Ok(None)
-                }
-            }
-            Arc::new(Nothing)
-        }
-        fn logs(
-            &self,
-            _: BlockNumber,
-            _: BlockNumber,
-            _: &LogFilter,
-            _: usize,
-            _: &dyn Fn() -> bool,
-        ) -> Result<Vec<LocatedLog>, StoreError> {
-            Ok(Vec::new())
-        }
+        chain.set_finality(finalized.map(BlockNumber), safe.map(BlockNumber));
+        chain
     }
 
     #[test]
     fn every_way_of_naming_a_block_finds_it_or_says_why_not() {
-        let chain = Headers::new(Some(3), Some(6));
-        let (canonical, side) = (chain.canonical[5].hash(), chain.side.hash());
+        let chain = chain(Some(3), Some(6));
+        let canonical = chain.canonical_hash(BlockNumber(5)).unwrap().unwrap();
+        let on_another_branch = seal(Header { number: 5, gas_used: 1, ..Header::default() });
+        let side = on_another_branch.hash();
+        chain.insert_side_header(on_another_branch);
         let hash = |hash, require_canonical| BlockId::Hash { hash, require_canonical };
         let cases = [
             (BlockId::Tag(BlockTag::Latest), Ok(9)),
@@ -162,13 +109,13 @@ mod tests {
 
     #[test]
     fn a_chain_without_finality_says_so() {
-        let chain = Headers::new(None, None);
+        let unfinished = chain(None, None);
         for (tag, wanted) in
             [(BlockTag::Finalized, "finalized block not found"), (BlockTag::Safe, "safe block not found")]
         {
-            assert_eq!(resolve_block(&chain, BlockId::Tag(tag)).unwrap_err().message, wanted);
+            assert_eq!(resolve_block(&unfinished, BlockId::Tag(tag)).unwrap_err().message, wanted);
         }
-        let only_final = Headers::new(Some(2), None);
+        let only_final = chain(Some(2), None);
         assert_eq!(resolve_block(&only_final, BlockId::Tag(BlockTag::Safe)).unwrap().unwrap().number, 2);
     }
 }

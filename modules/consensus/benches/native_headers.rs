@@ -6,70 +6,27 @@
 
 #![allow(clippy::expect_used, reason = "a bench that cannot be set up has nothing to measure")]
 
-use std::{collections::HashMap, hint::black_box, sync::Arc};
+use std::{hint::black_box, sync::Arc};
 
-use alloy_primitives::{Address, B256, U256, keccak256};
+use alloy_primitives::{Address, B256, keccak256};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use secp256k1::{Message, SECP256K1, SecretKey};
-use tenon_api::{
-    BlockNumber, ChainReader, ConsensusEngine, Head, Header, LocatedLog, LogFilter, NativeSeal, Receipt,
-    RecoveredBlock, SealedHeader, StateReader, StoreError, TrieReader,
-};
+use tenon_api::{ConsensusEngine, Header, NativeSeal, SealedHeader};
 use tenon_chain::{ChainSpec, Genesis};
 use tenon_consensus::native::{
     BlockInfo, ExtraFields, NativeEngine, QuorumCertificate, recover, v2_seal_hash, vote_digest,
 };
+use tenon_memory_chain::MemoryChain;
 
 const MASTERNODES: usize = 108;
 const SIGNATURES: usize = 73;
 const HEADERS: u64 = 64;
 
-/// Headers by hash and number; nothing else.
+/// A network's headers, in memory.
 struct Headers {
     spec: Arc<ChainSpec>,
-    list: Vec<Arc<SealedHeader>>,
-    by_hash: HashMap<B256, usize>,
-}
-
-impl ChainReader for Headers {
-    fn head(&self) -> Arc<Head> {
-        let header = Arc::clone(&self.list[0]);
-        Arc::new(Head { header, total_difficulty: U256::ZERO, finalized: None, safe: None })
-    }
-    fn canonical_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
-        Ok(usize::try_from(number.0).ok().and_then(|index| self.list.get(index)).map(|header| header.hash()))
-    }
-    fn header(&self, hash: B256) -> Result<Option<Arc<SealedHeader>>, StoreError> {
-        Ok(self.by_hash.get(&hash).map(|index| Arc::clone(&self.list[*index])))
-    }
-    fn block(&self, _: B256) -> Result<Option<Arc<RecoveredBlock>>, StoreError> {
-        Ok(None)
-    }
-    fn receipts(&self, _: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {
-        Ok(None)
-    }
-    fn total_difficulty(&self, _: B256) -> Result<Option<U256>, StoreError> {
-        Ok(None)
-    }
-    fn transaction_location(&self, _: B256) -> Result<Option<(B256, u64)>, StoreError> {
-        Ok(None)
-    }
-    fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
-        Err(StoreError::UnknownBlock { what: number.0.to_string() })
-    }
-    fn trie(&self) -> Arc<dyn TrieReader> {
-        unreachable!("headers need no trie")
-    }
-    fn logs(
-        &self,
-        _: BlockNumber,
-        _: BlockNumber,
-        _: &LogFilter,
-        _: usize,
-        _: &dyn Fn() -> bool,
-    ) -> Result<Vec<LocatedLog>, StoreError> {
-        Ok(Vec::new())
-    }
+    list: Vec<SealedHeader>,
+    chain: MemoryChain,
 }
 
 fn sign(digest: B256, key: &SecretKey) -> Vec<u8> {
@@ -95,13 +52,14 @@ fn chain() -> Headers {
         alloy_primitives::hex::encode_prefixed(extra)
     );
     let genesis = Genesis::from_json(config.as_bytes()).expect("a genesis");
-    let mut list = vec![Arc::new(genesis.sealed_header().expect("a header"))];
+    let mut list = vec![genesis.sealed_header().expect("a header")];
     for round in 1..=HEADERS {
         let next = child(list.last().expect("a parent"), round, &keys, &addresses);
-        list.push(Arc::new(next));
+        list.push(next);
     }
-    let by_hash = list.iter().enumerate().map(|(index, header)| (header.hash(), index)).collect();
-    Headers { spec: genesis.spec, list, by_hash }
+    let chain = MemoryChain::default();
+    list.iter().cloned().for_each(|header| chain.push_header(header));
+    Headers { spec: genesis.spec, list, chain }
 }
 
 fn child(parent: &SealedHeader, round: u64, keys: &[SecretKey], addresses: &[u8]) -> SealedHeader {
@@ -126,9 +84,9 @@ fn child(parent: &SealedHeader, round: u64, keys: &[SecretKey], addresses: &[u8]
     tenon_chain::seal(header)
 }
 
-fn verify_all(engine: &NativeEngine, chain: &Headers) {
-    for pair in chain.list.windows(2) {
-        engine.verify_header(&pair[1], &pair[0], chain).expect("a valid header");
+fn verify_all(engine: &NativeEngine, headers: &Headers) {
+    for pair in headers.list.windows(2) {
+        engine.verify_header(&pair[1], &pair[0], &headers.chain).expect("a valid header");
     }
 }
 

@@ -88,13 +88,13 @@ mod tests {
     use tenon_chain::Fork;
 
     use super::*;
-    use crate::fake_chain::FakeChain;
+    use crate::fake_chain::chain_from;
 
     #[test]
     fn every_block_is_final_at_once() {
         let engine = DevEngine::new(Arc::new(ChainSpec::ethereum_at(31337, Fork::Osaka))).unwrap();
         let head = tenon_chain::seal(Header { number: 7, ommers_hash: EMPTY_OMMERS_HASH, ..Header::default() });
-        let chain = FakeChain::starting_at(&head);
+        let chain = chain_from(&head);
 
         assert_eq!(engine.finality(&head, &chain), (Some(BlockNumber(7)), Some(BlockNumber(7))));
     }

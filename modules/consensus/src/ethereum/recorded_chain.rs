@@ -7,7 +7,7 @@ use flate2::read::GzDecoder;
 use tenon_chain::{Genesis, decode_block};
 
 use super::*;
-use crate::fake_chain::FakeChain;
+use crate::fake_chain::{add, chain_from};
 
 fn data(name: &str) -> Vec<u8> {
     let path = format!("{}/../../tests/data/chain/{name}", env!("CARGO_MANIFEST_DIR"));
@@ -32,7 +32,7 @@ fn recorded() -> (EthereumEngine, SealedHeader, Vec<Block>) {
 #[test]
 fn every_recorded_block_is_valid() {
     let (engine, genesis, blocks) = recorded();
-    let chain = FakeChain::starting_at(&genesis);
+    let chain = chain_from(&genesis);
     let (mut rewarded, mut uncles) = (0, 0);
 
     for block in blocks {
@@ -43,7 +43,7 @@ fn every_recorded_block_is_valid() {
         assert_eq!(rewards.is_empty(), block.header.number >= 36, "block {}", block.header.number);
         rewarded += usize::from(!rewards.is_empty());
         uncles += block.ommers.len();
-        chain.add(block);
+        add(&chain, block);
     }
 
     assert_eq!((chain.head().header.number, rewarded), (54, 35));
@@ -53,7 +53,7 @@ fn every_recorded_block_is_valid() {
 #[test]
 fn every_recorded_header_with_a_changed_consensus_field_is_refused() {
     let (engine, genesis, blocks) = recorded();
-    let chain = FakeChain::starting_at(&genesis);
+    let chain = chain_from(&genesis);
     let changes: [fn(&mut Header); 6] = [
         |header| header.difficulty += U256::from(1),
         |header| header.gas_limit *= 2,
@@ -71,6 +71,6 @@ fn every_recorded_header_with_a_changed_consensus_field_is_refused() {
             let outcome = engine.verify_header(&tenon_chain::seal(header), &parent, &chain);
             assert!(outcome.is_err(), "block {} with change {position}", block.header.number);
         }
-        chain.add(block);
+        add(&chain, block);
     }
 }

@@ -4,7 +4,9 @@ use tenon_api::{Bytes, Transaction, TransactionPayload, TransactionSignature, Wi
 use tenon_chain::Activation;
 
 use super::*;
-use crate::fake_chain::{FakeChain, block_of};
+use tenon_memory_chain::MemoryChain;
+
+use crate::fake_chain::{add, block_of, chain_from};
 
 fn engine(spec: ChainSpec) -> EthereumEngine {
     EthereumEngine::new(Arc::new(spec))
@@ -40,14 +42,14 @@ fn attributes(timestamp: u64) -> SealAttributes {
 }
 
 /// The prepared child of the chain's head, with the root of no transactions.
-fn child(engine: &EthereumEngine, chain: &FakeChain, timestamp: u64) -> Header {
+fn child(engine: &EthereumEngine, chain: &MemoryChain, timestamp: u64) -> Header {
     let parent = chain.head().header.clone();
     let mut header = engine.prepare(&parent, &attributes(timestamp), chain).unwrap();
     header.transactions_root = EMPTY_ROOT_HASH;
     header
 }
 
-fn refusal(engine: &EthereumEngine, chain: &FakeChain, header: Header) -> String {
+fn refusal(engine: &EthereumEngine, chain: &MemoryChain, header: Header) -> String {
     let parent = chain.head().header.clone();
     let header = tenon_chain::seal(header);
     match engine.verify_header(&header, &parent, chain) {
@@ -62,7 +64,7 @@ fn refusal(engine: &EthereumEngine, chain: &FakeChain, header: Header) -> String
 #[test]
 fn the_head_is_final_from_the_merge_on() {
     let engine = EthereumEngine::new(Arc::new(ChainSpec::ethereum_at(1, Fork::Paris)));
-    let chain = FakeChain::starting_at(&tenon_chain::seal(Header::default()));
+    let chain = chain_from(&tenon_chain::seal(Header::default()));
     let head_with = |difficulty: u64| {
         tenon_chain::seal(Header { number: 7, difficulty: U256::from(difficulty), ..Header::default() })
     };
@@ -75,12 +77,12 @@ fn the_head_is_final_from_the_merge_on() {
 fn a_prepared_header_is_valid_at_every_fork() {
     for fork in Fork::ALL {
         let engine = engine_at(fork);
-        let chain = FakeChain::starting_at(&genesis(&engine));
+        let chain = chain_from(&genesis(&engine));
 
         for timestamp in [10, 11, 40] {
             let header = child(&engine, &chain, timestamp);
             assert_eq!(refusal(&engine, &chain, header.clone()), "accepted", "{fork}");
-            chain.add(block_of(engine.seal(header).unwrap(), Vec::new()));
+            add(&chain, block_of(engine.seal(header).unwrap(), Vec::new()));
         }
     }
 }
@@ -89,7 +91,7 @@ type Change = fn(&mut Header);
 
 fn refuses(fork: Fork, cases: &[(Change, &str)]) {
     let engine = engine_at(fork);
-    let chain = FakeChain::starting_at(&genesis(&engine));
+    let chain = chain_from(&genesis(&engine));
     for (change, wanted) in cases {
         let mut header = child(&engine, &chain, 10);
         change(&mut header);
@@ -155,13 +157,13 @@ fn refuses_what_breaks_a_rule_of_after_the_merge() {
 fn the_gas_limit_doubles_once_where_london_begins() {
     let london = [(Fork::Homestead, Activation::Block(0)), (Fork::London, Activation::Block(1))];
     let engine = engine(ChainSpec::ethereum(1, london));
-    let chain = FakeChain::starting_at(&genesis(&engine));
+    let chain = chain_from(&genesis(&engine));
     let mut header = child(&engine, &chain, 10);
 
     assert_eq!(header.base_fee_per_gas, Some(1_000_000_000));
     header.gas_limit = 20_000_000;
     assert_eq!(refusal(&engine, &chain, header.clone()), "accepted");
-    chain.add(block_of(engine.seal(header).unwrap(), Vec::new()));
+    add(&chain, block_of(engine.seal(header).unwrap(), Vec::new()));
     let mut next = child(&engine, &chain, 20);
     next.gas_limit = 40_000_000;
     assert!(refusal(&engine, &chain, next).starts_with("gas limit"));
@@ -176,7 +178,7 @@ fn blocks_around_the_dao_fork_carry_its_mark() {
     {
         spec.dao_fork_support = supports;
         let engine = engine(spec.clone());
-        let chain = FakeChain::starting_at(&genesis(&engine));
+        let chain = chain_from(&genesis(&engine));
         let mut header = child(&engine, &chain, 10);
 
         header.extra_data = Bytes::copy_from_slice(extra);
@@ -190,14 +192,14 @@ fn the_chain_merges_with_the_child_of_the_block_that_reaches_the_terminal_diffic
     let terminal = U256::from(0x20000 * 2);
     let forks = [(Fork::London, Activation::Block(0)), (Fork::Paris, Activation::TotalDifficulty(terminal))];
     let engine = engine(ChainSpec::ethereum(1, forks));
-    let chain = FakeChain::starting_at(&genesis(&engine));
+    let chain = chain_from(&genesis(&engine));
 
     let mut early = child(&engine, &chain, 10);
     early.difficulty = U256::ZERO;
     assert!(refusal(&engine, &chain, early).starts_with("difficulty: found 0"));
     let last_mined = child(&engine, &chain, 10);
     assert!(!last_mined.difficulty.is_zero());
-    chain.add(block_of(engine.seal(last_mined).unwrap(), Vec::new()));
+    add(&chain, block_of(engine.seal(last_mined).unwrap(), Vec::new()));
 
     let mut late = child(&engine, &chain, 20);
     assert_eq!((late.difficulty, late.mix_hash), (U256::ZERO, B256::repeat_byte(5)));
@@ -242,11 +244,11 @@ fn which_branch_wins() {
 }
 
 /// Heights 1 to `count` on top of the genesis.
-fn grow(engine: &EthereumEngine, chain: &FakeChain, count: u64) -> Vec<SealedHeader> {
+fn grow(engine: &EthereumEngine, chain: &MemoryChain, count: u64) -> Vec<SealedHeader> {
     (1..=count)
         .map(|number| {
             let header = engine.seal(child(engine, chain, number * 10)).unwrap();
-            chain.add(block_of(header.clone(), Vec::new()));
+            add(&chain, block_of(header.clone(), Vec::new()));
             header
         })
         .collect()
@@ -257,7 +259,7 @@ fn sibling(of: &SealedHeader) -> Header {
     Header { extra_data: Bytes::from_static(b"sibling"), ..of.header().clone() }
 }
 
-fn block_with_ommers(engine: &EthereumEngine, chain: &FakeChain, ommers: Vec<Header>) -> Block {
+fn block_with_ommers(engine: &EthereumEngine, chain: &MemoryChain, ommers: Vec<Header>) -> Block {
     let mut header = child(engine, chain, 1000);
     header.ommers_hash = tenon_chain::ommers_hash(&ommers);
     block_of(tenon_chain::seal(header), ommers)
@@ -266,7 +268,7 @@ fn block_with_ommers(engine: &EthereumEngine, chain: &FakeChain, ommers: Vec<Hea
 #[test]
 fn uncles_whose_parents_are_two_to_seven_generations_up_are_valid_and_pay() {
     let engine = engine_at(Fork::Byzantium);
-    let chain = FakeChain::starting_at(&genesis(&engine));
+    let chain = chain_from(&genesis(&engine));
     let ancestors = grow(&engine, &chain, 9);
 
     // The block will have height 10; the parents of uncles may have heights 3 to 8.
@@ -294,10 +296,10 @@ fn uncles_whose_parents_are_two_to_seven_generations_up_are_valid_and_pay() {
 #[test]
 fn refuses_uncles_that_break_a_rule() {
     let engine = engine_at(Fork::Homestead);
-    let chain = FakeChain::starting_at(&genesis(&engine));
+    let chain = chain_from(&genesis(&engine));
     let ancestors = grow(&engine, &chain, 3);
     let used = sibling(&ancestors[1]);
-    chain.add(block_with_ommers(&engine, &chain, vec![used.clone()]));
+    add(&chain, block_with_ommers(&engine, &chain, vec![used.clone()]));
     let head = chain.head().header.clone();
 
     let reason = |ommers: Vec<Header>| {
@@ -327,7 +329,7 @@ fn rewards_follow_the_fork_and_end_with_the_merge() {
         (Fork::GrayGlacier, 2),
     ] {
         let engine = engine_at(fork);
-        let chain = FakeChain::starting_at(&genesis(&engine));
+        let chain = chain_from(&genesis(&engine));
         let header = engine.seal(child(&engine, &chain, 10)).unwrap();
         let wanted = U256::from(ether) * U256::from(1_000_000_000_000_000_000_u64);
 
@@ -336,7 +338,7 @@ fn rewards_follow_the_fork_and_end_with_the_merge() {
         assert_eq!(rewards, [(Address::repeat_byte(0xee), wanted)], "{fork}");
     }
     let engine = engine_at(Fork::Paris);
-    let chain = FakeChain::starting_at(&genesis(&engine));
+    let chain = chain_from(&genesis(&engine));
     let header = engine.seal(child(&engine, &chain, 10)).unwrap();
     assert!(engine.rewards(&block_of(header, Vec::new()), &chain).unwrap().is_empty());
 }
@@ -364,7 +366,7 @@ fn blob_transaction() -> Transaction {
 #[test]
 fn the_body_must_be_what_the_header_says() {
     let engine = engine_at(Fork::Osaka);
-    let chain = FakeChain::starting_at(&genesis(&engine));
+    let chain = chain_from(&genesis(&engine));
     let header = child(&engine, &chain, 10);
     let valid = Block { withdrawals: Some(Vec::new()), ..block_of(tenon_chain::seal(header.clone()), Vec::new()) };
     assert_eq!(engine.verify_body(&valid, &chain), Ok(()));
@@ -396,7 +398,7 @@ fn the_body_must_be_what_the_header_says() {
 fn a_header_is_prepared_only_for_a_later_time_and_with_short_extra_data() {
     let engine = engine_at(Fork::Osaka);
     let genesis = genesis(&engine);
-    let chain = FakeChain::starting_at(&genesis);
+    let chain = chain_from(&genesis);
 
     let stale = engine.prepare(&genesis, &attributes(0), &chain).unwrap_err();
     let long = SealAttributes { extra_data: vec![0; 33].into(), ..attributes(1) };
@@ -411,7 +413,7 @@ proptest::proptest! {
         let engine = engine_at(Fork::Osaka);
         let genesis = Header { gas_limit: parent, ..genesis(&engine).header().clone() };
         let genesis = tenon_chain::seal(genesis);
-        let chain = FakeChain::starting_at(&genesis);
+        let chain = chain_from(&genesis);
         let attributes = SealAttributes { gas_limit: wanted, ..attributes(1) };
 
         let header = engine.prepare(&genesis, &attributes, &chain).unwrap();
@@ -424,7 +426,7 @@ proptest::proptest! {
 fn nothing_is_final_before_the_merge_and_the_head_is_after_it() {
     for (fork, wanted) in [(Fork::GrayGlacier, None), (Fork::Paris, Some(BlockNumber(1)))] {
         let engine = engine_at(fork);
-        let chain = FakeChain::starting_at(&genesis(&engine));
+        let chain = chain_from(&genesis(&engine));
         let head = grow(&engine, &chain, 1).remove(0);
 
         assert_eq!(engine.finality(&head, &chain), (wanted, wanted), "{fork}");

@@ -366,12 +366,12 @@ mod tests {
         let engine = engine(&chain);
         for pair in chain.blocks.windows(2) {
             let (parent, block) = (&pair[0], &pair[1]);
-            engine.verify_header(&block.header, &parent.header, &chain).unwrap();
-            engine.verify_body(block, &chain).unwrap();
+            engine.verify_header(&block.header, &parent.header, &*chain).unwrap();
+            engine.verify_body(block, &*chain).unwrap();
             assert_eq!(engine.author(&block.header).unwrap(), block.header.beneficiary);
         }
         assert_eq!(engine.author(chain.at(0)).unwrap(), Address::ZERO);
-        assert_eq!(engine.finality(chain.at(673), &chain), (Some(BlockNumber(670)), Some(BlockNumber(670))));
+        assert_eq!(engine.finality(chain.at(673), &*chain), (Some(BlockNumber(670)), Some(BlockNumber(670))));
     }
 
     /// Whole chains, both engines, with the candidates of every gap block, the revelations and the owners read
@@ -403,7 +403,7 @@ mod tests {
         let refusal = |change: fn(&mut Block)| {
             let mut block = with_transactions.block.clone();
             change(&mut block);
-            engine.verify_body(&block, &chain).unwrap_err().reason
+            engine.verify_body(&block, &*chain).unwrap_err().reason
         };
 
         assert_eq!(refusal(|block| block.ommers.push(block.header.header().clone())), "uncles not allowed in XDPoS_v2");
@@ -431,10 +431,10 @@ mod tests {
         let engine = engine(&chain);
         let head = chain.head();
 
-        assert!(engine.verify_reorganisation(BlockNumber(1), &head, &chain).is_ok());
+        assert!(engine.verify_reorganisation(BlockNumber(1), &head, &*chain).is_ok());
         engine.protect(BlockInfo { hash: chain.at(670).hash(), round: 690, number: 670 });
-        assert!(engine.verify_reorganisation(BlockNumber(670), &head, &chain).is_ok());
-        let error = engine.verify_reorganisation(BlockNumber(669), &head, &chain).unwrap_err();
+        assert!(engine.verify_reorganisation(BlockNumber(670), &head, &*chain).is_ok());
+        let error = engine.verify_reorganisation(BlockNumber(669), &head, &*chain).unwrap_err();
         assert_eq!(
             error.reason,
             format!(
@@ -450,7 +450,7 @@ mod tests {
         let time = chain.at(100).timestamp;
         for (now, accepted) in [(time - 1, false), (time, true)] {
             let engine = NativeEngine::with(&chain.spec, Arc::new(HeadersAlone), Arc::new(move || now)).unwrap();
-            assert_eq!(engine.verify_header(chain.at(100), chain.at(99), &chain).is_ok(), accepted);
+            assert_eq!(engine.verify_header(chain.at(100), chain.at(99), &*chain).is_ok(), accepted);
         }
     }
 

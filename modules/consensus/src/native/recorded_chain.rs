@@ -1,23 +1,20 @@
 //! The chains that networks of the reference client made, in memory, for the tests of the native engines.
 
-use std::{collections::HashMap, io::Read, path::PathBuf, sync::Arc};
+use std::{io::Read, ops::Deref, path::PathBuf, sync::Arc};
 
-use alloy_primitives::{Address, B256, U256};
+use alloy_primitives::{Address, B256};
 use secp256k1::{Message, SECP256K1, SecretKey};
 use sha2::{Digest, Sha256};
-use tenon_api::{
-    BlockNumber, ChainReader, Head, Header, LocatedLog, LogFilter, Receipt, RecoveredBlock, SealedHeader, StateReader,
-    StoreError, TrieReader,
-};
+use tenon_api::{Header, RecoveredBlock, SealedHeader};
 use tenon_chain::{BlockStream, ChainSpec, Genesis, NativeSettings, recover_senders_under};
+use tenon_memory_chain::MemoryChain;
 
 /// A recorded chain, whole, with its rules. It has no state.
 pub(crate) struct RecordedChain {
     pub(crate) spec: Arc<ChainSpec>,
     pub(crate) blocks: Vec<Arc<RecoveredBlock>>,
-    /// Headers without their blocks.
-    headers: Vec<Arc<SealedHeader>>,
-    by_hash: HashMap<B256, usize>,
+    /// The same blocks, or headers without blocks, as engines read them.
+    memory: MemoryChain,
 }
 
 /// A packed file below `tests/data`.
@@ -34,20 +31,20 @@ impl RecordedChain {
     pub(crate) fn read(name: &str, genesis: &str) -> Self {
         let spec = Genesis::from_json(&unpacked(genesis)).unwrap().spec;
         let file = unpacked(&format!("native/chains/{name}.rlp.gz"));
-        let mut blocks = Vec::new();
+        let mut chain = Self { spec: Arc::clone(&spec), blocks: Vec::new(), memory: MemoryChain::default() };
         for block in BlockStream::new(&file[..]) {
             let block = block.unwrap();
             let rules = spec.signer_rules(block.header.number, block.header.timestamp);
-            blocks.push(Arc::new(recover_senders_under(block, &rules).unwrap()));
+            chain.push(recover_senders_under(block, &rules).unwrap());
         }
-        let by_hash = blocks.iter().enumerate().map(|(index, block)| (block.hash(), index)).collect();
-        Self { spec, blocks, headers: Vec::new(), by_hash }
+        chain
     }
 
     /// Some headers, without blocks.
     pub(crate) fn of_headers(spec: Arc<ChainSpec>, headers: Vec<SealedHeader>) -> Self {
-        let headers = headers.into_iter().map(Arc::new).collect();
-        Self { spec, blocks: Vec::new(), headers, by_hash: HashMap::new() }
+        let memory = MemoryChain::default();
+        headers.into_iter().for_each(|header| memory.push_header(header));
+        Self { spec, blocks: Vec::new(), memory }
     }
 
     /// Every fork at 0, v2 from block 1, epochs of 60, twelve of them, with time-outs and penalties.
@@ -57,15 +54,23 @@ impl RecordedChain {
 
     /// A chain of this genesis block alone, to be added to.
     pub(crate) fn starting_at(spec: Arc<ChainSpec>, genesis: RecoveredBlock) -> Self {
-        let mut chain = Self { spec, blocks: Vec::new(), headers: Vec::new(), by_hash: HashMap::new() };
+        let mut chain = Self { spec, blocks: Vec::new(), memory: MemoryChain::default() };
         chain.push(genesis);
         chain
     }
 
     /// Adds a block that follows the last.
     pub(crate) fn push(&mut self, block: RecoveredBlock) {
-        self.by_hash.insert(block.hash(), self.blocks.len());
-        self.blocks.push(Arc::new(block));
+        let block = Arc::new(block);
+        self.memory.push(Arc::clone(&block));
+        self.blocks.push(block);
+    }
+
+    /// Forgets the blocks above this one.
+    pub(crate) fn truncate(&mut self, head: usize) {
+        self.blocks.truncate(head + 1);
+        self.memory = MemoryChain::default();
+        self.blocks.iter().for_each(|block| self.memory.push(Arc::clone(block)));
     }
 
     pub(crate) fn settings(&self) -> NativeSettings {
@@ -106,55 +111,10 @@ pub(crate) fn resealed(mut header: Header, key: &SecretKey) -> SealedHeader {
     tenon_chain::seal(header)
 }
 
-impl ChainReader for RecordedChain {
-    fn head(&self) -> Arc<Head> {
-        let header = Arc::new(self.blocks.last().unwrap().header.clone());
-        Arc::new(Head { header, total_difficulty: U256::ZERO, finalized: None, safe: None })
-    }
+impl Deref for RecordedChain {
+    type Target = MemoryChain;
 
-    fn canonical_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
-        let recorded = usize::try_from(number.0).ok().and_then(|number| self.blocks.get(number));
-        let alone = || self.headers.iter().find(|header| header.number == number.0).map(|header| header.hash());
-        Ok(recorded.map(|block| block.hash()).or_else(alone))
-    }
-
-    fn header(&self, hash: B256) -> Result<Option<Arc<SealedHeader>>, StoreError> {
-        let recorded = self.block(hash)?.map(|block| Arc::new(block.header.clone()));
-        Ok(recorded.or_else(|| self.headers.iter().find(|header| header.hash() == hash).cloned()))
-    }
-
-    fn block(&self, hash: B256) -> Result<Option<Arc<RecoveredBlock>>, StoreError> {
-        Ok(self.by_hash.get(&hash).and_then(|index| self.blocks.get(*index)).cloned())
-    }
-
-    fn receipts(&self, _: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {
-        Ok(None)
-    }
-
-    fn total_difficulty(&self, _: B256) -> Result<Option<U256>, StoreError> {
-        Ok(None)
-    }
-
-    fn transaction_location(&self, _: B256) -> Result<Option<(B256, u64)>, StoreError> {
-        Ok(None)
-    }
-
-    fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
-        Err(StoreError::UnknownBlock { what: number.0.to_string() })
-    }
-
-    fn trie(&self) -> Arc<dyn TrieReader> {
-        unreachable!("headers need no trie")
-    }
-
-    fn logs(
-        &self,
-        _: BlockNumber,
-        _: BlockNumber,
-        _: &LogFilter,
-        _: usize,
-        _: &dyn Fn() -> bool,
-    ) -> Result<Vec<LocatedLog>, StoreError> {
-        Ok(Vec::new())
+    fn deref(&self) -> &MemoryChain {
+        &self.memory
     }
 }

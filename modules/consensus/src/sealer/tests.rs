@@ -6,9 +6,11 @@ use tenon_api::{ConsensusEngine, EMPTY_OMMERS_HASH, Header, TransactionSignature
 use tenon_chain::Fork;
 
 use super::*;
+use tenon_memory_chain::MemoryChain;
+
 use crate::{
     DevEngine,
-    fake_chain::{FakeChain, block_of},
+    fake_chain::{add, block_of, chain_from},
 };
 
 const SENDER: Address = Address::repeat_byte(0xaa);
@@ -31,7 +33,7 @@ fn transaction(nonce: u64) -> RecoveredTransaction {
 /// A pool that forgets nothing, so that a sealer that trusts it blindly would seal for ever, and a write
 /// path that takes at most `per_block` transactions.
 struct Network {
-    chain: Arc<FakeChain>,
+    chain: Arc<MemoryChain>,
     engine: DevEngine,
     pool: Mutex<Vec<RecoveredTransaction>>,
     per_block: usize,
@@ -55,10 +57,10 @@ impl BlockProducer for Network {
         let header = self.engine.prepare(&self.chain.head().header, attributes, &*self.chain).unwrap();
         let mut block = block_of(tenon_chain::seal(header), Vec::new());
         if let Some(last) = transactions.last() {
-            self.chain.set_nonce(last.sender, last.transaction.nonce + 1);
+            self.chain.change_account(last.sender, |account| account.nonce = last.transaction.nonce + 1);
         }
         block.transactions = transactions.into_iter().map(|recovered| recovered.transaction).collect();
-        self.chain.add(block.clone());
+        add(&self.chain, block.clone());
         self.attributes.lock().unwrap().push(attributes.clone());
         let block = Arc::new(RecoveredBlock { block, senders: Vec::new() });
         let _ = self.made.send(Arc::clone(&block));
@@ -79,7 +81,7 @@ fn network(pending: Vec<RecoveredTransaction>, per_block: usize) -> (Arc<Network
     });
     let (made, receive) = tokio::sync::mpsc::unbounded_channel();
     let network = Arc::new(Network {
-        chain: Arc::new(FakeChain::starting_at(&genesis)),
+        chain: Arc::new(chain_from(&genesis)),
         engine: DevEngine::new(Arc::clone(&spec)).unwrap(),
         pool: Mutex::new(pending),
         per_block,

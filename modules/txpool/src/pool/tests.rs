@@ -6,16 +6,17 @@ use tenon_chain::{
     Fork,
     codec::{BLOB_BYTES, KzgPoint, versioned_hash},
 };
+use tenon_memory_chain::MemoryChain;
 
 use super::*;
-use crate::fake_chain::{CHAIN_ID, FakeChain, address, sign, signed, transfer};
+use crate::fake_chain::{self, CHAIN_ID, address, advance, advance_on, sign, signed, transfer};
 
-fn open_with(chain: &Arc<FakeChain>, fork: Fork, options: PoolOptions) -> Pool {
+fn open_with(chain: &Arc<MemoryChain>, fork: Fork, options: PoolOptions) -> Pool {
     let spec = Arc::new(ChainSpec::ethereum_at(CHAIN_ID, fork));
     Pool::open(spec, Arc::clone(chain) as _, Bus::new(), options).unwrap()
 }
 
-fn open(chain: &Arc<FakeChain>) -> Pool {
+fn open(chain: &Arc<MemoryChain>) -> Pool {
     open_with(chain, Fork::Osaka, PoolOptions::default())
 }
 
@@ -29,9 +30,9 @@ fn rich(nonce: u64) -> Account {
 
 #[test]
 fn refuses_in_the_words_that_clients_look_for() {
-    let chain = FakeChain::new();
-    chain.set_account(address(1), |account| account.nonce = 5);
-    chain.set_account(address(2), |account| account.balance = U256::from(20_999));
+    let chain = fake_chain::chain();
+    chain.change_account(address(1), |account| account.nonce = 5);
+    chain.change_account(address(2), |account| account.balance = U256::from(20_999));
     let change = |edit: fn(&mut Transaction)| {
         let mut transaction = transfer(0, 1, 1);
         edit(&mut transaction);
@@ -97,7 +98,7 @@ fn refuses_in_the_words_that_clients_look_for() {
 
 #[test]
 fn gas_beyond_the_block_and_types_before_their_fork_are_refused() {
-    let chain = FakeChain::new();
+    let chain = fake_chain::chain();
     let mut huge = transfer(0, 1, 1);
     huge.gas_limit = 30_000_001;
 
@@ -113,7 +114,7 @@ fn gas_beyond_the_block_and_types_before_their_fork_are_refused() {
 
 #[test]
 fn the_second_of_a_kind_is_known_and_the_cheap_replacement_refused() {
-    let chain = FakeChain::new();
+    let chain = fake_chain::chain();
     let pool = open(&chain);
     let raw = signed(0, transfer(0, 100, 100));
 
@@ -128,7 +129,7 @@ fn the_second_of_a_kind_is_known_and_the_cheap_replacement_refused() {
 
 #[test]
 fn only_strangers_have_to_pay_the_least_tip() {
-    let chain = FakeChain::new();
+    let chain = fake_chain::chain();
     let pool = open(&chain);
     let raw = signed(0, transfer(0, 5, 0));
 
@@ -140,7 +141,7 @@ fn only_strangers_have_to_pay_the_least_tip() {
 
 #[test]
 fn unprotected_transactions_are_the_operators_choice() {
-    let chain = FakeChain::new();
+    let chain = fake_chain::chain();
     let mut legacy = transfer(0, 0, 0);
     legacy.chain_id = None;
     legacy.payload = TransactionPayload::Legacy { gas_price: U256::from(7) };
@@ -156,7 +157,7 @@ fn unprotected_transactions_are_the_operators_choice() {
 
 #[test]
 fn a_block_takes_its_transactions_out_and_lets_the_next_ones_in() {
-    let chain = FakeChain::new();
+    let chain = fake_chain::chain();
     let pool = open(&chain);
     let mined = sign(0, transfer(0, 9, 9));
     pool.submit(&tenon_chain::encode_transaction(&mined), Origin::Local).unwrap();
@@ -164,7 +165,7 @@ fn a_block_takes_its_transactions_out_and_lets_the_next_ones_in() {
     assert_eq!((pool.status().pending, pool.status().queued), (1, 1));
 
     let elsewhere = sign(0, transfer(1, 9, 9));
-    let commit = chain.advance(&[mined, elsewhere], &[(address(0), rich(2))]);
+    let commit = advance(&chain, &[mined, elsewhere], &[(address(0), rich(2))]);
     pool.on_committed(&commit).unwrap();
 
     assert_eq!((pool.status().pending, pool.status().queued), (1, 0));
@@ -175,12 +176,12 @@ fn a_block_takes_its_transactions_out_and_lets_the_next_ones_in() {
 
 #[test]
 fn a_submission_sees_the_chain_even_before_the_pool_has_heard_of_the_block() {
-    let chain = FakeChain::new();
-    chain.set_account(address(3), |account| account.balance = U256::ZERO);
+    let chain = fake_chain::chain();
+    chain.change_account(address(3), |account| account.balance = U256::ZERO);
     let pool = open(&chain);
     pool.submit(&signed(0, transfer(0, 9, 9)), Origin::Local).unwrap();
 
-    let commit = chain.advance(&[], &[(address(3), rich(0)), (address(0), rich(1))]);
+    let commit = advance(&chain, &[], &[(address(3), rich(0)), (address(0), rich(1))]);
 
     assert_eq!(refusal(&pool, &signed(3, transfer(0, 9, 9))), "taken");
     assert_eq!(refusal(&pool, &signed(0, transfer(0, 99, 99))), "nonce too low: next nonce 1, tx nonce 0");
@@ -191,21 +192,21 @@ fn a_submission_sees_the_chain_even_before_the_pool_has_heard_of_the_block() {
 
 #[test]
 fn transactions_of_a_lost_branch_come_back_and_those_of_a_reset_head_do_not() {
-    let chain = FakeChain::new();
+    let chain = fake_chain::chain();
     let genesis = chain.head().header.as_ref().clone();
     let pool = open(&chain);
     let lost = sign(0, transfer(0, 9, 0));
-    let commit = chain.advance(std::slice::from_ref(&lost), &[(address(0), rich(1))]);
+    let commit = advance(&chain, std::slice::from_ref(&lost), &[(address(0), rich(1))]);
     pool.on_committed(&commit).unwrap();
     let unwound = [Arc::clone(&commit.block)];
 
-    chain.set_account(address(0), |account| account.nonce = 0);
-    chain.set_head(genesis.clone());
+    chain.change_account(address(0), |account| account.nonce = 0);
+    chain.set_head(genesis.hash());
     pool.on_unwound(&unwound).unwrap();
     assert_eq!(pool.status(), PoolStatus::default());
 
     let other = Header { timestamp: 77, ..genesis.header().clone() };
-    let winner = chain.advance_on(&tenon_chain::seal(other), &[], &[]);
+    let winner = advance_on(&chain, &tenon_chain::seal(other), &[], &[]);
     pool.on_unwound(&unwound).unwrap();
     pool.on_committed(&winner).unwrap();
     assert_eq!(pool.get(lost.hash).unwrap().sender, address(0));
@@ -214,7 +215,7 @@ fn transactions_of_a_lost_branch_come_back_and_those_of_a_reset_head_do_not() {
 
 #[test]
 fn local_transactions_survive_a_restart_and_used_ones_leave_the_journal() {
-    let chain = FakeChain::new();
+    let chain = fake_chain::chain();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("transactions.journal");
     let options = PoolOptions { journal: Some(path.clone()), ..PoolOptions::default() };
@@ -224,7 +225,7 @@ fn local_transactions_survive_a_restart_and_used_ones_leave_the_journal() {
     pool.submit(&signed(1, transfer(0, 9, 9)), Origin::Remote).unwrap();
     drop(pool);
 
-    chain.set_account(address(0), |account| account.nonce = 1);
+    chain.change_account(address(0), |account| account.nonce = 1);
     let pool = open_with(&chain, Fork::Osaka, options);
 
     assert_eq!(pool.status(), PoolStatus { pending: 1, queued: 0 });
@@ -254,7 +255,7 @@ fn with_blob(version: u8) -> (Transaction, BlobSidecar) {
 
 #[test]
 fn blobs_are_taken_with_proofs_that_hold_and_refused_without() {
-    let chain = FakeChain::new();
+    let chain = fake_chain::chain();
     let raw = |(transaction, sidecar): &(Transaction, BlobSidecar)| {
         tenon_chain::encode_pooled_transaction(transaction, sidecar)
     };
@@ -280,7 +281,7 @@ fn blobs_are_taken_with_proofs_that_hold_and_refused_without() {
 
 #[tokio::test]
 async fn answers_and_announces_on_the_bus_and_follows_the_chain() {
-    let chain = FakeChain::new();
+    let chain = fake_chain::chain();
     let pool = open(&chain);
     let bus = pool.inner.bus.clone();
     crate::register(&bus, &pool).unwrap();
@@ -297,7 +298,7 @@ async fn answers_and_announces_on_the_bus_and_follows_the_chain() {
     assert_eq!(again, Err(Failure::server("already known")));
     assert_eq!(pool.pending_since(Some(0)).hashes, [hash]);
 
-    let commit = Arc::new(chain.advance(&[transaction], &[(address(0), rich(1))]));
+    let commit = Arc::new(advance(&chain, &[transaction], &[(address(0), rich(1))]));
     bus.publish(tenon_api::messages::BlockCommitted { commit });
     while pool.status().pending > 0 {
         tokio::task::yield_now().await;
@@ -308,9 +309,9 @@ async fn answers_and_announces_on_the_bus_and_follows_the_chain() {
 
 #[test]
 fn a_cut_off_list_of_the_best_never_holds_what_is_mined_already() {
-    let chain = FakeChain::new();
+    let chain = fake_chain::chain();
     let small = Header { gas_limit: 21_000, ..chain.head().header.header().clone() };
-    chain.set_head(tenon_chain::seal(small));
+    chain.push_header(tenon_chain::seal(small));
     let pool = open(&chain);
     for nonce in 0..5 {
         pool.submit(&signed(0, transfer(nonce, 9, 9)), Origin::Local).unwrap();
@@ -319,8 +320,8 @@ fn a_cut_off_list_of_the_best_never_holds_what_is_mined_already() {
     assert_eq!(nonces(), [0, 1]);
 
     // Two blocks of which the pool has heard nothing.
-    let first = chain.advance(&[], &[(address(0), rich(1))]);
-    let second = chain.advance(&[], &[(address(0), rich(2))]);
+    let first = advance(&chain, &[], &[(address(0), rich(1))]);
+    let second = advance(&chain, &[], &[(address(0), rich(2))]);
 
     assert_eq!(nonces(), [2, 3]);
     pool.on_committed(&first).unwrap();

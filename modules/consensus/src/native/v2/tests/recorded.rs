@@ -12,7 +12,9 @@ fn verify_all(chain: &RecordedChain, engine: &V2Engine) -> usize {
     let mut verified = 0;
     for pair in chain.blocks[first..].windows(2) {
         let (parent, header) = (&pair[0].header, &pair[1].header);
-        engine.verify_header(header, parent, chain, None).unwrap_or_else(|error| panic!("{}: {error}", header.number));
+        engine
+            .verify_header(header, parent, &**chain, None)
+            .unwrap_or_else(|error| panic!("{}: {error}", header.number));
         assert_eq!(engine.author(header).unwrap(), header.beneficiary);
         verified += 1;
     }
@@ -66,12 +68,12 @@ fn the_committed_block_is_what_a_node_that_imports_the_chain_knows() {
             committed = Some(BlockNumber(certified - 2));
         }
 
-        assert_eq!(engine.committed(chain.at(head), &chain).unwrap(), committed, "{head}");
+        assert_eq!(engine.committed(chain.at(head), &*chain).unwrap(), committed, "{head}");
     }
     assert_eq!(committed, Some(BlockNumber(670)));
 
     let restarted = super::engine(&chain, NoState);
-    assert_eq!(restarted.committed(chain.at(673), &chain).unwrap(), committed);
+    assert_eq!(restarted.committed(chain.at(673), &*chain).unwrap(), committed);
 }
 
 /// Two branches from block 10 of one network.
@@ -83,6 +85,6 @@ fn both_branches_of_the_recorded_reorganisation_verify() {
 
         assert_eq!(verify_all(&chain, &engine), head, "{name}");
         let tip = chain.blocks.last().unwrap();
-        assert_eq!(engine.committed(&tip.header, &chain).unwrap(), Some(BlockNumber(committed)), "{name}");
+        assert_eq!(engine.committed(&tip.header, &*chain).unwrap(), Some(BlockNumber(committed)), "{name}");
     }
 }

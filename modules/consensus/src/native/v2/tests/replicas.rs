@@ -47,7 +47,7 @@ impl Simulation {
         for address in all {
             let key = simulation.network.keys[&address].clone();
             let engine = Arc::new(simulation.network.engine());
-            let started = Replica::start(engine, Some(key), VotingState::default(), &genesis, &simulation.network);
+            let started = Replica::start(engine, Some(key), VotingState::default(), &genesis, &*simulation.network);
             let (replica, actions) = started.unwrap();
             simulation.nodes.push((address, replica));
             simulation.act(simulation.nodes.len() - 1, actions);
@@ -84,9 +84,9 @@ impl Simulation {
             let node = &mut self.nodes[to].1;
             // Votes and timeouts that come late are refused by name; that is no failure of the network.
             let _late = match message {
-                Message::Vote(vote) => node.on_vote(vote, &self.network, &mut actions),
-                Message::Timeout(timeout) => node.on_timeout(timeout, &self.network, &mut actions),
-                Message::SyncInfo(sync) => node.on_sync_info(sync, &self.network, &mut actions),
+                Message::Vote(vote) => node.on_vote(vote, &*self.network, &mut actions),
+                Message::Timeout(timeout) => node.on_timeout(timeout, &*self.network, &mut actions),
+                Message::SyncInfo(sync) => node.on_sync_info(sync, &*self.network, &mut actions),
             };
             self.act(to, actions);
         }
@@ -111,14 +111,14 @@ impl Simulation {
                 mix_hash: B256::ZERO,
             };
             let engine = self.network.engine();
-            let Ok(header) = engine.prepare(&parent, round, quorum, &attributes, &self.network) else { continue };
+            let Ok(header) = engine.prepare(&parent, round, quorum, &attributes, &*self.network) else { continue };
             let header = seal(header, &self.network.keys[&address]);
-            engine.verify_header(&header, &parent, &self.network, None).unwrap();
+            engine.verify_header(&header, &parent, &*self.network, None).unwrap();
             self.network.store(header.clone(), Vec::new());
             for to in 0..self.nodes.len() {
                 if !self.down.contains(&to) {
                     let mut actions = Vec::new();
-                    self.nodes[to].1.on_block(&header, &self.network, &mut actions).unwrap();
+                    self.nodes[to].1.on_block(&header, &*self.network, &mut actions).unwrap();
                     self.act(to, actions);
                 }
             }
@@ -131,7 +131,7 @@ impl Simulation {
         for index in 0..self.nodes.len() {
             if !self.down.contains(&index) {
                 let mut actions = Vec::new();
-                self.nodes[index].1.on_countdown(&self.network, &mut actions).unwrap();
+                self.nodes[index].1.on_countdown(&*self.network, &mut actions).unwrap();
                 self.act(index, actions);
             }
         }
@@ -155,7 +155,7 @@ fn nodes_make_a_chain_and_commit_it_alike_whoever_is_down() {
                 let tip = simulation.network.tip().clone();
                 for index in std::mem::take(&mut simulation.down) {
                     let mut actions = Vec::new();
-                    simulation.nodes[index].1.on_block(&tip, &simulation.network, &mut actions).unwrap();
+                    simulation.nodes[index].1.on_block(&tip, &*simulation.network, &mut actions).unwrap();
                     simulation.act(index, actions);
                 }
             }
@@ -183,7 +183,7 @@ fn nodes_make_a_chain_and_commit_it_alike_whoever_is_down() {
 /// Blocks 0 to `head` of the recorded chain.
 fn recorded(head: usize) -> RecordedChain {
     let mut chain = RecordedChain::local();
-    chain.blocks.truncate(head + 1);
+    chain.truncate(head);
     chain
 }
 
@@ -193,7 +193,7 @@ fn masternode(n: usize) -> MasternodeKey {
 
 fn replica_at(chain: &RecordedChain, head: u64, own: Option<usize>) -> Replica {
     let engine = Arc::new(engine(chain, Listed::from_headers(&RecordedChain::local())));
-    Replica::start(engine, own.map(masternode), VotingState::default(), chain.at(head), chain).unwrap().0
+    Replica::start(engine, own.map(masternode), VotingState::default(), chain.at(head), &**chain).unwrap().0
 }
 
 fn vote_for(header: &SealedHeader, n: usize, gap_number: u64) -> Vote {
@@ -230,11 +230,11 @@ fn the_third_of_four_votes_certifies_a_block() {
     let votes: Vec<Vote> = (0..3).map(|n| vote_for(chain.at(12), n, 0)).collect();
 
     for vote in [&votes[0], &votes[1], &votes[1]] {
-        replica.on_vote(vote.clone(), &chain, &mut actions).unwrap();
+        replica.on_vote(vote.clone(), &*chain, &mut actions).unwrap();
     }
     assert_eq!(replica.state().round, 12);
     // A candidate that is no masternode is heard, but not counted into the certificate.
-    replica.on_vote(votes[2].clone(), &chain, &mut actions).unwrap();
+    replica.on_vote(votes[2].clone(), &*chain, &mut actions).unwrap();
 
     assert_eq!(replica.state().round, 13);
     assert_eq!(replica.state().highest_quorum.block.round, 12);
@@ -245,7 +245,7 @@ fn the_third_of_four_votes_certifies_a_block() {
     assert!(actions.contains(&Action::Committed(replica.state().committed.unwrap())));
     let certificate = replica.state().highest_quorum.clone();
     let verifier = engine(&chain, Listed::from_headers(&RecordedChain::local()));
-    verifier.verify_quorum_certificate(&certificate, None, &chain).unwrap();
+    verifier.verify_quorum_certificate(&certificate, None, &*chain).unwrap();
 }
 
 #[test]
@@ -254,7 +254,7 @@ fn votes_that_do_not_fit_are_refused_or_dropped() {
     let whole = RecordedChain::local();
     let mut replica = replica_at(&chain, 12, None);
     let mut actions = Vec::new();
-    let mut verdict = |vote: Vote| match replica.on_vote(vote, &chain, &mut actions) {
+    let mut verdict = |vote: Vote| match replica.on_vote(vote, &*chain, &mut actions) {
         Ok(()) => "taken".to_owned(),
         Err(error) => error.to_string(),
     };
@@ -279,13 +279,13 @@ fn votes_that_came_before_their_block_count_once_it_is_there() {
     let mut replica = replica_at(&before, 12, None);
     let mut actions = Vec::new();
     for n in 0..2 {
-        let error = replica.on_vote(vote_for(after.at(13), n, 0), &before, &mut actions).unwrap_err();
+        let error = replica.on_vote(vote_for(after.at(13), n, 0), &*before, &mut actions).unwrap_err();
         assert!(matches!(error, V2Error::VoteBlock { .. }));
     }
     assert_eq!(actions.len(), 2, "they are passed on all the same");
 
-    replica.on_block(after.at(13), &after, &mut actions).unwrap();
-    replica.on_vote(vote_for(after.at(13), 2, 0), &after, &mut actions).unwrap();
+    replica.on_block(after.at(13), &*after, &mut actions).unwrap();
+    replica.on_vote(vote_for(after.at(13), 2, 0), &*after, &mut actions).unwrap();
 
     assert_eq!(replica.state().round, 14);
 }
@@ -297,24 +297,24 @@ fn a_masternode_votes_once_in_a_round_and_only_for_the_current_one() {
     let votes_of = |actions: &[Action]| actions.iter().filter(|action| matches!(action, Action::SendVote(_))).count();
 
     let mut actions = Vec::new();
-    replica.on_block(chain.at(12), &chain, &mut actions).unwrap();
+    replica.on_block(chain.at(12), &*chain, &mut actions).unwrap();
     assert_eq!((votes_of(&actions), replica.state().highest_voted_round), (1, 12));
     let mut actions = Vec::new();
-    replica.on_block(chain.at(12), &chain, &mut actions).unwrap();
+    replica.on_block(chain.at(12), &*chain, &mut actions).unwrap();
     assert_eq!(votes_of(&actions), 0);
 
     // What is remembered over a restart keeps it from voting again.
     let engine = Arc::new(engine(&chain, Listed::from_headers(&RecordedChain::local())));
     let remembered = replica.state().clone();
-    let (mut restarted, _) = Replica::start(engine, Some(masternode(0)), remembered, chain.at(12), &chain).unwrap();
+    let (mut restarted, _) = Replica::start(engine, Some(masternode(0)), remembered, chain.at(12), &*chain).unwrap();
     let mut actions = Vec::new();
-    restarted.on_block(chain.at(12), &chain, &mut actions).unwrap();
+    restarted.on_block(chain.at(12), &*chain, &mut actions).unwrap();
     assert_eq!(votes_of(&actions), 0);
     let mut actions = Vec::new();
-    restarted.on_block(chain.at(13), &chain, &mut actions).unwrap();
+    restarted.on_block(chain.at(13), &*chain, &mut actions).unwrap();
     assert_eq!(votes_of(&actions), 1);
     let mut actions = Vec::new();
-    restarted.on_block(chain.at(11), &chain, &mut actions).unwrap();
+    restarted.on_block(chain.at(11), &*chain, &mut actions).unwrap();
     assert_eq!(votes_of(&actions), 0);
 }
 
@@ -324,18 +324,18 @@ fn timeouts_of_a_quorum_end_a_round() {
     let mut replica = replica_at(&chain, 12, Some(0));
     let mut actions = Vec::new();
     assert_eq!(
-        replica.on_timeout(timeout_of(13, 1, 0), &chain, &mut actions).unwrap_err().to_string(),
+        replica.on_timeout(timeout_of(13, 1, 0), &*chain, &mut actions).unwrap_err().to_string(),
         "timeout message round number: 13 does not match currentRound: 12"
     );
     assert_eq!(actions.len(), 1, "passed on all the same");
 
     let mut actions = Vec::new();
-    replica.on_countdown(&chain, &mut actions).unwrap();
+    replica.on_countdown(&*chain, &mut actions).unwrap();
     assert!(actions.contains(&Action::SendTimeout(timeout_of(12, 0, 0))));
-    replica.on_timeout(timeout_of(12, 1, 0), &chain, &mut actions).unwrap();
-    replica.on_timeout(timeout_of(12, 1, 0), &chain, &mut actions).unwrap();
+    replica.on_timeout(timeout_of(12, 1, 0), &*chain, &mut actions).unwrap();
+    replica.on_timeout(timeout_of(12, 1, 0), &*chain, &mut actions).unwrap();
     assert_eq!(replica.state().round, 12);
-    replica.on_timeout(timeout_of(12, 2, 0), &chain, &mut actions).unwrap();
+    replica.on_timeout(timeout_of(12, 2, 0), &*chain, &mut actions).unwrap();
 
     assert_eq!(replica.state().round, 13);
     assert_eq!(replica.state().highest_timeout.signatures.len(), 3);
@@ -345,11 +345,11 @@ fn timeouts_of_a_quorum_end_a_round() {
 
     // Another node learns the round from it; the first, empty certificate is refused by everybody (pitfall 27).
     let mut other = replica_at(&chain, 12, None);
-    other.on_sync_info(sync.clone(), &chain, &mut actions).unwrap();
+    other.on_sync_info(sync.clone(), &*chain, &mut actions).unwrap();
     assert_eq!(other.state().round, 13);
     let mut third = replica_at(&chain, 11, None);
     let initial = SyncInfo { timeout: TimeoutCertificate::default(), ..sync };
-    assert!(third.on_sync_info(initial, &chain, &mut actions).is_err());
+    assert!(third.on_sync_info(initial, &*chain, &mut actions).is_err());
 }
 
 #[test]
@@ -359,7 +359,7 @@ fn a_masternode_sends_its_certificates_at_every_third_timeout() {
     let mut sent = Vec::new();
     for _ in 0..6 {
         let mut actions = Vec::new();
-        replica.on_countdown(&chain, &mut actions).unwrap();
+        replica.on_countdown(&*chain, &mut actions).unwrap();
         sent.push(actions.iter().any(|action| matches!(action, Action::SendSyncInfo(_))));
     }
 
@@ -371,7 +371,7 @@ fn the_leader_of_the_round_is_the_recorded_proposer() {
     let chain = recorded(100);
     let verifier = engine(&chain, Listed::from_headers(&RecordedChain::local()));
     for number in 2..=59 {
-        let epoch = verifier.epoch_info(chain.at(number), &chain).unwrap();
+        let epoch = verifier.epoch_info(chain.at(number), &*chain).unwrap();
         let round = extra_of(chain.at(number)).unwrap().round;
         assert_eq!(leader(verifier.consensus(), round, &epoch.masternodes), Some(chain.at(number).beneficiary));
     }

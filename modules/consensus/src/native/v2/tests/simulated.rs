@@ -5,16 +5,18 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    ops::Deref,
     sync::Arc,
 };
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use rand::{Rng, SeedableRng, rngs::StdRng, seq::SliceRandom};
 use tenon_api::{
-    BlockNumber, ChainReader, ConsensusEngine, Head, LocatedLog, LogFilter, Receipt, RecoveredBlock, SealAttributes,
-    SealedHeader, StateReader, StoreError, Transaction, TransactionPayload, TransactionSignature, TrieReader,
+    BlockNumber, ChainReader, ConsensusEngine, RecoveredBlock, SealAttributes, SealedHeader, Transaction,
+    TransactionPayload, TransactionSignature,
 };
 use tenon_chain::{ChainSpec, Genesis, assemble_block};
+use tenon_memory_chain::MemoryChain;
 
 use super::Listed;
 use crate::native::{
@@ -38,7 +40,8 @@ pub(super) struct Network {
     /// Those who make no blocks.
     silent: Vec<Address>,
     pub(super) chain: BTreeMap<u64, Arc<RecoveredBlock>>,
-    by_hash: HashMap<B256, u64>,
+    /// The same blocks as engines read them.
+    memory: MemoryChain,
     /// What the model knows of the current epoch: its first block, masternodes, penalties.
     epoch: (u64, Vec<Address>, Vec<Address>),
     epochs: usize,
@@ -82,7 +85,7 @@ impl Network {
             candidates: BTreeMap::new(),
             silent: Vec::new(),
             chain: BTreeMap::new(),
-            by_hash: HashMap::new(),
+            memory: MemoryChain::default(),
             epoch: (0, first.clone(), Vec::new()),
             epochs: 0,
             penalised: 0,
@@ -97,8 +100,9 @@ impl Network {
         let transactions = signings.iter().map(|(_, hash)| Arc::new(signing_transaction(*hash))).collect();
         let senders = signings.iter().map(|(sender, _)| *sender).collect();
         let block = assemble_block(header, transactions, Vec::new(), None);
-        self.by_hash.insert(block.hash(), block.header.number);
-        self.chain.insert(block.header.number, Arc::new(RecoveredBlock { block, senders }));
+        let block = Arc::new(RecoveredBlock { block, senders });
+        self.memory.push(Arc::clone(&block));
+        self.chain.insert(block.header.number, block);
     }
 
     pub(super) fn tip(&self) -> &SealedHeader {
@@ -137,7 +141,7 @@ impl Network {
                     let block = &self.chain[&each];
                     block.senders.iter().zip(&block.transactions).any(|(sender, transaction)| {
                         let hash = B256::from_slice(&transaction.input[36..]);
-                        let signed = self.by_hash.get(&hash).copied().unwrap_or(u64::MAX);
+                        let signed = self.header(hash).unwrap().map_or(u64::MAX, |header| header.number);
                         sender == who && signed % 15 == 0 && window.contains(&signed) && signed <= each
                     })
                 })
@@ -181,7 +185,7 @@ impl Network {
                 mix_hash: B256::ZERO,
             };
             let engine = self.engine();
-            let header = engine.prepare(&parent, round, quorum, &attributes, self).unwrap();
+            let header = engine.prepare(&parent, round, quorum, &attributes, &**self).unwrap();
             let seal_items = header.native_seal.as_ref().unwrap();
             let written = super::addresses_of(&seal_items.validators);
             if let Some((masternodes, penalties)) = lists {
@@ -195,7 +199,7 @@ impl Network {
                 assert!(written.is_empty());
             }
             let header = seal(header, &self.keys[&leader]);
-            engine.verify_header(&header, &parent, self, Some(u64::MAX)).unwrap();
+            engine.verify_header(&header, &parent, &**self, Some(u64::MAX)).unwrap();
             let signings = self.some_signings(&parent);
             self.store(header, signings);
             self.after_block();
@@ -267,53 +271,11 @@ fn signing_transaction(hash: B256) -> Transaction {
     }
 }
 
-impl ChainReader for Network {
-    fn head(&self) -> Arc<Head> {
-        let header = Arc::new(self.tip().clone());
-        Arc::new(Head { header, total_difficulty: U256::ZERO, finalized: None, safe: None })
-    }
+impl Deref for Network {
+    type Target = MemoryChain;
 
-    fn canonical_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
-        Ok(self.chain.get(&number.0).map(|block| block.hash()))
-    }
-
-    fn header(&self, hash: B256) -> Result<Option<Arc<SealedHeader>>, StoreError> {
-        Ok(self.block(hash)?.map(|block| Arc::new(block.header.clone())))
-    }
-
-    fn block(&self, hash: B256) -> Result<Option<Arc<RecoveredBlock>>, StoreError> {
-        Ok(self.by_hash.get(&hash).map(|number| Arc::clone(&self.chain[number])))
-    }
-
-    fn receipts(&self, _: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {
-        Ok(None)
-    }
-
-    fn total_difficulty(&self, _: B256) -> Result<Option<U256>, StoreError> {
-        Ok(None)
-    }
-
-    fn transaction_location(&self, _: B256) -> Result<Option<(B256, u64)>, StoreError> {
-        Ok(None)
-    }
-
-    fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
-        Err(StoreError::UnknownBlock { what: number.0.to_string() })
-    }
-
-    fn trie(&self) -> Arc<dyn TrieReader> {
-        unreachable!("headers need no trie")
-    }
-
-    fn logs(
-        &self,
-        _: BlockNumber,
-        _: BlockNumber,
-        _: &LogFilter,
-        _: usize,
-        _: &dyn Fn() -> bool,
-    ) -> Result<Vec<LocatedLog>, StoreError> {
-        Ok(Vec::new())
+    fn deref(&self) -> &MemoryChain {
+        &self.memory
     }
 }
 
@@ -345,9 +307,9 @@ fn the_engine_agrees_with_a_slow_model_on_random_networks() {
         let engine = network.engine();
         for number in 1..=network.tip().number {
             let (header, parent) = (&network.chain[&number].header, &network.chain[&(number - 1)].header);
-            engine.verify_header(header, parent, &network, None).unwrap();
+            engine.verify_header(header, parent, &*network, None).unwrap();
         }
-        assert_eq!(engine.committed(network.tip(), &network).unwrap(), committed_by_model(&network));
+        assert_eq!(engine.committed(network.tip(), &*network).unwrap(), committed_by_model(&network));
     }
     println!("{epochs} epochs, {penalised} penalties, {come_backs} come-backs");
     assert!(epochs > 4 && penalised > 0, "{epochs} {penalised} {come_backs}");
@@ -370,21 +332,21 @@ fn one_masternode_alone_makes_a_chain_through_the_port() {
         extra_data: Bytes::new(),
         mix_hash: B256::ZERO,
     };
-    let without_key = engine.prepare(network.tip(), &attributes(0), &network).unwrap_err();
+    let without_key = engine.prepare(network.tip(), &attributes(0), &*network).unwrap_err();
     assert_eq!(without_key.reason, "not ready to mine: this node has no masternode key");
     let engine = engine.sealing_with(key.clone());
     let for_another = SealAttributes { beneficiary: Address::ZERO, ..attributes(0) };
-    let refused = engine.prepare(network.tip(), &for_another, &network).unwrap_err();
+    let refused = engine.prepare(network.tip(), &for_another, &*network).unwrap_err();
     assert_eq!(refused.reason, "block Coinbase address does not match its wallte address");
 
     for number in 1..=90_u64 {
         let parent = network.tip().clone();
-        let header = engine.prepare(&parent, &attributes(parent.timestamp), &network).unwrap();
+        let header = engine.prepare(&parent, &attributes(parent.timestamp), &*network).unwrap();
         let header = engine.seal(header).unwrap();
-        engine.verify_header(&header, &parent, &network).unwrap();
+        engine.verify_header(&header, &parent, &*network).unwrap();
         assert_eq!((header.number, extra_of(&header).unwrap().round), (number, number));
         assert_eq!(header.native_seal.as_ref().unwrap().validators.is_empty(), number != 1 && number % EPOCH != 0);
         network.store(header, Vec::new());
     }
-    assert_eq!(engine.finality(network.tip(), &network).0, Some(BlockNumber(87)));
+    assert_eq!(engine.finality(network.tip(), &*network).0, Some(BlockNumber(87)));
 }

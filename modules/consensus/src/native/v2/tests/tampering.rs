@@ -28,7 +28,7 @@ fn seal_of(header: &mut Header) -> &mut NativeSeal {
 /// The refusal of a changed header, with the original's parent.
 fn refusal(engine: &V2Engine, number: u64, header: &SealedHeader) -> String {
     let now = Some(LOCAL.at(673).timestamp);
-    match engine.verify_header(header, LOCAL.at(number - 1), &*LOCAL, now) {
+    match engine.verify_header(header, LOCAL.at(number - 1), &**LOCAL, now) {
         Ok(()) => "accepted".into(),
         Err(error) => error.to_string(),
     }
@@ -281,7 +281,7 @@ fn a_round_may_be_skipped_only_to_its_own_leader() {
         let beneficiary = crate::native::recorded_chain::address_of(&key(proposer));
         resealed(Header { extra_data: extra.encode(), beneficiary, ..original.clone() }, &key(proposer))
     };
-    let epoch = engine.epoch_info(LOCAL.at(ORDINARY - 1), &*LOCAL).unwrap();
+    let epoch = engine.epoch_info(LOCAL.at(ORDINARY - 1), &**LOCAL).unwrap();
     for round in 100..110 {
         let leader = epoch.masternodes[usize::try_from(round % 60 % 4).unwrap()];
         for proposer in 0..4 {
@@ -388,7 +388,7 @@ fn a_header_of_an_unknown_branch_is_refused() {
     let engine = engine(&LOCAL, NoState);
     let header = LOCAL.at(ORDINARY);
 
-    let error = engine.verify_header(header, LOCAL.at(ORDINARY - 2), &*LOCAL, None).unwrap_err();
+    let error = engine.verify_header(header, LOCAL.at(ORDINARY - 2), &**LOCAL, None).unwrap_err();
 
     assert_eq!(error.to_string(), "unknown ancestor");
 }
@@ -396,12 +396,12 @@ fn a_header_of_an_unknown_branch_is_refused() {
 #[test]
 fn a_timeout_certificate_needs_a_quorum_of_candidates() {
     let engine = engine(&LOCAL, Listed::from_headers(&LOCAL));
-    let epoch = engine.epoch_info(LOCAL.at(130), &*LOCAL).unwrap();
+    let epoch = engine.epoch_info(LOCAL.at(130), &**LOCAL).unwrap();
     let verdict = |round: u64, gap_number: u64, signers: &[usize]| {
         let mut certificate = TimeoutCertificate { round, signatures: Vec::new(), gap_number };
         let digest = certificate.digest();
         certificate.signatures = signers.iter().map(|n| sign(digest, &key(*n)).into()).collect();
-        match engine.verify_timeout_certificate(&certificate, &epoch, &*LOCAL) {
+        match engine.verify_timeout_certificate(&certificate, &epoch, &**LOCAL) {
             Ok(()) => "accepted".to_owned(),
             Err(error) => error.to_string(),
         }

@@ -322,7 +322,7 @@ fn consecutive_real_headers_verify_in_full() {
         let chain = RecordedChain::of_headers(spec, headers.clone());
         let mut count = 0;
         for pair in headers[first..].windows(2) {
-            let verdict = engine.verify_header(&pair[1], &pair[0], &chain, None);
+            let verdict = engine.verify_header(&pair[1], &pair[0], &*chain, None);
             assert!(verdict.is_ok(), "{folder} {}: {}", pair[1].number, verdict.unwrap_err());
             count += 1;
         }

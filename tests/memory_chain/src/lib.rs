@@ -1,0 +1,202 @@
+//! A chain in memory behind [`ChainReader`], for the tests and benches of crates that read chains.
+//!
+//! Owns blocks or headers alone, their total difficulties, which of them are canonical, and one table of
+//! accounts.
+//!
+//! What must hold: it executes nothing and checks nothing, so a test says what the chain holds. It has no
+//! receipts, logs or trie, and one state for all heights; a test that needs those runs on the real store.
+//!
+//! ```
+//! use tenon_api::{BlockNumber, ChainReader, Header, SealedHeader, B256};
+//! use tenon_memory_chain::MemoryChain;
+//!
+//! let chain = MemoryChain::default();
+//! chain.push_header(SealedHeader::new_unchecked(Header::default(), B256::repeat_byte(1)));
+//! assert_eq!(chain.head().number(), BlockNumber(0));
+//! ```
+
+#![forbid(unsafe_code)]
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use parking_lot::RwLock;
+use tenon_api::{
+    Account, Address, B256, BlockNumber, Bytes, ChainReader, Head, LocatedLog, LogFilter, Receipt, RecoveredBlock,
+    SealedHeader, StateReader, StoreError, TrieReader, U256,
+};
+
+#[derive(Default)]
+struct Contents {
+    headers: HashMap<B256, (Arc<SealedHeader>, U256)>,
+    blocks: HashMap<B256, Arc<RecoveredBlock>>,
+    canonical: BTreeMap<u64, B256>,
+    head: B256,
+    finalized: Option<BlockNumber>,
+    safe: Option<BlockNumber>,
+    accounts: Option<Arc<HashMap<Address, Account>>>,
+}
+
+impl Contents {
+    fn insert(&mut self, header: SealedHeader) {
+        let before = self.headers.get(&header.parent_hash).map_or(U256::ZERO, |(_, total)| *total);
+        let total = before + header.difficulty;
+        self.headers.insert(header.hash(), (Arc::new(header), total));
+    }
+
+    /// Makes a kept header the head, and its kept ancestors canonical.
+    fn set_head(&mut self, hash: B256) {
+        self.head = hash;
+        let mut next = Some(hash);
+        let mut above = None;
+        while let Some((header, _)) = next.and_then(|hash| self.headers.get(&hash)) {
+            let known = self.canonical.insert(header.number, header.hash());
+            above.get_or_insert(header.number + 1);
+            if known == Some(header.hash()) {
+                break;
+            }
+            next = Some(header.parent_hash);
+        }
+        if let Some(above) = above {
+            self.canonical.split_off(&above);
+        }
+    }
+}
+
+/// Blocks and headers that a test has put in. Empty and without a state at first; asking an empty chain for its
+/// head panics.
+#[derive(Default)]
+pub struct MemoryChain {
+    contents: RwLock<Contents>,
+}
+
+impl MemoryChain {
+    /// An empty chain with these accounts as its state at every height.
+    pub fn with_accounts(accounts: impl IntoIterator<Item = (Address, Account)>) -> Self {
+        let accounts = Some(Arc::new(accounts.into_iter().collect()));
+        Self { contents: RwLock::new(Contents { accounts, ..Contents::default() }) }
+    }
+
+    /// Adds a block on whichever parent and makes it the head.
+    pub fn push(&self, block: Arc<RecoveredBlock>) {
+        let mut contents = self.contents.write();
+        let hash = block.hash();
+        contents.insert(block.header.clone());
+        contents.blocks.insert(hash, block);
+        contents.set_head(hash);
+    }
+
+    /// Adds a header without its block and makes it the head.
+    pub fn push_header(&self, header: SealedHeader) {
+        let mut contents = self.contents.write();
+        let hash = header.hash();
+        contents.insert(header);
+        contents.set_head(hash);
+    }
+
+    /// Adds a header that is on no canonical branch.
+    pub fn insert_side_header(&self, header: SealedHeader) {
+        self.contents.write().insert(header);
+    }
+
+    /// Makes a kept block or header the head again; those above it are canonical no longer.
+    pub fn set_head(&self, hash: B256) {
+        self.contents.write().set_head(hash);
+    }
+
+    /// What the head says about finality from now on.
+    pub fn set_finality(&self, finalized: Option<BlockNumber>, safe: Option<BlockNumber>) {
+        let mut contents = self.contents.write();
+        (contents.finalized, contents.safe) = (finalized, safe);
+    }
+
+    /// Changes an account of the state, which exists from the first such change on.
+    pub fn change_account(&self, address: Address, change: impl FnOnce(&mut Account)) {
+        let mut contents = self.contents.write();
+        change(Arc::make_mut(contents.accounts.get_or_insert_default()).entry(address).or_default());
+    }
+}
+
+impl ChainReader for MemoryChain {
+    fn head(&self) -> Arc<Head> {
+        let contents = self.contents.read();
+        let (header, total_difficulty) = contents.headers[&contents.head].clone();
+        Arc::new(Head { header, total_difficulty, finalized: contents.finalized, safe: contents.safe })
+    }
+
+    fn canonical_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
+        Ok(self.contents.read().canonical.get(&number.0).copied())
+    }
+
+    fn header(&self, hash: B256) -> Result<Option<Arc<SealedHeader>>, StoreError> {
+        Ok(self.contents.read().headers.get(&hash).map(|(header, _)| Arc::clone(header)))
+    }
+
+    fn block(&self, hash: B256) -> Result<Option<Arc<RecoveredBlock>>, StoreError> {
+        Ok(self.contents.read().blocks.get(&hash).cloned())
+    }
+
+    fn receipts(&self, _: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {
+        Ok(None)
+    }
+
+    fn total_difficulty(&self, hash: B256) -> Result<Option<U256>, StoreError> {
+        Ok(self.contents.read().headers.get(&hash).map(|(_, total)| *total))
+    }
+
+    fn transaction_location(&self, _: B256) -> Result<Option<(B256, u64)>, StoreError> {
+        Ok(None)
+    }
+
+    fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
+        match &self.contents.read().accounts {
+            Some(accounts) => Ok(Arc::new(Accounts(Arc::clone(accounts)))),
+            None => Err(StoreError::UnknownBlock { what: number.to_string() }),
+        }
+    }
+
+    fn trie(&self) -> Arc<dyn TrieReader> {
+        Arc::new(NoTrie)
+    }
+
+    fn logs(
+        &self,
+        _: BlockNumber,
+        _: BlockNumber,
+        _: &LogFilter,
+        _: usize,
+        _: &dyn Fn() -> bool,
+    ) -> Result<Vec<LocatedLog>, StoreError> {
+        Ok(Vec::new())
+    }
+}
+
+struct Accounts(Arc<HashMap<Address, Account>>);
+
+impl StateReader for Accounts {
+    fn account(&self, address: Address) -> Result<Option<Account>, StoreError> {
+        Ok(self.0.get(&address).copied())
+    }
+
+    fn storage(&self, _: Address, _: B256) -> Result<U256, StoreError> {
+        Ok(U256::ZERO)
+    }
+
+    fn code(&self, _: B256) -> Result<Option<Bytes>, StoreError> {
+        Ok(None)
+    }
+
+    fn block_hash(&self, _: BlockNumber) -> Result<Option<B256>, StoreError> {
+        Ok(None)
+    }
+}
+
+struct NoTrie;
+
+impl TrieReader for NoTrie {
+    fn node(&self, _: Option<B256>, _: &[u8], _: B256) -> Result<Option<Bytes>, StoreError> {
+        Ok(None)
+    }
+}
