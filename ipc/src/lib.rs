@@ -25,7 +25,10 @@
 
 mod duplex;
 mod envelope;
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
+mod patience;
 mod servers;
 mod service;
 mod socket;

@@ -18,7 +18,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 
 /// What TCP and Unix streams of tokio have in common.
 pub(crate) trait RawStream: Send + Sync {
-    fn try_read(&self, buffer: &mut ReadBuf<'_>) -> io::Result<usize>;
+    fn try_read(&self, buffer: &mut ReadBuf<'_>) -> io::Result<()>;
     fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize>;
     fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
     fn poll_writable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>>;
@@ -28,12 +28,23 @@ pub(crate) trait RawStream: Send + Sync {
 macro_rules! raw_stream {
     ($stream:ty) => {
         impl RawStream for $stream {
-            fn try_read(&self, buffer: &mut ReadBuf<'_>) -> io::Result<usize> {
-                self.try_read_buf(buffer)
+            fn try_read(&self, buffer: &mut ReadBuf<'_>) -> io::Result<()> {
+                // A read that leaves room has emptied the stream. Calling that "would block" makes tokio wait
+                // for the next event instead of asking the system once more a message, in vain; an event that
+                // has come meanwhile is not forgotten, because the readiness was looked at before reading.
+                let (room, before) = (buffer.remaining(), buffer.filled().len());
+                let outcome = self.try_io(Interest::READABLE, || match self.try_read_buf(buffer)? {
+                    count if count > 0 && count < room => Err(io::ErrorKind::WouldBlock.into()),
+                    _ => Ok(()),
+                });
+                if buffer.filled().len() > before { Ok(()) } else { outcome }
             }
 
             fn try_write(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-                self.try_write_vectored(slices)
+                match slices {
+                    [only] => self.try_write(only),
+                    several => self.try_write_vectored(several),
+                }
             }
 
             fn poll_readable(&self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -75,9 +86,10 @@ pub(crate) struct Half<'a, T>(pub(crate) &'a T);
 impl<T: RawStream> AsyncRead for Half<'_, T> {
     fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         loop {
+            ready!(self.0.poll_readable(context))?;
             match self.0.try_read(buffer) {
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => ready!(self.0.poll_readable(context))?,
-                result => return Poll::Ready(result.map(drop)),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                result => return Poll::Ready(result),
             }
         }
     }

@@ -6,18 +6,21 @@
 
 mod half;
 mod outgoing;
+mod writer;
 
 use std::{
     collections::VecDeque,
+    future::poll_fn,
     io,
     pin::{Pin, pin},
     sync::{Arc, Mutex, PoisonError},
+    task::Poll,
     time::Duration,
 };
 
-use bytes::{Buf as _, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use tokio::{
-    io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _},
+    io::{AsyncRead, AsyncReadExt as _, AsyncWrite},
     sync::Semaphore,
     task::JoinSet,
 };
@@ -26,8 +29,11 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use half::{Half, reads_no_more, sends_no_more};
 pub(crate) use outgoing::{Encode, Outgoing};
 
+use writer::Writer;
+
 use crate::{
     envelope::{Answer, Dispatcher, Opened, RawMessage, Reply, Subscriptions, poll_once},
+    patience::Patience,
     service::{Exposure, Notifications as _, RpcService},
 };
 
@@ -135,14 +141,25 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         let ending = EndTasks(Arc::clone(&shared));
         let limits = self.limits;
         let stopping = self.stopping.clone();
-        let mut writing = pin!(write_all(&shared.outgoing, writer, limits, F::keep_alive()));
+        let mut writer = Writer::new(&shared.outgoing, writer, limits, F::keep_alive());
         let mut gone = pin!(gone);
-        let end = tokio::select! {
-            biased;
-            result = &mut writing => return result,
-            end = self.read_all(&shared, &mut reader, gone.as_mut()) => end,
-            () = stopping.cancelled() => End::Finish(F::goodbye()),
+        let end = {
+            let mut reading = pin!(self.read_all(&shared, &mut reader, gone.as_mut()));
+            let mut stopped = pin!(stopping.cancelled());
+            poll_fn(|context| {
+                shared.outgoing.writer_is_awake();
+                if let Poll::Ready(end) = reading.as_mut().poll(context) {
+                    return Poll::Ready(Ok(end));
+                }
+                // After reading, so that what reading has answered is written at once.
+                if let Poll::Ready(error) = writer.poll(context) {
+                    return Poll::Ready(Err(error));
+                }
+                stopped.as_mut().poll(context).map(|()| Ok(End::Finish(F::goodbye())))
+            })
+            .await?
         };
+        let mut writing = pin!(poll_fn(|context| writer.poll(context)));
         let is_refused = matches!(end, End::Refuse(_));
         let goodbye = match end {
             End::Gone => return Ok(()),
@@ -153,7 +170,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                 let all = u32::try_from(places).unwrap_or(u32::MAX);
                 tokio::select! {
                     biased;
-                    result = &mut writing => return result,
+                    error = &mut writing => return Err(error),
                     _ = shared.places.acquire_many(all) => {}
                     () = gone.as_mut() => return Ok(()),
                 }
@@ -166,7 +183,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         }
         tokio::select! {
             biased;
-            result = &mut writing => result?,
+            error = &mut writing => return Err(error),
             () = shared.outgoing.is_empty() => {}
         }
         if is_refused {
@@ -181,6 +198,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         reader: &mut R,
         mut gone: Pin<&mut impl Future<Output = ()>>,
     ) -> End {
+        let mut silence = self.limits.silence.map(Patience::new);
         loop {
             match self.framing.next(&mut self.buffer) {
                 Incoming::Message(text, message) => tokio::select! {
@@ -188,7 +206,10 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                     () = start_call(shared, text, message) => {}
                     () = gone.as_mut() => return End::Gone,
                 },
-                Incoming::Control(bytes) => shared.outgoing.push_raw(bytes),
+                Incoming::Control(bytes) => {
+                    shared.outgoing.push_raw(bytes);
+                    tokio::task::coop::consume_budget().await;
+                }
                 Incoming::Leave { goodbye } => return End::Leave(goodbye),
                 Incoming::Refuse { goodbye } => return End::Refuse(goodbye),
                 Incoming::Finish { reply, goodbye } => {
@@ -204,13 +225,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                         () = gone.as_mut() => return End::Gone,
                     }
                     self.buffer.reserve(READ_AT_LEAST);
-                    let read = match self.limits.silence {
-                        None => reader.read_buf(&mut self.buffer).await,
-                        Some(silence) => match tokio::time::timeout(silence, reader.read_buf(&mut self.buffer)).await {
-                            Ok(read) => read,
-                            Err(_) => return End::Gone,
-                        },
-                    };
+                    let read = read_before(silence.as_mut(), reader, &mut self.buffer).await;
                     match read {
                         Ok(0) if F::may_half_close() => return End::Finish(None),
                         Ok(0) | Err(_) => return End::Gone,
@@ -220,6 +235,23 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
             }
         }
     }
+}
+
+/// One read, unless nothing comes for too long.
+async fn read_before<R: AsyncRead + Unpin>(
+    silence: Option<&mut Patience>,
+    reader: &mut R,
+    buffer: &mut BytesMut,
+) -> io::Result<usize> {
+    let Some(silence) = silence else { return reader.read_buf(buffer).await };
+    // Time that was spent on calls or on waiting for room is not the client's silence.
+    silence.begin_anew();
+    let mut read = pin!(reader.read_buf(buffer));
+    poll_fn(|context| match read.as_mut().poll(context) {
+        Poll::Pending => silence.poll_end(context).map(|()| Err(io::ErrorKind::TimedOut.into())),
+        done => done,
+    })
+    .await
 }
 
 /// Reads on for a moment without looking. Closing while the other side sends would make the system throw away
@@ -248,7 +280,10 @@ pub(crate) fn reap(connections: &mut JoinSet<()>) -> usize {
 /// Starts a call; returns when there is room for the next.
 async fn start_call<S: RpcService>(shared: &Arc<Shared<S>>, text: Bytes, message: RawMessage) {
     shared.outgoing.has_room().await;
-    let Ok(place) = Arc::clone(&shared.places).acquire_owned().await else { return };
+    // Only this task takes places: one that is free now is still free when the call turns out to need it.
+    if shared.places.available_permits() == 0 {
+        drop(shared.places.acquire().await);
+    }
     let call = {
         let shared = Arc::clone(shared);
         async move {
@@ -260,9 +295,10 @@ async fn start_call<S: RpcService>(shared: &Arc<Shared<S>>, text: Bytes, message
         }
     };
     let mut call = Box::pin(call);
-    // Most calls are done on their first poll and need no task of their own.
-    let first = poll_once(call.as_mut()).await;
-    if first.is_pending() {
+    // Most calls are done on their first poll and need neither a place nor a task of their own.
+    if poll_once(call.as_mut()).await.is_pending()
+        && let Ok(place) = Arc::clone(&shared.places).try_acquire_owned()
+    {
         shared.spawn(async move {
             call.await;
             drop(place);
@@ -314,42 +350,6 @@ struct EndTasks<S: RpcService>(Arc<Shared<S>>);
 impl<S: RpcService> Drop for EndTasks<S> {
     fn drop(&mut self) {
         self.0.tasks.lock().unwrap_or_else(PoisonError::into_inner).take();
-    }
-}
-
-async fn write_all<W: AsyncWrite + Unpin>(
-    outgoing: &Outgoing,
-    mut writer: W,
-    limits: DuplexLimits,
-    keep_alive: Option<Bytes>,
-) -> io::Result<()> {
-    let writing = async {
-        loop {
-            let mut pieces = match (limits.ping_interval, &keep_alive) {
-                (Some(interval), Some(ping)) => match tokio::time::timeout(interval, outgoing.take()).await {
-                    Ok(pieces) => pieces,
-                    Err(_) => {
-                        outgoing.push_raw(ping.clone());
-                        continue;
-                    }
-                },
-                _ => outgoing.take().await,
-            };
-            while pieces.has_remaining() {
-                let written = tokio::time::timeout(limits.write_timeout, writer.write_buf(&mut pieces)).await;
-                let count = written.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))??;
-                if count == 0 {
-                    return Err(io::ErrorKind::WriteZero.into());
-                }
-                outgoing.sent(count);
-            }
-            writer.flush().await?;
-        }
-    };
-    tokio::select! {
-        biased;
-        result = writing => result,
-        () = outgoing.has_overflowed() => Err(io::Error::other("the client reads its notifications too slowly")),
     }
 }
 

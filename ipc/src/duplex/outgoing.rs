@@ -2,11 +2,11 @@
 
 use std::{
     collections::VecDeque,
-    io::IoSlice,
     sync::{Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
 };
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use tokio::sync::Notify;
 
 use crate::envelope::Reply;
@@ -24,9 +24,7 @@ pub(crate) struct Outgoing {
     queue: Mutex<Queue>,
     encode: Encode,
     most: usize,
-    filled: Notify,
     drained: Notify,
-    overflowed: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -35,6 +33,25 @@ struct Queue {
     /// Bytes in `pieces` and in what the writer has taken and not yet written.
     length: usize,
     has_overflowed: bool,
+    /// The task of the writer, and whether it sleeps: who pushes wakes it only then.
+    writer: Option<Waker>,
+    is_writer_asleep: bool,
+}
+
+impl Queue {
+    /// Has the task woken at the next push.
+    fn watch(&mut self, context: &Context<'_>) {
+        match &mut self.writer {
+            Some(writer) => writer.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+        self.is_writer_asleep = true;
+    }
+
+    /// The waker to call once the lock is given back.
+    fn sleeper(&mut self) -> Option<Waker> {
+        std::mem::take(&mut self.is_writer_asleep).then(|| self.writer.clone()).flatten()
+    }
 }
 
 /// A notification found the queue full.
@@ -47,9 +64,7 @@ impl Outgoing {
             queue: Mutex::default(),
             encode,
             most,
-            filled: Notify::new(),
             drained: Notify::new(),
-            overflowed: Notify::new(),
         }
     }
 
@@ -57,39 +72,41 @@ impl Outgoing {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Adds to the queue and wakes the writer if it sleeps.
+    fn push<T>(&self, add: impl FnOnce(&mut Queue) -> T) -> T {
+        let mut queue = self.lock();
+        let added = add(&mut queue);
+        let sleeper = queue.sleeper();
+        drop(queue);
+        if let Some(writer) = sleeper {
+            writer.wake();
+        }
+        added
+    }
+
     /// Queues an answer.
     pub(crate) fn push_answer(&self, reply: Reply) {
-        let mut queue = self.lock();
-        queue.length += self.encode_into(reply, &mut queue.pieces);
-        drop(queue);
-        self.filled.notify_one();
+        self.push(|queue| queue.length += self.encode_into(reply, &mut queue.pieces));
     }
 
     /// Queues a notification.
     pub(crate) fn push_notification(&self, reply: Reply) -> Result<(), Overflow> {
-        let mut queue = self.lock();
-        if queue.length + reply.len() > self.most {
-            queue.has_overflowed = true;
-        } else {
+        self.push(|queue| {
+            queue.has_overflowed |= queue.length + reply.len() > self.most;
+            if queue.has_overflowed {
+                return Err(Overflow);
+            }
             queue.length += self.encode_into(reply, &mut queue.pieces);
-        }
-        let has_overflowed = queue.has_overflowed;
-        drop(queue);
-        self.filled.notify_one();
-        if has_overflowed {
-            self.overflowed.notify_one();
-            return Err(Overflow);
-        }
-        Ok(())
+            Ok(())
+        })
     }
 
     /// Queues bytes of the transport itself, such as a pong.
     pub(crate) fn push_raw(&self, bytes: Bytes) {
-        let mut queue = self.lock();
-        queue.length += bytes.len();
-        queue.pieces.push_back(bytes);
-        drop(queue);
-        self.filled.notify_one();
+        self.push(|queue| {
+            queue.length += bytes.len();
+            queue.pieces.push_back(bytes);
+        });
     }
 
     fn encode_into(&self, reply: Reply, pieces: &mut VecDeque<Bytes>) -> usize {
@@ -112,22 +129,39 @@ impl Outgoing {
         }
     }
 
-    /// Waits for something to write and takes all of it.
-    pub(crate) async fn take(&self) -> Pieces {
-        loop {
-            {
-                let mut queue = self.lock();
-                if !queue.pieces.is_empty() {
-                    return Pieces::new(std::mem::take(&mut queue.pieces));
-                }
-            }
-            self.filled.notified().await;
-        }
+    /// Says that the writer's task is awake and will look at the queue before it sleeps: pushing need not wake it.
+    pub(crate) fn writer_is_awake(&self) {
+        self.lock().is_writer_asleep = false;
     }
 
-    /// Returns when a notification has found the queue full: the connection must end.
-    pub(crate) async fn has_overflowed(&self) {
-        self.overflowed.notified().await;
+    /// Moves all that is queued into `pieces`, which is empty; waits if nothing is. Fails when a notification
+    /// has found the queue full: the connection must end.
+    pub(crate) fn poll_take(
+        &self,
+        context: &mut Context<'_>,
+        pieces: &mut VecDeque<Bytes>,
+    ) -> Poll<Result<(), Overflow>> {
+        let mut queue = self.lock();
+        if queue.has_overflowed {
+            return Poll::Ready(Err(Overflow));
+        }
+        if !queue.pieces.is_empty() {
+            // The queue gets the emptied buffer back, so that neither side allocates.
+            std::mem::swap(&mut queue.pieces, pieces);
+            return Poll::Ready(Ok(()));
+        }
+        queue.watch(context);
+        Poll::Pending
+    }
+
+    /// Whether a notification has found the queue full; if not, that is waited for.
+    pub(crate) fn poll_overflow(&self, context: &mut Context<'_>) -> Poll<()> {
+        let mut queue = self.lock();
+        if queue.has_overflowed {
+            return Poll::Ready(());
+        }
+        queue.watch(context);
+        Poll::Pending
     }
 
     /// The writer has sent `count` bytes of what it took.
@@ -137,51 +171,5 @@ impl Outgoing {
         drop(queue);
         // The reader waits for room, or the end for emptiness; never both at a time.
         self.drained.notify_one();
-    }
-}
-
-/// Several pieces that are written with as few system calls as possible.
-#[derive(Debug)]
-pub(crate) struct Pieces {
-    pieces: VecDeque<Bytes>,
-    left: usize,
-}
-
-impl Pieces {
-    fn new(pieces: VecDeque<Bytes>) -> Self {
-        let left = pieces.iter().map(Bytes::len).sum();
-        Self { pieces, left }
-    }
-}
-
-impl Buf for Pieces {
-    fn remaining(&self) -> usize {
-        self.left
-    }
-
-    fn chunk(&self) -> &[u8] {
-        self.pieces.iter().find(|piece| !piece.is_empty()).map_or(&[], |piece| piece)
-    }
-
-    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        let full = self.pieces.iter().filter(|piece| !piece.is_empty());
-        let mut count = 0;
-        for (slice, piece) in slices.iter_mut().zip(full) {
-            *slice = IoSlice::new(piece);
-            count += 1;
-        }
-        count
-    }
-
-    fn advance(&mut self, mut count: usize) {
-        self.left = self.left.saturating_sub(count);
-        while let Some(piece) = self.pieces.front_mut() {
-            if count < piece.len() {
-                piece.advance(count);
-                return;
-            }
-            count -= piece.len();
-            self.pieces.pop_front();
-        }
     }
 }

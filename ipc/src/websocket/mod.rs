@@ -4,7 +4,7 @@
 //! aside as many bytes as a frame's header announces, and writes header and payload apart. The tests speak to
 //! it through soketto.
 
-mod frame;
+pub(crate) mod frame;
 pub(crate) mod handshake;
 mod origin;
 
