@@ -202,52 +202,7 @@ pub(crate) fn write_receiver(out: &mut Vec<u8>, to: Option<Address>) {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::Value;
-
     use super::*;
-
-    /// Whether the bytes are exactly one RLP item in its canonical form, all the way down.
-    fn is_canonical(input: &[u8]) -> bool {
-        // Lists are opened from a stack of readers instead of by recursion: the depth is the sender's choice.
-        let mut open = Vec::new();
-        let mut reader = Reader::new(input);
-        let Ok(item) = reader.raw_item("item") else { return false };
-        if !reader.is_empty() {
-            return false;
-        }
-        open.push(Reader::new(item));
-        while let Some(mut items) = open.pop() {
-            while !items.is_empty() {
-                if items.next_is_list() != Some(true) {
-                    if items.bytes("item").is_err() {
-                        return false;
-                    }
-                    continue;
-                }
-                match items.list("item") {
-                    Ok(inner) => open.push(inner),
-                    Err(_) => return false,
-                }
-            }
-        }
-        true
-    }
-
-    #[test]
-    fn public_vectors_are_accepted_and_refused_as_recorded() {
-        let packed: &[u8] = include_bytes!("../../../../tests/data/chain/ethereum-RLPTests.json.gz");
-        let suite: Value = serde_json::from_reader(flate2::read::GzDecoder::new(packed)).unwrap();
-        let mut count = 0;
-        for (file, cases) in suite.as_object().unwrap() {
-            for (name, case) in cases.as_object().unwrap() {
-                let valid = case["in"] != "INVALID";
-                let encoded = alloy_primitives::hex::decode(case["out"].as_str().unwrap()).unwrap();
-                assert_eq!(is_canonical(&encoded), valid, "{file} {name}");
-                count += 1;
-            }
-        }
-        assert_eq!(count, 37);
-    }
 
     #[test]
     fn an_error_says_where_in_the_whole_input_it_is() {

@@ -1,11 +1,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::io::Read;
 use std::ops::ControlFlow;
 
-use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_trie::{HashBuilder, Nibbles};
 use proptest::prelude::*;
-use serde_json::Value;
 use tenon_api::{Account, AccountChange, EMPTY_ROOT_HASH, SlotChange, StoreError, TrieReader};
 
 use super::change::Change;
@@ -105,70 +103,6 @@ fn reference_root(model: &BTreeMap<Vec<u8>, Vec<u8>>) -> B256 {
 /// The model as a secure trie holds it.
 fn hashed<K: AsRef<[u8]>, V>(model: &BTreeMap<K, V>, encode: impl Fn(&V) -> Vec<u8>) -> BTreeMap<Vec<u8>, Vec<u8>> {
     model.iter().map(|(key, value)| (keccak256(key).to_vec(), encode(value))).collect()
-}
-
-fn vectors(file: &str) -> Value {
-    let packed: &[u8] = include_bytes!("../../../../tests/data/chain/ethereum-TrieTests.json.gz");
-    let mut text = String::new();
-    flate2::read::GzDecoder::new(packed).read_to_string(&mut text).unwrap();
-    serde_json::from_str::<Value>(&text).unwrap()[file].clone()
-}
-
-fn vector_bytes(value: &Value) -> Vec<u8> {
-    let text = value.as_str().unwrap();
-    text.strip_prefix("0x").map_or_else(|| text.as_bytes().to_vec(), |digits| hex::decode(digits).unwrap())
-}
-
-/// A case of the public vectors: name, steps in order, wanted root.
-type Case = (String, Vec<(Vec<u8>, Option<Vec<u8>>)>, B256);
-
-fn cases(file: &str) -> Vec<Case> {
-    let step = |key: Vec<u8>, value: &Value| (key, (!value.is_null()).then(|| vector_bytes(value)));
-    let vectors = vectors(file);
-    vectors
-        .as_object()
-        .unwrap()
-        .iter()
-        .map(|(name, case)| {
-            let steps = match &case["in"] {
-                Value::Array(pairs) => pairs.iter().map(|pair| step(vector_bytes(&pair[0]), &pair[1])).collect(),
-                Value::Object(pairs) => {
-                    pairs.iter().map(|(key, value)| step(vector_bytes(&Value::from(key.as_str())), value)).collect()
-                }
-                other => panic!("unknown form {other}"),
-            };
-            (name.clone(), steps, case["root"].as_str().unwrap().parse().unwrap())
-        })
-        .collect()
-}
-
-#[test]
-fn public_vectors_give_their_roots_key_by_key_and_in_one_batch() {
-    let files = [
-        ("trietest.json", false),
-        ("trieanyorder.json", false),
-        ("trietest_secureTrie.json", true),
-        ("trieanyorder_secureTrie.json", true),
-        ("hex_encoded_securetrie_test.json", true),
-    ];
-    let mut count = 0;
-    for (file, hashed) in files {
-        for (name, steps, root) in cases(file) {
-            let key = |key: &[u8]| if hashed { keccak256(key).to_vec() } else { key.to_vec() };
-            let mut one_by_one = PlainTrie::default();
-            for (step_key, value) in &steps {
-                one_by_one.update(BTreeMap::from([(key(step_key), value.clone())]));
-                one_by_one.assert_exact();
-            }
-            assert_eq!(one_by_one.root(), root, "{file} {name}");
-
-            let mut at_once = PlainTrie::default();
-            at_once.update(steps.iter().map(|(step_key, value)| (key(step_key), value.clone())).collect());
-            assert_eq!(at_once.root(), root, "{file} {name} in one batch");
-            count += 1;
-        }
-    }
-    assert_eq!(count, 17);
 }
 
 #[test]
