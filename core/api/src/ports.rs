@@ -217,6 +217,10 @@ pub trait ConsensusEngine: Send + Sync {
         parent: &SealedHeader,
         chain: &dyn ChainReader,
     ) -> Result<(), ConsensusError>;
+    /// Does what verifying this header will need and what depends on nothing but the header, that is recovering its
+    /// signers, on any thread and long before; verifying it then finds that done. A header that is wrong is found
+    /// wrong when it is verified.
+    fn recover_ahead(&self, _header: &SealedHeader) {}
     /// Checks what the header says of the body without executing it: uncles, and the roots of the lists.
     ///
     /// # Errors
@@ -261,6 +265,8 @@ pub trait ConsensusEngine: Send + Sync {
     /// # Errors
     /// [`ConsensusError`] when this node may not make a block now.
     fn seal(&self, header: Header) -> Result<SealedHeader, ConsensusError>;
+    /// Sees a block that has just become canonical, so that what later blocks need of it need not be read again.
+    fn observe(&self, _block: &RecoveredBlock) {}
     /// The last block that is final, and the last that is safe, once `head` is the head.
     fn finality(&self, head: &SealedHeader, chain: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>);
 }

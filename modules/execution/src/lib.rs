@@ -22,7 +22,8 @@ mod register;
 mod trace;
 
 pub use block::{
-    Executor, Explanation, ReferenceAccount, ReferenceBlock, ReferenceLog, ReferenceReceipt, StateBefore, Transition,
+    ExecutedBlock, Executor, Explanation, ReferenceAccount, ReferenceBlock, ReferenceLog, ReferenceReceipt,
+    StateBefore, Transition,
 };
 pub use error::{ExecutionError, ImportError, TransactionRejection};
 pub use import::{

@@ -57,7 +57,9 @@ fn an_import_that_was_stopped_resumes_where_it_ended() {
     let resumed = import(&node, &mut watcher);
 
     assert!(stopped.was_cancelled);
-    assert_eq!((stopped.imported, resumed.known, resumed.imported), (20, 20, 34));
+    // Blocks that were under way when the watcher saw its last are committed too.
+    assert!((20..54).contains(&stopped.imported), "{stopped:?}");
+    assert_eq!((resumed.known, resumed.imported), (stopped.imported, 54 - stopped.imported));
     assert_eq!(watcher.seen.last().map(|block| block.number), Some(BlockNumber(54)));
 }
 
@@ -90,6 +92,51 @@ fn a_tampered_block_is_refused_by_what_differs() {
         assert!(error.starts_with(expected), "{error}");
         assert!(error.contains("the header says"), "{error}");
         assert_eq!(node.chain.head().number(), BlockNumber(number - 1));
+    }
+}
+
+/// The blocks behind it were read, recovered and waited for their turn; none of them may get in.
+#[test]
+fn an_import_ends_before_the_block_that_fails_and_keeps_all_before_it() {
+    for failing in [1, 2, 33, 54] {
+        let node = TestNode::new(&conformance_genesis());
+        let mut blocks = conformance_blocks();
+        blocks[failing - 1] = with_header(&blocks[failing - 1], |header| header.state_root.0[0] ^= 1);
+        let mut watcher = Watcher::new(usize::MAX);
+
+        let outcome = node.importer.import(blocks.into_iter().map(Ok::<_, Infallible>), &mut watcher);
+
+        let error = outcome.unwrap_err().to_string();
+        assert!(error.starts_with(&format!("block {failing}: state root is 0x")), "{error}");
+        assert_eq!(node.chain.head().number(), BlockNumber(failing as u64 - 1));
+        assert_eq!(watcher.seen.len(), failing - 1);
+    }
+}
+
+#[test]
+fn a_source_that_breaks_off_leaves_the_blocks_before() {
+    let node = TestNode::new(&conformance_genesis());
+    let whole = conformance_blocks().into_iter().take(20).map(Ok);
+    let broken = whole.chain([Err("the file ends in the middle of a block".to_owned())]);
+
+    let error = node.importer.import(broken, &mut Watcher::new(usize::MAX)).unwrap_err().to_string();
+
+    assert_eq!(error, "after block 20: the file ends in the middle of a block");
+    assert_eq!(node.chain.head().number(), BlockNumber(20));
+}
+
+#[test]
+fn a_block_that_the_database_refuses_ends_an_import_at_the_block_before() {
+    for refused in [1, 7, 54] {
+        let node = TestNode::new(&conformance_genesis());
+        node.chain.refuse_block(BlockNumber(refused));
+        let mut watcher = Watcher::new(usize::MAX);
+
+        let outcome = node.importer.import(conformance_blocks().into_iter().map(Ok::<_, Infallible>), &mut watcher);
+
+        assert_eq!(outcome.unwrap_err().to_string(), "database: disk full");
+        assert_eq!(node.chain.head().number(), BlockNumber(refused - 1));
+        assert_eq!(watcher.seen.last().map_or(0, |block| block.number.0), refused - 1);
     }
 }
 

@@ -72,3 +72,18 @@ fn the_branch_with_the_later_block_wins() {
     }
     assert_eq!(chain.head().header.hash(), second.blocks.last().unwrap().hash());
 }
+
+/// Both branches in one file: the second is kept aside while it is shorter, then the chain moves over to it, between
+/// blocks that are executed ahead.
+#[test]
+fn an_import_moves_to_the_better_branch_on_its_way() {
+    let read = |branch: &str| RecordedChain::read("native/chains/reorg.genesis.json.gz", branch, None);
+    let (first, second) = (read("native/chains/reorg-a.rlp.gz"), read("native/chains/reorg-b.rlp.gz"));
+    let (importer, chain) = importer(&first);
+
+    let both = blocks(&first).chain(second.blocks[11..].iter().map(|block| Ok(block.block.clone())));
+    let summary = importer.import(both, &mut Nobody).unwrap_or_else(|error| panic!("{error}"));
+
+    assert_eq!(summary.imported, 15 + 10);
+    assert_eq!(chain.head().header.hash(), second.blocks.last().unwrap().hash());
+}

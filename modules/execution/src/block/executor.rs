@@ -39,6 +39,12 @@ impl StateChanges {
     }
 }
 
+/// A block that was executed and did what its header says, but for the state root, which is not known yet.
+pub struct ExecutedBlock {
+    block: Arc<RecoveredBlock>,
+    outcome: BlockOutcome,
+}
+
 /// Executes blocks under the rules of one chain. Cheap to clone; clones share the cache of analysed code.
 #[derive(Clone)]
 pub struct Executor {
@@ -63,18 +69,44 @@ impl Executor {
         block: Arc<RecoveredBlock>,
         parent: &SealedHeader,
     ) -> Result<BlockCommit, ExecutionError> {
-        let header = block.header.header();
-        self.check_size(&block)?;
+        let executed = self.run(chain, engine, block, parent)?;
+        self.root(chain, executed, parent)
+    }
 
+    /// The first half of [`Executor::execute`]: all but the state root.
+    ///
+    /// # Errors
+    /// See [`Executor::execute`].
+    pub fn run(
+        &self,
+        chain: &dyn ChainReader,
+        engine: &dyn ConsensusEngine,
+        block: Arc<RecoveredBlock>,
+        parent: &SealedHeader,
+    ) -> Result<ExecutedBlock, ExecutionError> {
+        self.check_size(&block)?;
         let mut execution = self.begin(chain, engine, &block.header, parent)?;
         run_transactions(&mut execution, &block)?;
         let rewards = engine.rewards(&block, chain)?;
         let outcome = execution.finish(&block, &rewards)?;
         let results = outcome.results();
-        compare_results(header, &outcome, &results)?;
+        compare_results(block.header.header(), &outcome, &results)?;
+        Ok(ExecutedBlock { block, outcome })
+    }
 
+    /// The second half of [`Executor::execute`]: the state root, and with it all that the database needs.
+    ///
+    /// # Errors
+    /// See [`Executor::execute`].
+    pub fn root(
+        &self,
+        chain: &dyn ChainReader,
+        executed: ExecutedBlock,
+        parent: &SealedHeader,
+    ) -> Result<BlockCommit, ExecutionError> {
+        let ExecutedBlock { block, outcome } = executed;
         let changes = self.state_changes(chain, parent, &outcome.state)?;
-        compare(block.number(), "state root", changes.root, header.state_root)?;
+        compare(block.number(), "state root", changes.root, block.header.state_root)?;
         Ok(assemble(chain, block, parent, outcome.receipts, changes)?)
     }
 

@@ -14,7 +14,7 @@ mod state;
 mod system_calls;
 mod transition;
 
-pub use executor::Executor;
+pub use executor::{ExecutedBlock, Executor};
 pub use explain::{Explanation, ReferenceAccount, ReferenceBlock, ReferenceLog, ReferenceReceipt};
 pub use transition::{StateBefore, Transition};
 

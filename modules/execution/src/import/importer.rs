@@ -64,15 +64,16 @@ impl Importer {
     /// See [`Importer::insert`].
     pub fn insert_recovered(&self, block: Arc<RecoveredBlock>) -> Result<InsertOutcome, ImportError> {
         let _writing = self.writing.lock();
+        self.insert_exclusively(block)
+    }
+
+    /// As [`Importer::insert_recovered`], for who holds the lock on writing.
+    pub(super) fn insert_exclusively(&self, block: Arc<RecoveredBlock>) -> Result<InsertOutcome, ImportError> {
         if self.chain.canonical_hash(block.number())? == Some(block.hash()) {
             return Ok(InsertOutcome::Known);
         }
         let parent = self.parent_of(&block)?;
-        let was_known = self.chain.header(block.hash())?.is_some();
-        if !was_known {
-            self.engine.verify_header(&block.header, &parent, &*self.chain)?;
-            self.engine.verify_body(&block, &*self.chain)?;
-        }
+        let was_known = self.verify(&block, &parent, &*self.chain)?;
         let total_difficulty = self.total_difficulty_on(&block.header, &parent)?;
         if self.engine.is_better(&block.header, total_difficulty, &self.chain.head()) {
             return self.make_canonical(block, &parent);
@@ -82,6 +83,21 @@ impl Importer {
         }
         self.writer.insert_side_block(&block, total_difficulty)?;
         Ok(InsertOutcome::SideBranch)
+    }
+
+    /// Checks header and body, unless the block is known, whereby it was checked before; answers whether it is.
+    pub(super) fn verify(
+        &self,
+        block: &RecoveredBlock,
+        parent: &SealedHeader,
+        chain: &dyn ChainReader,
+    ) -> Result<bool, ImportError> {
+        if chain.header(block.hash())?.is_some() {
+            return Ok(true);
+        }
+        self.engine.verify_header(&block.header, parent, chain)?;
+        self.engine.verify_body(block, chain)?;
+        Ok(false)
     }
 
     /// Moves the head back to a canonical block; the blocks above stay known as a side branch.
@@ -112,18 +128,43 @@ impl Importer {
             .map_err(|error| ImportError::Sender { number, reason: error.to_string() })
     }
 
+    /// Executes a block on the head of this chain and compares all roots.
+    pub(super) fn execute(
+        &self,
+        chain: &dyn ChainReader,
+        block: Arc<RecoveredBlock>,
+        parent: &SealedHeader,
+    ) -> Result<BlockCommit, ImportError> {
+        let executed = self.executor.execute(chain, &*self.engine, Arc::clone(&block), parent);
+        if executed.is_err() {
+            *self.failed.lock() = Some((block, parent.clone()));
+        }
+        Ok(executed?)
+    }
+
+    /// Makes an executed block the head, and announces it.
+    pub(super) fn commit(&self, commit: &Arc<BlockCommit>) -> Result<(), ImportError> {
+        self.commit_silently(commit)?;
+        self.update_finality()?;
+        self.announce_added(commit);
+        Ok(())
+    }
+
+    /// Makes an executed block the head.
+    pub(super) fn commit_silently(&self, commit: &BlockCommit) -> Result<(), ImportError> {
+        self.writer.commit(commit)?;
+        self.engine.observe(&commit.block);
+        Ok(())
+    }
+
     /// Executes a block on the head and makes it the head; announces nothing.
     pub(super) fn execute_and_commit(
         &self,
         block: Arc<RecoveredBlock>,
         parent: &SealedHeader,
     ) -> Result<Arc<BlockCommit>, ImportError> {
-        let executed = self.executor.execute(&*self.chain, &*self.engine, Arc::clone(&block), parent);
-        if executed.is_err() {
-            *self.failed.lock() = Some((block, parent.clone()));
-        }
-        let commit = executed?;
-        self.writer.commit(&commit)?;
+        let commit = self.execute(&*self.chain, block, parent)?;
+        self.commit_silently(&commit)?;
         Ok(Arc::new(commit))
     }
 

@@ -1,9 +1,11 @@
 //! Which blocks become canonical, and in which order.
 
 mod actor;
+mod ahead;
 mod announce;
 mod importer;
 mod pipeline;
+mod prepare;
 mod produce;
 mod reorganise;
 

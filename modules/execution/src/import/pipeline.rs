@@ -1,20 +1,26 @@
-//! Many blocks in: read and recovered ahead on other threads, executed one after the other.
+//! Many blocks in. Three things happen at a time: senders of later blocks are recovered, a block is executed, and the
+//! ones before it are written.
 
-use std::{fmt::Display, sync::Arc, thread};
+use std::{collections::VecDeque, fmt::Display, sync::Arc, thread};
 
 use alloy_primitives::B256;
-use crossbeam_channel::{Receiver, Sender, bounded};
-use rayon::prelude::*;
-use tenon_api::{Block, BlockNumber, RecoveredBlock};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use parking_lot::MutexGuard;
+use tenon_api::{Block, BlockNumber, ChainReader, RecoveredBlock};
 
-use super::importer::Importer;
+use super::{
+    ahead::{ChainAhead, WaitingBlock},
+    importer::Importer,
+    prepare::{Groups, Prepared, Workers},
+};
 use crate::ImportError;
 
-/// How many blocks are recovered together: enough for every core when blocks are small.
-const BATCH: usize = 32;
+/// Blocks that wait to be written. One keeps the disk busy while the next is executed; the second evens out blocks of
+/// different size.
+const COMMITS_AHEAD: usize = 2;
 
-/// How many batches wait for execution. Recovery is the slower side, so more would only hold memory.
-const BATCHES_AHEAD: usize = 2;
+/// After so many blocks other writers (a sealer, a request) get their turn.
+const TURN: usize = 64;
 
 /// A block that the import has passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +42,8 @@ pub trait ImportObserver {
     /// A block was committed or skipped.
     fn passed(&mut self, block: &ImportedBlock);
 
-    /// Asked before each block; the import then ends cleanly at a whole block.
+    /// Asked before each block; the import then ends cleanly at a whole block. A few blocks that were under way are
+    /// still committed.
     fn is_cancelled(&self) -> bool {
         false
     }
@@ -57,8 +64,24 @@ pub struct ImportSummary {
     pub was_cancelled: bool,
 }
 
-/// A block on its way, or why there is no further one.
-type Prepared = Result<(ImportedBlock, Option<RecoveredBlock>), ImportError>;
+/// What has been done, and who is told.
+struct Progress<'a> {
+    summary: ImportSummary,
+    observer: &'a mut dyn ImportObserver,
+}
+
+impl Progress<'_> {
+    fn passed(&mut self, block: &ImportedBlock) {
+        if block.was_known {
+            self.summary.known += 1;
+        } else {
+            self.summary.imported += 1;
+            self.summary.transactions += block.transactions;
+            self.summary.gas_used += block.gas_used;
+        }
+        self.observer.passed(block);
+    }
+}
 
 impl Importer {
     /// Imports blocks in order of height. Blocks that are canonical already are skipped, so an import that was
@@ -71,88 +94,162 @@ impl Importer {
         S: Iterator<Item = Result<Block, E>> + Send,
         E: Display,
     {
-        let (sender, receiver) = bounded(BATCHES_AHEAD);
-        let summary = thread::scope(|scope| {
+        let workers = Workers::start()?;
+        let (sender, groups) = workers.queue();
+        let mut progress = Progress { summary: ImportSummary::default(), observer };
+        let outcome = thread::scope(|scope| {
             thread::Builder::new()
-                .name("import-recover".to_owned())
-                .spawn_scoped(scope, move || self.prepare_all(blocks, &sender))?;
-            // Dropping the receiver, also on an error, ends the other thread at its next batch.
-            self.insert_all(receiver, observer)
+                .name("import-read".to_owned())
+                .spawn_scoped(scope, || self.read_ahead(blocks, &workers, &{ sender }))?;
+            // Dropping the groups, also on an error, ends the other thread at its next one.
+            self.insert_all(groups, &mut progress)
         });
         self.writer.flush()?;
-        summary
+        outcome.map(|()| progress.summary)
     }
 
-    fn insert_all(
-        &self,
-        batches: Receiver<Vec<Prepared>>,
-        observer: &mut dyn ImportObserver,
-    ) -> Result<ImportSummary, ImportError> {
-        let mut summary = ImportSummary::default();
-        for prepared in batches.into_iter().flatten() {
-            if observer.is_cancelled() {
-                summary.was_cancelled = true;
+    fn insert_all(&self, mut groups: Groups, progress: &mut Progress<'_>) -> Result<(), ImportError> {
+        while let Some(group) = groups.wait() {
+            self.take_turn(group, &mut groups, progress)?;
+            if progress.summary.was_cancelled {
                 break;
             }
-            let (passed, block) = prepared?;
-            match block {
-                None => summary.known += 1,
-                Some(block) => {
-                    self.insert_recovered(Arc::new(block))?;
-                    summary.imported += 1;
-                    summary.transactions += passed.transactions;
-                    summary.gas_used += passed.gas_used;
-                }
-            }
-            observer.passed(&passed);
         }
-        Ok(summary)
+        Ok(())
     }
 
-    /// Reads to the end of the source, or to its first error, or until nobody takes blocks any more.
-    fn prepare_all<E: Display>(
+    /// Inserts this group and those that are ready when it is done. At the end everything is committed: whoever waits
+    /// for further blocks holds up neither readers nor other writers.
+    fn take_turn(
         &self,
-        mut blocks: impl Iterator<Item = Result<Block, E>>,
-        batches: &Sender<Vec<Prepared>>,
-    ) {
-        let mut after = BlockNumber::GENESIS;
-        loop {
-            let batch: Vec<Result<Block, E>> = blocks.by_ref().take(BATCH).collect();
-            if batch.is_empty() {
-                return;
-            }
-            let batch: Vec<Result<Block, ImportError>> = batch
-                .into_iter()
-                .map(|block| {
-                    let block = block.map_err(|error| ImportError::Source { after, reason: error.to_string() })?;
-                    after = block.number();
-                    Ok(block)
-                })
-                .collect();
-            let prepared: Vec<Prepared> =
-                batch.into_par_iter().map(|block| block.and_then(|block| self.prepare(block))).collect();
-            let is_last = prepared.iter().any(Result::is_err);
-            if batches.send(prepared).is_err() || is_last {
+        group: Vec<Prepared>,
+        groups: &mut Groups,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), ImportError> {
+        let writing = self.writing.lock();
+        let (to_commit, commits) = bounded(COMMITS_AHEAD);
+        // Holds no more than were sent to be committed.
+        let (done, committed) = unbounded();
+        let outcome = thread::scope(|scope| {
+            thread::Builder::new()
+                .name("import-commit".to_owned())
+                .spawn_scoped(scope, || self.commit_each(commits, &{ done }))?;
+            let mut turn = Turn { importer: self, to_commit, committed, waiting: VecDeque::new() };
+            let executed = turn.take(group, groups, progress);
+            // What was executed is valid, whatever the block after it was.
+            turn.settle(progress).and(executed)
+        });
+        MutexGuard::unlock_fair(writing);
+        outcome
+    }
+
+    /// Commits in order, to the first failure.
+    fn commit_each(&self, commits: Receiver<Arc<WaitingBlock>>, done: &Sender<Result<(), ImportError>>) {
+        for block in commits {
+            let outcome = self.commit(&block.commit);
+            let has_failed = outcome.is_err();
+            if done.send(outcome).is_err() || has_failed {
                 return;
             }
         }
     }
+}
 
-    fn prepare(&self, block: Block) -> Prepared {
-        let canonical = self.chain.canonical_hash(block.number())?;
-        if block.number() == BlockNumber::GENESIS && canonical != Some(block.hash()) {
-            let own = canonical.unwrap_or_default();
-            return Err(ImportError::OtherChain { found: block.hash(), own });
+/// Executes blocks while another thread commits those before.
+struct Turn<'a> {
+    importer: &'a Importer,
+    to_commit: Sender<Arc<WaitingBlock>>,
+    /// One answer a block, in their order.
+    committed: Receiver<Result<(), ImportError>>,
+    /// Executed blocks that are not known to be in the database, oldest first.
+    waiting: VecDeque<(Arc<WaitingBlock>, ImportedBlock)>,
+}
+
+impl Turn<'_> {
+    fn take(
+        &mut self,
+        group: Vec<Prepared>,
+        groups: &mut Groups,
+        progress: &mut Progress<'_>,
+    ) -> Result<(), ImportError> {
+        let mut next = Some(group);
+        let mut taken = 0;
+        while let Some(group) = next {
+            taken += group.len();
+            for prepared in group {
+                if progress.observer.is_cancelled() {
+                    progress.summary.was_cancelled = true;
+                    return Ok(());
+                }
+                self.insert(prepared?, progress)?;
+            }
+            next = if taken < TURN { groups.ready() } else { None };
         }
-        let was_known = canonical == Some(block.hash());
-        let passed = ImportedBlock {
-            number: block.number(),
-            hash: block.hash(),
-            transactions: block.transactions.len() as u64,
-            gas_used: block.header.gas_used,
-            was_known,
-        };
-        let recovered = if was_known { None } else { Some(self.recover(block)?) };
-        Ok((passed, recovered))
+        Ok(())
+    }
+
+    fn insert(
+        &mut self,
+        (passed, block): (ImportedBlock, Option<RecoveredBlock>),
+        progress: &mut Progress<'_>,
+    ) -> Result<(), ImportError> {
+        while let Ok(outcome) = self.committed.try_recv() {
+            self.note(outcome, progress)?;
+        }
+        let block = block.map(Arc::new);
+        if let Some(block) = &block
+            && let Some(executed) = self.execute_ahead(block)?
+        {
+            let executed = Arc::new(executed);
+            self.waiting.push_back((Arc::clone(&executed), passed));
+            return match self.to_commit.send(executed) {
+                Ok(()) => Ok(()),
+                // The other thread has ended with a failure, which is the answer to a block before.
+                Err(_) => self.settle(progress),
+            };
+        }
+        self.settle(progress)?;
+        if let Some(block) = block {
+            self.importer.insert_exclusively(block)?;
+        }
+        progress.passed(&passed);
+        Ok(())
+    }
+
+    /// Executes a block on top of those that wait; none when that is not where it belongs.
+    fn execute_ahead(&self, block: &Arc<RecoveredBlock>) -> Result<Option<WaitingBlock>, ImportError> {
+        let importer = self.importer;
+        let waiting = self.waiting.iter().map(|(block, _)| Arc::clone(block)).collect();
+        let chain = ChainAhead::new(&importer.chain, waiting);
+        let head = chain.head();
+        let parent = Arc::clone(&head.header);
+        if block.header.parent_hash != parent.hash() {
+            return Ok(None);
+        }
+        importer.verify(block, &parent, &chain)?;
+        let total_difficulty = head.total_difficulty.saturating_add(block.header.difficulty);
+        if !importer.engine.is_better(&block.header, total_difficulty, &head) {
+            return Ok(None);
+        }
+        importer.execute(&chain, Arc::clone(block), &parent).map(|commit| Some(WaitingBlock::new(commit)))
+    }
+
+    /// Waits until everything that was executed is committed.
+    fn settle(&mut self, progress: &mut Progress<'_>) -> Result<(), ImportError> {
+        while !self.waiting.is_empty() {
+            // Without an answer the other thread has failed before; it said so with an earlier answer.
+            let Ok(outcome) = self.committed.recv() else { break };
+            self.note(outcome, progress)?;
+        }
+        Ok(())
+    }
+
+    fn note(&mut self, outcome: Result<(), ImportError>, progress: &mut Progress<'_>) -> Result<(), ImportError> {
+        let block = self.waiting.pop_front();
+        outcome?;
+        if let Some((_, passed)) = block {
+            progress.passed(&passed);
+        }
+        Ok(())
     }
 }

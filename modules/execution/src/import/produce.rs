@@ -66,9 +66,7 @@ impl Importer {
         let block = tenon_chain::assemble_block(header, block.transactions, block.ommers, block.withdrawals);
         let block = Arc::new(RecoveredBlock { block, senders: taken.senders });
         let commit = assemble(&*self.chain, Arc::clone(&block), &parent, outcome.receipts, changes)?;
-        self.writer.commit(&commit)?;
-        self.update_finality()?;
-        self.announce_added(&Arc::new(commit));
+        self.commit(&Arc::new(commit))?;
         Ok(block)
     }
 

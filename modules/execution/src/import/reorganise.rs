@@ -21,9 +21,8 @@ impl Importer {
         parent: &SealedHeader,
     ) -> Result<InsertOutcome, ImportError> {
         if parent.hash() == self.chain.head().header.hash() {
-            let commit = self.execute_and_commit(block, parent)?;
-            self.update_finality()?;
-            self.announce_added(&commit);
+            let commit = Arc::new(self.execute(&*self.chain, block, parent)?);
+            self.commit(&commit)?;
             return Ok(InsertOutcome::Head { reorganised: Vec::new() });
         }
         self.reorganise(block)
@@ -31,6 +30,7 @@ impl Importer {
 
     fn reorganise(&self, tip: Arc<RecoveredBlock>) -> Result<InsertOutcome, ImportError> {
         let (ancestor, branch) = self.branch_of(tip)?;
+        self.engine.verify_reorganisation(ancestor, &self.chain.head(), &*self.chain)?;
         let removed = self.blocks_above(ancestor)?;
         self.writer.unwind(ancestor)?;
         let added = match self.execute_branch(&branch) {

@@ -43,6 +43,7 @@ struct Tables {
     codes: HashMap<B256, Bytes>,
     nodes: HashMap<(Option<B256>, Vec<u8>, B256), Bytes>,
     finality: (Option<BlockNumber>, Option<BlockNumber>),
+    refused: Option<BlockNumber>,
 }
 
 #[derive(Clone, Default)]
@@ -55,6 +56,11 @@ impl MemoryChain {
         let chain = Self::default();
         chain.apply(genesis);
         chain
+    }
+
+    /// Fails as a full disk does when this block is to be committed.
+    pub fn refuse_block(&self, number: BlockNumber) {
+        self.tables.write().refused = Some(number);
     }
 
     fn apply(&self, commit: &BlockCommit) {
@@ -190,6 +196,9 @@ impl ChainReader for MemoryChain {
 
 impl ChainWriter for MemoryChain {
     fn commit(&self, commit: &BlockCommit) -> Result<(), StoreError> {
+        if self.tables.read().refused == Some(commit.block.number()) {
+            return Err(StoreError::Engine("disk full".to_owned()));
+        }
         let head = self.head();
         if commit.block.header.parent_hash != head.header.hash() {
             return Err(StoreError::NotNext { number: commit.block.number(), head: head.number() });

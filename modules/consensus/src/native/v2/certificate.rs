@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 use tenon_api::{Address, B256, Bytes, ChainReader, SealedHeader};
 
-use super::{EpochInfo, V2Engine, V2Error, round_of};
+use super::{EpochInfo, V2Engine, V2Error, extra_of, round_of};
 use crate::native::messages::{BlockInfo, QuorumCertificate, TimeoutCertificate};
 
 /// Certificates with fewer signatures are recovered on the caller's thread: handing work over costs more.
@@ -54,6 +54,15 @@ impl V2Engine {
         self.check_block_info(&certificate.block, certified)
     }
 
+    /// Recovers everybody who signed a header, to have them remembered when it is verified.
+    pub(in crate::native) fn recover_ahead(&self, header: &SealedHeader) {
+        // What is wrong here is refused where it is verified.
+        drop(self.author(header));
+        if let Ok(extra) = extra_of(header) {
+            drop(self.unique_signers(extra.quorum.digest(), &extra.quorum.signatures));
+        }
+    }
+
     /// Checks a timeout certificate against the epoch that its round belongs to (5.6). Its signers need only be
     /// candidates of its gap block, while their number is measured by the epoch's masternodes; the gap number
     /// itself is not compared (pitfall 7).
@@ -87,7 +96,7 @@ impl V2Engine {
 
     /// Recovers every signature and gives each signer once, ascending. One that cannot be recovered or has a high
     /// S spoils the certificate as a whole (pitfall 8).
-    fn unique_signers(&self, digest: B256, signatures: &[Bytes]) -> Result<Vec<Address>, V2Error> {
+    pub(super) fn unique_signers(&self, digest: B256, signatures: &[Bytes]) -> Result<Vec<Address>, V2Error> {
         let recover = |signature: &Bytes| self.signers.recover_low_s(digest, signature);
         let mut signers: Vec<Address> = if signatures.len() < PARALLEL_FROM {
             signatures.iter().map(recover).collect::<Result<_, _>>()?

@@ -1,0 +1,253 @@
+//! The chain as it will stand once the blocks that are on their way into the database are there.
+//!
+//! Execution of a block needs its parent's state, headers and trie nodes, but not that they are on the disk. With
+//! this, a block is executed while the ones before it are still being written.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
+use tenon_api::{
+    Account, AccountChange, BlockCommit, BlockNumber, ChainReader, EMPTY_CODE_HASH, Head, LocatedLog, LogFilter,
+    Receipt, RecoveredBlock, SealedHeader, StateReader, StoreError, TrieReader,
+};
+
+/// A block that was executed and whose roots were compared, on its way into the database.
+pub(super) struct WaitingBlock {
+    pub(super) commit: Arc<BlockCommit>,
+    header: Arc<SealedHeader>,
+    /// Where each node stands in the commit, by hash.
+    nodes: B256Map<usize>,
+}
+
+impl WaitingBlock {
+    pub(super) fn new(commit: BlockCommit) -> Self {
+        let nodes = commit.trie_nodes.iter().enumerate().map(|(position, node)| (node.hash, position)).collect();
+        let header = Arc::new(commit.block.header.clone());
+        Self { commit: Arc::new(commit), header, nodes }
+    }
+
+    pub(super) fn number(&self) -> BlockNumber {
+        self.commit.block.number()
+    }
+
+    // Executed blocks list their changes by ascending address, and those of an account by ascending slot.
+    fn change(&self, address: Address) -> Option<&AccountChange> {
+        let changes = &self.commit.accounts;
+        changes.binary_search_by_key(&address, |change| change.address).ok().map(|position| &changes[position])
+    }
+
+    fn code(&self, hash: B256) -> Option<&Bytes> {
+        self.commit.codes.iter().find(|(known, _)| *known == hash).map(|(_, code)| code)
+    }
+}
+
+/// What a change says of a slot.
+enum Slot {
+    Is(U256),
+    Unchanged,
+}
+
+fn slot_after(change: &AccountChange, slot: B256) -> Slot {
+    match change.slots.binary_search_by_key(&slot, |change| change.slot) {
+        Ok(position) => Slot::Is(change.slots[position].value),
+        Err(_) if change.storage_wiped || change.account.is_none() => Slot::Is(U256::ZERO),
+        Err(_) => Slot::Unchanged,
+    }
+}
+
+/// Blocks that follow one another, oldest first; the oldest stands on a block of the database.
+type Waiting = Vec<Arc<WaitingBlock>>;
+
+/// The database with blocks above it. A block that gets into the database meanwhile is found in both, and is the
+/// same there.
+pub(super) struct ChainAhead {
+    committed: Arc<dyn ChainReader>,
+    waiting: Waiting,
+    head: Arc<Head>,
+}
+
+impl ChainAhead {
+    pub(super) fn new(committed: &Arc<dyn ChainReader>, waiting: Waiting) -> Self {
+        let below = committed.head();
+        let head = match waiting.last() {
+            Some(last) if last.number() > below.number() => Arc::new(Head {
+                header: Arc::clone(&last.header),
+                total_difficulty: last.commit.total_difficulty,
+                finalized: below.finalized,
+                safe: below.safe,
+            }),
+            _ => below,
+        };
+        Self { committed: Arc::clone(committed), waiting, head }
+    }
+
+    fn by_hash(&self, hash: B256) -> Option<&Arc<WaitingBlock>> {
+        self.waiting.iter().find(|block| block.header.hash() == hash)
+    }
+
+    fn by_number(&self, number: BlockNumber) -> Option<&Arc<WaitingBlock>> {
+        self.waiting.iter().find(|block| block.number() == number)
+    }
+}
+
+impl ChainReader for ChainAhead {
+    fn head(&self) -> Arc<Head> {
+        Arc::clone(&self.head)
+    }
+
+    fn canonical_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
+        match self.by_number(number) {
+            Some(block) => Ok(Some(block.header.hash())),
+            None => self.committed.canonical_hash(number),
+        }
+    }
+
+    fn header(&self, hash: B256) -> Result<Option<Arc<SealedHeader>>, StoreError> {
+        match self.by_hash(hash) {
+            Some(block) => Ok(Some(Arc::clone(&block.header))),
+            None => self.committed.header(hash),
+        }
+    }
+
+    fn block(&self, hash: B256) -> Result<Option<Arc<RecoveredBlock>>, StoreError> {
+        match self.by_hash(hash) {
+            Some(block) => Ok(Some(Arc::clone(&block.commit.block))),
+            None => self.committed.block(hash),
+        }
+    }
+
+    fn receipts(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {
+        match self.by_hash(hash) {
+            Some(block) => Ok(Some(Arc::clone(&block.commit.receipts))),
+            None => self.committed.receipts(hash),
+        }
+    }
+
+    fn total_difficulty(&self, hash: B256) -> Result<Option<U256>, StoreError> {
+        match self.by_hash(hash) {
+            Some(block) => Ok(Some(block.commit.total_difficulty)),
+            None => self.committed.total_difficulty(hash),
+        }
+    }
+
+    // Execution and consensus ask neither for places of transactions nor for logs: the database's answer will do.
+    fn transaction_location(&self, transaction_hash: B256) -> Result<Option<(B256, u64)>, StoreError> {
+        self.committed.transaction_location(transaction_hash)
+    }
+
+    fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
+        let waiting: Waiting = self.waiting.iter().filter(|block| block.number() <= number).cloned().collect();
+        let Some(oldest) = waiting.first() else { return self.committed.state_at(number) };
+        let committed = Arc::clone(&self.committed);
+        let base = oldest.number().parent().unwrap_or_default();
+        let below = match committed.state_at(base) {
+            Err(StoreError::Pruned { .. }) => state_of_head(&*committed, number)?,
+            below => below?,
+        };
+        Ok(Arc::new(StateAhead { committed, below, number, waiting }))
+    }
+
+    fn trie(&self) -> Arc<dyn TrieReader> {
+        Arc::new(TrieAhead { committed: self.committed.trie(), waiting: self.waiting.clone() })
+    }
+
+    fn logs(
+        &self,
+        from: BlockNumber,
+        to: BlockNumber,
+        filter: &LogFilter,
+        limit: usize,
+        is_cancelled: &dyn Fn() -> bool,
+    ) -> Result<Vec<LocatedLog>, StoreError> {
+        self.committed.logs(from, to, filter, limit, is_cancelled)
+    }
+}
+
+/// The state at the database's head, which is as good as the one below the waiting blocks for everything that they
+/// did not change. The head must not be beyond `number`.
+fn state_of_head(committed: &dyn ChainReader, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
+    let head = committed.head().number();
+    if head > number {
+        return Err(StoreError::Pruned { number, oldest: head });
+    }
+    committed.state_at(head)
+}
+
+/// The state after a block that may still be waiting.
+struct StateAhead {
+    committed: Arc<dyn ChainReader>,
+    below: Arc<dyn StateReader>,
+    number: BlockNumber,
+    waiting: Waiting,
+}
+
+impl StateAhead {
+    /// Reads what no waiting block has changed. A node that keeps next to no history may have pruned the state below
+    /// meanwhile.
+    fn read_below<T>(&self, read: impl Fn(&dyn StateReader) -> Result<T, StoreError>) -> Result<T, StoreError> {
+        match read(&*self.below) {
+            Err(StoreError::Pruned { .. }) => read(&*state_of_head(&*self.committed, self.number)?),
+            answer => answer,
+        }
+    }
+
+    fn changes(&self, address: Address) -> impl Iterator<Item = &AccountChange> {
+        self.waiting.iter().rev().filter_map(move |block| block.change(address))
+    }
+}
+
+impl StateReader for StateAhead {
+    fn account(&self, address: Address) -> Result<Option<Account>, StoreError> {
+        match self.changes(address).next() {
+            Some(change) => Ok(change.account),
+            None => self.read_below(|state| state.account(address)),
+        }
+    }
+
+    fn storage(&self, address: Address, slot: B256) -> Result<U256, StoreError> {
+        for change in self.changes(address) {
+            if let Slot::Is(value) = slot_after(change, slot) {
+                return Ok(value);
+            }
+        }
+        self.read_below(|state| state.storage(address, slot))
+    }
+
+    fn code(&self, code_hash: B256) -> Result<Option<Bytes>, StoreError> {
+        if code_hash == EMPTY_CODE_HASH {
+            return Ok(Some(Bytes::new()));
+        }
+        match self.waiting.iter().find_map(|block| block.code(code_hash)) {
+            Some(code) => Ok(Some(code.clone())),
+            None => self.read_below(|state| state.code(code_hash)),
+        }
+    }
+
+    fn block_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
+        if number > self.number {
+            return Ok(None);
+        }
+        match self.waiting.iter().find(|block| block.number() == number) {
+            Some(block) => Ok(Some(block.header.hash())),
+            None => self.committed.canonical_hash(number),
+        }
+    }
+}
+
+/// The trie nodes of every kept block and of the waiting ones.
+struct TrieAhead {
+    committed: Arc<dyn TrieReader>,
+    waiting: Waiting,
+}
+
+impl TrieReader for TrieAhead {
+    fn node(&self, owner: Option<B256>, path: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError> {
+        // The hash decides what a node is; where it sits only decides where it is stored.
+        for block in self.waiting.iter().rev() {
+            if let Some(position) = block.nodes.get(&hash) {
+                return Ok(Some(block.commit.trie_nodes[*position].rlp.clone()));
+            }
+        }
+        self.committed.node(owner, path, hash)
+    }
+}
