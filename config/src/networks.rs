@@ -1,5 +1,7 @@
 //! Networks by name, and the genesis of the development network.
 
+use std::path::{Path, PathBuf};
+
 use alloy_primitives::{Address, U256};
 use serde_json::{Value, json};
 
@@ -15,36 +17,41 @@ const DEVELOPMENT_BASE_FEE: u64 = 1_000_000_000;
 /// Mainnet's deposit contract (EIP-6110); nothing lies there on a development network, so no deposit is found.
 const DEPOSIT_CONTRACT: &str = "0x00000000219ab540356cbb839cbe05303d7705fa";
 
-/// A network that has a name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What `network` can mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
     /// The network of one node that `tenon dev` makes.
     Dev,
+    /// A public network whose genesis is part of the program, by its own name.
+    Public(&'static str),
+    /// The network of a genesis file.
+    File(PathBuf),
 }
 
-impl Network {
-    /// Names that are understood.
-    const NAMES: &'static [&'static str] = &["dev"];
-    /// Networks of the family whose rules (native consensus) this build does not have yet.
-    const NATIVE: &'static [&'static str] = &["mainnet", "testnet", "devnet"];
+/// Public networks: our name, then the ones that the reference client knows too.
+const PUBLIC: &[&[&str]] = &[&["mainnet", "xinfin"], &["testnet", "apothem"], &["devnet"]];
 
-    /// The network of this name.
+impl Network {
+    /// The network of this name, or of the genesis file of this path: whatever has a `/` or a `.` in it, or lies
+    /// there.
     ///
     /// # Errors
     /// [`SettingsError::UnknownNetwork`], with the names that exist.
     pub fn by_name(name: &str, origin: &Origin) -> Result<Self, SettingsError> {
-        let unknown =
-            |fix: String| SettingsError::UnknownNetwork { origin: origin.clone(), name: name.to_owned(), fix };
-        match name {
-            "dev" => Ok(Self::Dev),
-            _ if Self::NATIVE.contains(&name) => {
-                Err(unknown("this build follows no network with native consensus; use --genesis FILE".into()))
-            }
-            _ => Err(unknown(match nearest(name, Self::NAMES.iter().copied()) {
-                Some(near) => format!("did you mean `{near}`? Or use --genesis FILE"),
-                None => "use `dev`, or --genesis FILE".into(),
-            })),
+        if name == "dev" {
+            return Ok(Self::Dev);
         }
+        if let Some(names) = PUBLIC.iter().find(|names| names.contains(&name)) {
+            return Ok(Self::Public(names[0]));
+        }
+        if name.contains(['/', '.']) || Path::new(name).is_file() {
+            return Ok(Self::File(name.into()));
+        }
+        let fix = match nearest(name, PUBLIC.iter().copied().flatten().copied().chain(["dev"])) {
+            Some(near) => format!("did you mean `{near}`? Or name a genesis file"),
+            None => "use `mainnet`, `testnet`, `devnet`, `dev` or the path of a genesis file".into(),
+        };
+        Err(SettingsError::UnknownNetwork { origin: origin.clone(), name: name.to_owned(), fix })
     }
 }
 
@@ -130,14 +137,36 @@ mod tests {
     }
 
     #[test]
-    fn says_why_a_network_of_the_family_can_not_be_followed() {
+    fn knows_the_networks_by_the_names_of_the_reference_too() {
         let origin = Origin::Flag("--network".into());
-        assert_eq!(Network::by_name("dev", &origin).unwrap(), Network::Dev);
+        let by_name = |name: &str| Network::by_name(name, &origin);
+        let cases = [
+            ("dev", Network::Dev),
+            ("mainnet", Network::Public("mainnet")),
+            ("xinfin", Network::Public("mainnet")),
+            ("testnet", Network::Public("testnet")),
+            ("apothem", Network::Public("testnet")),
+            ("devnet", Network::Public("devnet")),
+            ("genesis.json", Network::File("genesis.json".into())),
+            ("./mainnet", Network::File("./mainnet".into())),
+        ];
+        for (name, network) in cases {
+            assert_eq!(by_name(name).unwrap(), network, "{name}");
+        }
+    }
+
+    #[test]
+    fn suggests_the_network_that_was_meant() {
+        let origin = Origin::Flag("--network".into());
+        let refusal = |name: &str| Network::by_name(name, &origin).unwrap_err().to_string();
         assert_eq!(
-            Network::by_name("mainnet", &origin).unwrap_err().to_string(),
-            "flag --network: unknown network `mainnet`; this build follows no network with native consensus; use \
-             --genesis FILE"
+            refusal("apothen"),
+            "flag --network: unknown network `apothen`; did you mean `apothem`? Or name a genesis file"
         );
-        assert!(Network::by_name("dve", &origin).unwrap_err().to_string().contains("did you mean `dev`?"));
+        assert_eq!(
+            refusal("ethereum"),
+            "flag --network: unknown network `ethereum`; use `mainnet`, `testnet`, `devnet`, `dev` or the path of a \
+             genesis file"
+        );
     }
 }

@@ -30,6 +30,8 @@ pub(crate) fn definition() -> Command {
         .subcommand(commands::import::definition())
         .subcommand(commands::export::definition())
         .subcommand(commands::db::definition())
+        .subcommand(commands::genesis::definition())
+        .subcommand(commands::verify_headers::definition())
         .subcommand(commands::module::definition())
         .subcommand(commands::config::definition())
         .subcommand(commands::completions::definition())
@@ -47,6 +49,8 @@ pub(crate) fn dispatch(matches: &ArgMatches) -> Result<(), Stop> {
         Some(("import", matches)) => commands::import::execute(matches),
         Some(("export", matches)) => commands::export::execute(matches),
         Some(("db", matches)) => commands::db::execute(matches),
+        Some(("genesis", matches)) => commands::genesis::execute(matches),
+        Some(("verify-headers", matches)) => commands::verify_headers::execute(matches),
         Some(("module", matches)) => commands::module::execute(matches),
         Some(("config", matches)) => commands::config::execute(matches),
         Some(("completions", matches)) => commands::completions::execute(matches),
@@ -69,7 +73,7 @@ pub(crate) fn settings(layers: Layers, matches: &ArgMatches) -> Result<Resolved,
 
 /// Settings of commands that work on the database without serving it.
 pub(crate) fn is_database_setting(row: &SettingInfo) -> bool {
-    matches!(row.section, "Node" | "Database" | "Log") && !matches!(row.key, "identity" | "grace" | "networkid")
+    matches!(row.section, "Node" | "Database" | "Log") && !matches!(row.key, "identity" | "grace")
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenon_api::messages::{ChainInfo, Profile};
-use tenon_api::{ChainReader, ConsensusEngine};
-use tenon_chain::{ChainSpec, Genesis};
-use tenon_config::{Durability, HistoryMode, Network, Resolved, Settings};
+use tenon_api::{B256, ChainReader, ConsensusEngine};
+use tenon_chain::{ChainSpec, Genesis, GenesisError, PublicNetwork};
+use tenon_config::{Durability, HistoryMode, Network, Origin, Resolved, Settings};
 use tenon_consensus::{EthereumEngine, native::NativeEngine};
-use tenon_storage::{Mode, Store, StoreOptions};
+use tenon_storage::{Mode, OpenError, Store, StoreOptions};
 
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
@@ -42,10 +42,13 @@ impl OpenedChain {
     /// [`Stop::Usage`] when the genesis is none; [`Stop::DataFolder`] when the folder is in use, of another chain, or
     /// can't be used.
     pub(crate) fn open(settings: &Settings, folder: &DataFolder, genesis_text: &[u8]) -> Result<Self, Stop> {
-        let genesis = Genesis::from_json(genesis_text).map_err(|error| Stop::Usage(error.to_string()))?;
-        let mut spec = genesis.spec.as_ref().clone();
-        spec.network_id = settings.node.network_id.unwrap_or(spec.network_id);
-        let (engine, profile) = engine_of(&Arc::new(spec.clone()))?;
+        let usage = |error: GenesisError| Stop::Usage(error.to_string());
+        let mut genesis = Genesis::from_json(genesis_text).map_err(usage)?;
+        if let Some(network_id) = settings.node.network_id {
+            genesis = genesis.with_network_id(network_id).map_err(usage)?;
+        }
+        let spec = Arc::clone(&genesis.spec);
+        let (engine, profile) = engine_of(&spec)?;
         let commit = genesis.commit().map_err(Stop::failure)?;
         // The copy comes before the database, so that a folder with a database always has one, also when the process
         // is killed in between; a copy of another genesis is replaced only when the database has agreed.
@@ -61,7 +64,7 @@ impl OpenedChain {
                 if is_new {
                     folder.forget_genesis();
                 }
-                return Err(error.into());
+                return Err(refusal(folder, error));
             }
         };
         if !is_new && folder.genesis()?.as_deref() != Some(genesis_text) {
@@ -73,7 +76,7 @@ impl OpenedChain {
             genesis_hash: commit.block.hash(),
             profile,
         });
-        Ok(Self { spec: Arc::new(spec), store, info, engine })
+        Ok(Self { spec, store, info, engine })
     }
 
     /// Opens a folder that holds a chain already, with the genesis that it keeps.
@@ -114,21 +117,52 @@ pub(crate) fn chosen_genesis(resolved: &Resolved, folder: &DataFolder) -> Result
             resolved.origin("genesis"),
             resolved.origin("network"),
         ))),
-        (Some(path), None) => std::fs::read(path).map_err(|error| {
-            Stop::Usage(format!("{}: genesis file {}: {error}", resolved.origin("genesis"), path.display()))
-        }),
+        (Some(path), None) => genesis_file(path, resolved.origin("genesis")),
         (None, Some(name)) => match Network::by_name(name, resolved.origin("network"))? {
             Network::Dev => match folder.genesis()? {
                 Some(kept) => Ok(kept),
                 None => crate::commands::dev::genesis(&resolved.settings).map(|genesis| genesis.to_json()),
             },
+            Network::Public(name) => public_genesis(name),
+            Network::File(path) => genesis_file(&path, resolved.origin("network")),
         },
         (None, None) => folder.genesis()?.ok_or_else(|| no_chain(folder.path())),
     }
 }
 
+/// A genesis file of the operator's.
+fn genesis_file(path: &Path, origin: &Origin) -> Result<Vec<u8>, Stop> {
+    std::fs::read(path).map_err(|error| Stop::Usage(format!("{origin}: genesis file {}: {error}", path.display())))
+}
+
+/// The genesis file of a network that the program knows.
+pub(crate) fn public_genesis(name: &str) -> Result<Vec<u8>, Stop> {
+    let network = PublicNetwork::by_name(name).ok_or_else(|| Stop::Usage(format!("unknown network `{name}`")))?;
+    network.genesis_text().map_err(Stop::failure)
+}
+
 fn no_chain(folder: &Path) -> Stop {
-    Stop::Usage(format!("which chain? {} holds none yet; give --genesis FILE once", folder.display()))
+    Stop::Usage(format!(
+        "which chain? {} holds none yet; give --network mainnet, testnet, devnet or a genesis file once",
+        folder.display()
+    ))
+}
+
+/// Why the database is refused; chains that have a name are called by it.
+fn refusal(folder: &DataFolder, error: OpenError) -> Stop {
+    let OpenError::OtherChain { found_chain, found_genesis, wanted_chain, wanted_genesis } = error else {
+        return error.into();
+    };
+    let describe = |chain: u64, genesis: B256| match PublicNetwork::by_genesis_hash(genesis) {
+        Some(network) => format!("{network} (chain {chain}, genesis {genesis})"),
+        None => format!("chain {chain} with genesis {genesis}"),
+    };
+    Stop::DataFolder(format!(
+        "{} holds {}, not {}; choose another --datadir",
+        folder.path().display(),
+        describe(found_chain, found_genesis),
+        describe(wanted_chain, wanted_genesis)
+    ))
 }
 
 fn store_options(settings: &Settings) -> StoreOptions {

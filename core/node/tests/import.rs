@@ -147,7 +147,11 @@ fn says_what_is_missing_before_it_makes_anything() {
     assert_eq!(no_file.status.code(), Some(2));
     assert!(text(&no_file.stderr).starts_with("tenon: /nowhere/chain.rlp: "), "{}", text(&no_file.stderr));
     assert_eq!(no_genesis.status.code(), Some(2));
-    assert!(text(&no_genesis.stderr).contains("give --genesis FILE once"), "{}", text(&no_genesis.stderr));
+    assert!(
+        text(&no_genesis.stderr).contains("give --network mainnet, testnet, devnet or a genesis file once"),
+        "{}",
+        text(&no_genesis.stderr)
+    );
     assert_eq!(no_chain.status.code(), Some(3));
     assert!(text(&no_chain.stderr).contains("holds no chain"), "{}", text(&no_chain.stderr));
 }

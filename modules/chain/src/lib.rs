@@ -36,7 +36,7 @@ pub use codec::{
     decode_sealed_header, decode_transaction, encode_block, encode_header, encode_list_transaction,
     encode_pooled_transaction, encode_receipt, encode_transaction, logs_bloom, seal, signing_hash, transaction_hash,
 };
-pub use genesis::{EMPTY_REQUESTS_HASH, Genesis, GenesisAccount, GenesisError};
+pub use genesis::{EMPTY_REQUESTS_HASH, Genesis, GenesisAccount, GenesisError, PublicNetwork};
 pub use resolve::{require_block, resolve_block};
 pub use roots::{
     ommers_hash, receipts_root, receipts_root_and_bloom, requests_hash, transactions_root, withdrawals_root,

@@ -10,8 +10,9 @@ use tenon_api::{
     EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, Header, Log, NativeSeal, Receipt, ReceiptOutcome, TransactionType,
 };
 use tenon_chain::{
-    BlockStream, Genesis, Profile, decode_block, decode_header, decode_sealed_header, decode_transaction, encode_block,
-    encode_header, encode_receipt, encode_transaction, receipts_root, recover_senders, signing_hash, transactions_root,
+    BlockStream, Genesis, Profile, PublicNetwork, decode_block, decode_header, decode_sealed_header,
+    decode_transaction, encode_block, encode_header, encode_receipt, encode_transaction, receipts_root,
+    recover_senders, signing_hash, transactions_root,
 };
 
 fn text<T: std::str::FromStr>(value: &Value) -> T
@@ -264,6 +265,90 @@ fn an_unknown_network_has_the_main_networks_heights_and_its_own_consensus() {
         (900, 80_370_000, 0)
     );
     assert_eq!(native.consensus.rounds().len(), 7);
+}
+
+/// A genesis file of a private network with these ids and members of `config`.
+fn private(chain_id: u64, members: &str) -> Genesis {
+    let text = format!(
+        r#"{{"config":{{"chainId":{chain_id},{members}"XDPoS":{{"period":2,"epoch":900,"gap":450,"reward":250,
+        "v2":{{"switchBlock":900,"allConfigs":{{"0":{{"maxMasternodes":4,"minePeriod":1,"certificateThreshold":0.667}}}}}}}}}},
+        "difficulty":"0x1","gasLimit":"0x47b760","alloc":{{}}}}"#
+    );
+    Genesis::from_json(text.as_bytes()).unwrap()
+}
+
+/// The constants follow the network id, which is the chain id unless the operator gives another
+/// (`spec/chain.md` 5.1): three ids have their own, and every other has the main network's.
+#[test]
+fn the_network_id_chooses_the_built_in_heights_and_lists() {
+    let rows = [
+        (50, 38_383_838, 61, 4, false),
+        (51, 23_779_191, 61, 4, true),
+        (551, 0, 61, 4, false),
+        (5151, 0, 0, 0, false),
+        (1, 38_383_838, 61, 4, false),
+        (5152, 38_383_838, 61, 4, false),
+    ];
+    for (id, tip_xdcx, denied, unchecked, skips) in rows {
+        let by_chain_id = private(id, "");
+        let by_network_id = private(4243, "").with_network_id(id).unwrap();
+        for genesis in [&by_chain_id, &by_network_id] {
+            let native = genesis.spec.native.as_ref().unwrap();
+            assert_eq!(native.heights.tip_xdcx, tip_xdcx, "{id}");
+            assert_eq!((native.denylist.len(), native.unchecked_checkpoints.len()), (denied, unchecked), "{id}");
+            assert_eq!(native.skips_second_signer, skips, "{id}");
+            // Only a known genesis has built-in consensus parameters; this one has its file's.
+            assert_eq!((native.consensus.reward, native.consensus.switch_block), (250, 900), "{id}");
+            assert_eq!(genesis.spec.network_id, id);
+        }
+        assert_eq!(by_network_id.spec.chain_id, 4243);
+    }
+    let local = private(5151, "");
+    let heights = local.spec.native.as_ref().unwrap().heights.named();
+    assert!(heights.iter().all(|(_, height)| *height == 0), "{heights:?}");
+    assert_eq!(local.header.base_fee_per_gas, Some(12_500_000_000));
+}
+
+/// What the file brings forward holds on every network; what it puts off does not.
+#[test]
+fn a_file_brings_forks_forward_and_never_puts_them_off() {
+    let members = r#""berlinBlock":10,"londonBlock":20,"mergeBlock":30,"shanghaiBlock":40,"eip1559Block":50,"cancunBlock":60,
+        "petersburgBlock":7,"istanbulBlock":8,"#;
+    let heights = |id| private(id, members).spec.native.clone().unwrap().heights;
+    let early = heights(4243);
+    assert_eq!((early.berlin, early.london, early.merge, early.shanghai), (10, 20, 30, 40));
+    assert_eq!((early.eip1559, early.cancun, early.petersburg, early.istanbul), (50, 60, 7, 8));
+    assert_eq!(early.tip_signing, 3_000_000, "no member of the file names it");
+    let local = heights(5151);
+    assert_eq!((local.berlin, local.eip1559, local.cancun, local.petersburg), (0, 0, 0, 0));
+}
+
+/// The main network under another network id: other heights, the same block 0 and the built-in consensus.
+#[test]
+fn a_known_genesis_keeps_its_consensus_under_another_network_id() {
+    let genesis = Genesis::of_network("mainnet").unwrap().unwrap();
+    let (hash, consensus) = (genesis.sealed_header().unwrap().hash(), genesis.spec.native.clone().unwrap().consensus);
+
+    let moved = genesis.with_network_id(5151).unwrap();
+
+    assert_eq!(moved.sealed_header().unwrap().hash(), hash);
+    let native = moved.spec.native.as_ref().unwrap();
+    assert_eq!(native.consensus, consensus);
+    assert_eq!(native.heights.eip1559, 0);
+}
+
+#[test]
+fn public_networks_are_found_by_every_name_they_have() {
+    for network in PublicNetwork::ALL {
+        for name in network.names() {
+            assert_eq!(PublicNetwork::by_name(name), Some(network));
+            let block = Genesis::of_network(name).unwrap().unwrap().sealed_header().unwrap();
+            assert_eq!((block.hash(), block.state_root), (network.genesis_hash(), network.genesis_state_root()));
+        }
+        assert_eq!(PublicNetwork::by_chain_id(network.chain_id()), Some(network));
+        assert_eq!(PublicNetwork::by_genesis_hash(network.genesis_hash()), Some(network));
+    }
+    assert_eq!((PublicNetwork::by_name("local"), PublicNetwork::by_chain_id(5151)), (None, None));
 }
 
 #[test]

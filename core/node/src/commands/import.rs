@@ -1,6 +1,6 @@
 //! `tenon import`.
 
-mod chain_file;
+pub(super) mod chain_file;
 mod progress;
 
 use std::sync::Arc;

@@ -5,12 +5,16 @@ pub(crate) mod config;
 pub(crate) mod db;
 pub(crate) mod dev;
 pub(crate) mod export;
+pub(crate) mod genesis;
+mod genesis_checks;
+mod genesis_page;
 pub(crate) mod import;
 pub(crate) mod module;
 pub(crate) mod module_check;
 pub(crate) mod module_new;
 pub(crate) mod plugin_child;
 pub(crate) mod run;
+pub(crate) mod verify_headers;
 
 use std::io::{ErrorKind, Write as _};
 

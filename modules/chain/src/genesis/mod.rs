@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, U256, b256, keccak256};
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 use tenon_api::{
     Account, AccountChange, BlockCommit, EMPTY_CODE_HASH, EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, Header, NativeSeal,
     RecoveredBlock, SealedHeader, SlotChange, StoreError, TrieReader,
@@ -20,6 +20,7 @@ use crate::spec::{ChainSpec, Fork, INITIAL_BASE_FEE, NATIVE_BASE_FEE, NativeConf
 use crate::trie::{TrieError, update_state_trie};
 use file::{ConfigFile, GenesisFile};
 pub(crate) use lenient::LooseAddress;
+pub use networks::PublicNetwork;
 
 /// SHA-256 of nothing: the requests hash of a block without requests.
 pub const EMPTY_REQUESTS_HASH: B256 = b256!("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
@@ -34,6 +35,18 @@ pub enum GenesisError {
     /// Not JSON, or a member of the wrong form. The text names line and column.
     #[error("genesis file: {0}")]
     Json(#[from] serde_json::Error),
+    /// A member of `config` has the wrong form.
+    #[error("genesis file: config.{member}: {message} at line {line} column {column}")]
+    Config {
+        /// The member's name.
+        member: String,
+        /// What is wrong.
+        message: String,
+        /// Line of the file, counted from 1.
+        line: usize,
+        /// Column of that line, counted from 1.
+        column: usize,
+    },
     /// A member that must be there is not.
     #[error("genesis file: missing required field '{member}' for Genesis")]
     Missing {
@@ -112,7 +125,7 @@ impl Genesis {
     pub fn from_json(text: &[u8]) -> Result<Self, GenesisError> {
         let file: GenesisFile<'_> = serde_json::from_slice(text)?;
         let raw_config = file.config.ok_or(GenesisError::NoConfig)?;
-        let config: ConfigFile = serde_json::from_str(raw_config.get())?;
+        let config = read_config(text, raw_config.get())?;
         let spec = schedule::chain_spec(&config)?;
         let header = genesis_header(&file, &spec);
         let accounts = file.alloc.ok_or(GenesisError::Missing { member: "alloc" })?;
@@ -122,9 +135,28 @@ impl Genesis {
         Ok(genesis)
     }
 
+    /// The same chain with another network id. On a native chain the network id chooses the built-in heights,
+    /// contracts and lists (`spec/chain.md` 5.1); block 0 stays what it is.
+    ///
+    /// # Errors
+    /// Those of [`Genesis::from_json`].
+    pub fn with_network_id(mut self, network_id: u64) -> Result<Self, GenesisError> {
+        if self.spec.native.is_some() {
+            let config: ConfigFile = serde_json::from_value(self.config.clone())?;
+            let hash = self.sealed_header()?.hash();
+            let mut native = schedule::native_settings(&config, network_id)?;
+            if let Some(native) = &mut native {
+                native.adopt_built_in(hash)?;
+            }
+            Arc::make_mut(&mut self.spec).native = native;
+        }
+        Arc::make_mut(&mut self.spec).network_id = network_id;
+        Ok(self)
+    }
+
     /// Replaces the file's consensus parameters by the built-in ones if this is a known network's block 0.
     fn adopt_built_in(&mut self) -> Result<(), GenesisError> {
-        if self.spec.native.is_none() || !NativeSettings::has_known_genesis(self.spec.chain_id) {
+        if self.spec.native.is_none() || NativeSettings::known_genesis(self.spec.chain_id).is_none() {
             return Ok(());
         }
         let hash = self.sealed_header()?.hash();
@@ -175,6 +207,37 @@ impl Genesis {
             .collect();
         codes.into_iter().collect()
     }
+}
+
+/// Reads `config`; an error names the member and its place in the whole file.
+fn read_config(file: &[u8], config: &str) -> Result<ConfigFile, GenesisError> {
+    let error = match serde_json::from_str(config) {
+        Ok(config) => return Ok(config),
+        Err(error) => error,
+    };
+    // The parser knows where the object ends, not which member was wrong: each is tried alone.
+    let members: BTreeMap<String, &RawValue> = serde_json::from_str(config)?;
+    for (name, value) in members {
+        let alone = BTreeMap::from([(&name, value)]);
+        let Err(error) = serde_json::to_string(&alone).and_then(|text| serde_json::from_str::<ConfigFile>(&text))
+        else {
+            continue;
+        };
+        let text = error.to_string();
+        let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).to_owned();
+        let (line, column) = place(file, value.get());
+        return Err(GenesisError::Config { member: name, message, line, column });
+    }
+    Err(error.into())
+}
+
+/// Line and column, from 1, of a part of the file that was borrowed from it.
+fn place(file: &[u8], part: &str) -> (usize, usize) {
+    let start = (part.as_ptr() as usize).saturating_sub(file.as_ptr() as usize);
+    let before = file.get(..start).unwrap_or_default();
+    let line = before.iter().filter(|byte| **byte == b'\n').count();
+    let column = before.rsplit(|byte| *byte == b'\n').next().map_or(0, <[u8]>::len);
+    (line + 1, column + 1)
 }
 
 impl From<file::AccountFile> for GenesisAccount {

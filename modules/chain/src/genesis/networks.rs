@@ -1,14 +1,96 @@
-//! Genesis files that are part of the program (`spec/chain.md` 7.3).
+//! The public networks and their genesis files, which are part of the program (`spec/chain.md` 7.3).
 
-use std::io::Read;
+use std::{fmt, io::Read};
 
+use alloy_primitives::B256;
 use flate2::read::GzDecoder;
 
 use super::{Genesis, GenesisError};
+use crate::spec::NativeSettings;
 
 const MAINNET: &[u8] = include_bytes!("../../../../config/networks/mainnet-genesis.json.gz");
 const TESTNET: &[u8] = include_bytes!("../../../../config/networks/testnet-genesis.json.gz");
 const DEVNET: &[u8] = include_bytes!("../../../../config/networks/devnet-genesis.json.gz");
+
+/// A network whose genesis is part of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PublicNetwork {
+    /// Chain 50.
+    Mainnet,
+    /// Chain 51.
+    Testnet,
+    /// Chain 551.
+    Devnet,
+}
+
+impl PublicNetwork {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Mainnet, Self::Testnet, Self::Devnet];
+
+    /// The names under which it is known, ours first.
+    pub const fn names(self) -> &'static [&'static str] {
+        match self {
+            Self::Mainnet => &["mainnet", "xinfin"],
+            Self::Testnet => &["testnet", "apothem"],
+            Self::Devnet => &["devnet"],
+        }
+    }
+
+    /// Its chain id, which is its network id too.
+    pub const fn chain_id(self) -> u64 {
+        match self {
+            Self::Mainnet => 50,
+            Self::Testnet => 51,
+            Self::Devnet => 551,
+        }
+    }
+
+    /// The network of a name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|network| network.names().contains(&name))
+    }
+
+    /// The network of a chain id.
+    pub fn by_chain_id(chain_id: u64) -> Option<Self> {
+        Self::ALL.into_iter().find(|network| network.chain_id() == chain_id)
+    }
+
+    /// The network that begins with this block.
+    pub fn by_genesis_hash(hash: B256) -> Option<Self> {
+        Self::ALL.into_iter().find(|network| network.genesis_hash() == hash)
+    }
+
+    /// Hash of its block 0, as the reference has it.
+    pub fn genesis_hash(self) -> B256 {
+        NativeSettings::known_genesis(self.chain_id()).unwrap_or_default().0
+    }
+
+    /// State root of its block 0, as the reference has it.
+    pub fn genesis_state_root(self) -> B256 {
+        NativeSettings::known_genesis(self.chain_id()).unwrap_or_default().1
+    }
+
+    /// Its published genesis file.
+    ///
+    /// # Errors
+    /// Does not happen: a test reads all of them.
+    pub fn genesis_text(self) -> Result<Vec<u8>, GenesisError> {
+        let packed = match self {
+            Self::Mainnet => MAINNET,
+            Self::Testnet => TESTNET,
+            Self::Devnet => DEVNET,
+        };
+        let mut text = Vec::new();
+        GzDecoder::new(packed).read_to_end(&mut text).map_err(serde_json::Error::io)?;
+        Ok(text)
+    }
+}
+
+impl fmt::Display for PublicNetwork {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.names()[0])
+    }
+}
 
 impl Genesis {
     /// The genesis of a public network by its name: `mainnet` or `xinfin` (50), `testnet` or `apothem` (51),
@@ -17,14 +99,9 @@ impl Genesis {
     /// # Errors
     /// Does not happen: a test reads all three.
     pub fn of_network(name: &str) -> Result<Option<Self>, GenesisError> {
-        let packed = match name {
-            "mainnet" | "xinfin" => MAINNET,
-            "testnet" | "apothem" => TESTNET,
-            "devnet" => DEVNET,
-            _ => return Ok(None),
-        };
-        let mut text = Vec::new();
-        GzDecoder::new(packed).read_to_end(&mut text).map_err(serde_json::Error::io)?;
-        Self::from_json(&text).map(Some)
+        match PublicNetwork::by_name(name) {
+            Some(network) => Self::from_json(&network.genesis_text()?).map(Some),
+            None => Ok(None),
+        }
     }
 }

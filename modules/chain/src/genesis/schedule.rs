@@ -7,6 +7,7 @@ use super::file::{BlobFile, ConfigFile};
 use super::lenient::Number64;
 use crate::spec::{Activation, BlobParameters, ChainSpec, FileHeights, Fork, NativeSettings, Profile};
 
+/// The rules that `config` describes.
 pub(super) fn chain_spec(config: &ConfigFile) -> Result<ChainSpec, GenesisError> {
     for (name, time) in [("amsterdamTime", config.amsterdam_time), ("verkleTime", config.verkle_time)] {
         if time.is_some() {
@@ -22,11 +23,18 @@ pub(super) fn chain_spec(config: &ConfigFile) -> Result<ChainSpec, GenesisError>
     spec.dao_fork_support = config.dao_fork_support.unwrap_or_default();
     spec.merge_netsplit_block = config.merge_netsplit_block.map(|number| number.0);
     spec.deposit_contract = config.deposit_contract_address.map(|address| address.0);
-    if let Some(engine) = &config.native_engine {
+    spec.native = native_settings(config, chain_id)?;
+    if spec.native.is_some() {
         spec.profile = Profile::Native;
-        spec.native = Some(NativeSettings::new(chain_id, engine, file_heights(config))?);
     }
     Ok(spec)
+}
+
+/// The native part, with the built-in constants of a network id; none without an `XDPoS` member.
+pub(super) fn native_settings(config: &ConfigFile, network_id: u64) -> Result<Option<NativeSettings>, GenesisError> {
+    let settings =
+        config.native_engine.as_ref().map(|engine| NativeSettings::new(network_id, engine, file_heights(config)));
+    Ok(settings.transpose()?)
 }
 
 fn file_heights(config: &ConfigFile) -> FileHeights {

@@ -133,6 +133,33 @@ pub(crate) struct FileHeights {
 }
 
 impl NativeHeights {
+    /// Every height by the name that `config/networks` gives it, in the order of the fields.
+    pub fn named(&self) -> [(&'static str, u64); 21] {
+        [
+            ("tip2019", self.tip2019),
+            ("tipSigning", self.tip_signing),
+            ("tipRandomize", self.tip_randomize),
+            ("tipIncreaseMasternodes", self.tip_increase_masternodes),
+            ("tipNoHalvingReward", self.tip_no_halving_reward),
+            ("tipXDCX", self.tip_xdcx),
+            ("tipXDCXLending", self.tip_xdcx_lending),
+            ("tipXDCXCancellationFee", self.tip_xdcx_cancellation_fee),
+            ("tipTRC21Fee", self.tip_trc21_fee),
+            ("denylist", self.denylist),
+            ("gas50x", self.gas50x),
+            ("tipXDCXMinerDisable", self.tip_xdcx_miner_disable),
+            ("tipXDCXReceiverDisable", self.tip_xdcx_receiver_disable),
+            ("berlin", self.berlin),
+            ("london", self.london),
+            ("merge", self.merge),
+            ("shanghai", self.shanghai),
+            ("eip1559", self.eip1559),
+            ("cancun", self.cancun),
+            ("petersburg", self.petersburg),
+            ("istanbul", self.istanbul),
+        ]
+    }
+
     fn brought_forward(mut self, file: FileHeights) -> Self {
         self.petersburg = self.tip_xdcx_cancellation_fee;
         self.istanbul = self.tip_xdcx_cancellation_fee;
@@ -356,10 +383,17 @@ impl NativeSettings {
         Ok(())
     }
 
-    /// Whether a network of this id has a known genesis block.
-    pub(crate) fn has_known_genesis(network_id: u64) -> bool {
+    /// Hash and state root of the genesis block of a known network.
+    pub(crate) fn known_genesis(network_id: u64) -> Option<(B256, B256)> {
         let network = NETWORKS.by_id(network_id);
-        network.network_id == network_id && network.genesis_hash.is_some()
+        let known = network.genesis_hash.zip(network.genesis_state_root);
+        known.filter(|_| network.network_id == network_id)
+    }
+
+    /// The id of the network whose built-in heights, contracts and lists a network of this id has: 51, 551 and
+    /// 5151 have their own, every other id has the main network's, 50 (`spec/chain.md` 5.1).
+    pub fn constants_of(network_id: u64) -> u64 {
+        NETWORKS.by_id(network_id).network_id
     }
 
     /// Whether blocks of this height may not touch the address.
@@ -379,6 +413,7 @@ pub fn native_bootnodes(network_id: u64) -> &'static [String] {
 struct NetworkFile {
     network_id: u64,
     genesis_hash: Option<B256>,
+    genesis_state_root: Option<B256>,
     heights: NativeHeights,
     late_v1_masternodes: usize,
     has_denylist: bool,

@@ -15,6 +15,7 @@ mod engine;
 mod extra;
 pub mod go_random;
 pub mod go_sort;
+mod header_chain;
 mod messages;
 #[cfg(test)]
 mod recorded_chain;
@@ -24,6 +25,7 @@ pub mod rewards;
 mod seal_hash;
 mod signers;
 mod signing;
+mod standalone;
 #[cfg(test)]
 mod test_data;
 pub mod v1;
@@ -32,6 +34,7 @@ pub mod v2;
 pub use candidates::{ContractCandidates, MasternodeSource, read_candidates};
 pub use engine::{Clock, NativeEngine, NativeError};
 pub use extra::{ExtraFields, ExtraProblem, addresses_of, v1_masternodes};
+pub use header_chain::{HeaderProblem, HeaderVerifier, RefusedHeader, Standing, VerifierError};
 pub use messages::{
     BlockInfo, QuorumCertificate, SyncInfo, Timeout, TimeoutCertificate, Vote, timeout_digest, vote_digest,
 };
@@ -41,3 +44,4 @@ pub use signing::{
     BLOCK_SIGNER_CONTRACT, Counted, MERGE_SIGN_RANGE, SigningIndex, SigningTransaction, is_signing_transaction,
     signing_transactions,
 };
+pub use standalone::HeaderSigners;

@@ -18,7 +18,7 @@ const BUFFER: usize = 1 << 20;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 /// A source of recorded blocks that could be opened.
-pub(super) struct ChainFile {
+pub(crate) struct ChainFile {
     name: String,
     /// None for standard input.
     file: Option<File>,
@@ -27,7 +27,7 @@ pub(super) struct ChainFile {
 
 impl ChainFile {
     /// Opens a file; `-` is standard input.
-    pub(super) fn open(name: &str) -> Result<Self, Stop> {
+    pub(crate) fn open(name: &str) -> Result<Self, Stop> {
         if name == "-" {
             return Ok(Self { name: "standard input".to_owned(), file: None, length: None });
         }
@@ -41,17 +41,17 @@ impl ChainFile {
     }
 
     /// Bytes on disk; none when unknown.
-    pub(super) const fn length(&self) -> Option<u64> {
+    pub(crate) const fn length(&self) -> Option<u64> {
         self.length
     }
 
-    pub(super) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
     /// The blocks' bytes, decompressed if they are compressed. Bytes taken from the source are added to `read`; once
     /// `is_interrupted` is set, waiting for standard input ends with an error.
-    pub(super) fn reader(
+    pub(crate) fn reader(
         self,
         read: Arc<AtomicU64>,
         is_interrupted: Arc<AtomicBool>,

@@ -14,6 +14,7 @@ use crate::native::{
     ancestry::ancestor,
     extra::{SEAL_BYTES, VANITY_BYTES},
     signers::SIGNATURE_BYTES,
+    standalone::HeaderSigners,
     v1_masternodes, v1_seal_hash,
 };
 
@@ -51,6 +52,36 @@ pub(crate) fn verify(
         verify_lists(context, snapshots, header, parent)?;
     }
     verify_seals(context, snapshots, header, parent, now.is_some())
+}
+
+/// The rules that need no ancestor, for a header that stands alone. Whether its creator was one of the masternodes
+/// is known only at a checkpoint, which lists them.
+pub(crate) fn verify_standing_alone(
+    context: Context<'_>,
+    header: &SealedHeader,
+    now: Option<u64>,
+) -> Result<HeaderSigners, V1Error> {
+    let now = now.filter(|_| !context.settings.skips_second_signer);
+    verify_alone(context, header, now)?;
+    if header.number == 0 {
+        return Ok(HeaderSigners { author: Address::ZERO, others: Vec::new() });
+    }
+    verify_base_fee(context, header)?;
+    let author = context.creator(header)?;
+    let is_checkpoint = context.is_checkpoint(header.number);
+    if is_checkpoint && !v1_masternodes(&header.extra_data).contains(&author) {
+        return Err(V1Error::Unauthorized);
+    }
+    let mut others = Vec::new();
+    if now.is_some() && header.number > context.epoch() {
+        if is_checkpoint {
+            // Its own list opens the epoch: no ancestor is looked for.
+            verify_second_signer(context, header, header, author)?;
+        }
+        let seal = header.native_seal.as_ref().ok_or(V1Error::NotNative)?;
+        others.push(context.signers.recover(v1_seal_hash(header), &seal.validator)?);
+    }
+    Ok(HeaderSigners { author, others })
 }
 
 /// Rules 1 to 11: what a header says without its ancestors.

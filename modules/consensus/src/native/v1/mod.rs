@@ -70,6 +70,17 @@ impl V1Engine {
         header::verify(self.context(chain), &self.snapshots, header, parent, now)
     }
 
+    /// The rules that need no ancestor; see
+    /// [`NativeEngine::verify_standing_alone`](super::NativeEngine::verify_standing_alone).
+    pub(in crate::native) fn verify_standing_alone(
+        &self,
+        header: &SealedHeader,
+        chain: &dyn ChainReader,
+        now: Option<u64>,
+    ) -> Result<super::HeaderSigners, V1Error> {
+        header::verify_standing_alone(self.context(chain), header, now)
+    }
+
     /// Who made a block: the signer of its extra data (`spec/chain.md` 1.2).
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use crate::native::{
     extra::{ExtraFields, addresses_of},
     seal_hash::v2_seal_hash,
     signers::SIGNATURE_BYTES,
+    standalone::HeaderSigners,
 };
 
 /// The smallest gas limit.
@@ -57,6 +58,48 @@ impl V2Engine {
             self.epoch_info(parent, chain)?.masternodes.to_vec()
         };
         self.check_proposer(header, seal, extra.round, &masternodes)
+    }
+
+    /// The checks that need no ancestor, for a header that stands alone; see
+    /// [`NativeEngine::verify_standing_alone`](crate::native::NativeEngine::verify_standing_alone).
+    pub(in crate::native) fn verify_standing_alone(
+        &self,
+        header: &SealedHeader,
+        now: Option<u64>,
+    ) -> Result<HeaderSigners, V2Error> {
+        let seal = header.native_seal.as_ref().ok_or(V2Error::NotNative)?;
+        check_seal_length(seal)?;
+        if now.is_some_and(|now| header.timestamp > now) {
+            return Err(V2Error::FutureBlock);
+        }
+        check_gas_of(header)?;
+        let extra = extra_of(header)?;
+        if extra.round <= extra.quorum.block.round {
+            return Err(V2Error::Round);
+        }
+        let others = self.unique_signers(extra.quorum.digest(), &extra.quorum.signatures)?;
+        // The certificate is always the parent's.
+        if extra.quorum.block.hash != header.parent_hash {
+            return Err(V2Error::InfoHash);
+        }
+        if extra.quorum.block.number.checked_add(1) != Some(header.number) {
+            return Err(V2Error::InfoNumber(extra.quorum.block.hash));
+        }
+        self.check_fixed_fields(header)?;
+        let author = if opens_epoch(self.consensus(), &extra) {
+            let written = check_written_lists(header, seal)?;
+            self.check_proposer(header, seal, extra.round, &written)?;
+            header.beneficiary
+        } else {
+            if !seal.validators.is_empty() || !seal.penalties.is_empty() {
+                return Err(V2Error::ListsOutsideEpochSwitch);
+            }
+            self.signers.recover_low_s(v2_seal_hash(header), &seal.validator)?
+        };
+        if author != header.beneficiary {
+            return Err(V2Error::Coinbase);
+        }
+        Ok(HeaderSigners { author, others })
     }
 
     /// Check 12.
@@ -110,16 +153,7 @@ impl V2Engine {
         round: u64,
         chain: &dyn ChainReader,
     ) -> Result<Vec<Address>, V2Error> {
-        if !header.nonce.is_zero() {
-            return Err(V2Error::EpochSwitchVote);
-        }
-        if seal.validators.is_empty() {
-            return Err(V2Error::EmptyValidators);
-        }
-        if !seal.validators.len().is_multiple_of(Address::len_bytes()) {
-            return Err(V2Error::ValidatorsLength);
-        }
-        let written = addresses_of(&seal.validators);
+        let written = check_written_lists(header, seal)?;
         let Some(computed) = self.epoch_lists(parent, round, chain)? else { return Ok(written) };
         if !are_equal_as_multisets(&computed.masternodes, &written) {
             return Err(V2Error::Validators);
@@ -169,6 +203,11 @@ fn check_gas(header: &SealedHeader, parent: &SealedHeader) -> Result<(), V2Error
         let (found, parent) = (header.gas_limit, parent.gas_limit);
         return Err(V2Error::GasLimitStep { found, parent, bound: bound.saturating_sub(1) });
     }
+    check_gas_of(header)
+}
+
+/// Checks 8 and 9.
+fn check_gas_of(header: &SealedHeader) -> Result<(), V2Error> {
     if header.gas_limit < MIN_GAS_LIMIT {
         return Err(V2Error::GasLimitTooLow);
     }
@@ -176,6 +215,20 @@ fn check_gas(header: &SealedHeader, parent: &SealedHeader) -> Result<(), V2Error
         return Err(V2Error::GasUsed { used: header.gas_used, limit: header.gas_limit });
     }
     Ok(())
+}
+
+/// Checks 20 to 22: what an epoch switch says itself. Gives its masternodes.
+fn check_written_lists(header: &SealedHeader, seal: &NativeSeal) -> Result<Vec<Address>, V2Error> {
+    if !header.nonce.is_zero() {
+        return Err(V2Error::EpochSwitchVote);
+    }
+    if seal.validators.is_empty() {
+        return Err(V2Error::EmptyValidators);
+    }
+    if !seal.validators.len().is_multiple_of(Address::len_bytes()) {
+        return Err(V2Error::ValidatorsLength);
+    }
+    Ok(addresses_of(&seal.validators))
 }
 
 /// Equal length, and equal after sorting: duplicates count (14.2).

@@ -1,0 +1,196 @@
+//! `tenon verify-headers`.
+
+mod header_file;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Instant;
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::json;
+use tenon_chain::{Genesis, PublicNetwork};
+use tenon_config::{Network, Origin};
+use tenon_consensus::native::{HeaderVerifier, Standing};
+
+use self::header_file::HeaderFile;
+use super::import::chain_file::ChainFile;
+use crate::commands::print;
+use crate::exit::Stop;
+use crate::opened_chain::public_genesis;
+use crate::shutdown;
+
+const EXAMPLES: &str = "\
+Examples:
+  tenon verify-headers mainnet.rlp.gz                    headers, or whole blocks, as RLP one after the other
+  tenon verify-headers --network genesis.json chain.rlp  of a network of your own
+  tenon verify-headers 92176000.json                     JSON objects with `rlp`, and `hash` if it is to be compared";
+
+/// Headers that are judged at the same time: enough for all cores, and little to throw away at a refusal.
+const BATCH: usize = 512;
+
+pub(crate) fn definition() -> Command {
+    Command::new("verify-headers")
+        .about("Verify native headers without blocks and state: hashes, seals, turns, certificates and their signers")
+        .after_help(EXAMPLES)
+        .arg(
+            Arg::new("files")
+                .value_name("FILE")
+                .num_args(1..)
+                .required(true)
+                .help("Headers in the order of their chain, gzip or not; `-` is standard input"),
+        )
+        .arg(Arg::new("network").long("network").value_name("NAME|FILE").default_value("mainnet").help(
+            "Whose rules hold: mainnet, testnet, devnet, or a genesis file; of one without accounts, block 0 is not compared",
+        ))
+        .arg(
+            Arg::new("threads")
+                .long("threads")
+                .value_name("NUMBER")
+                .value_parser(value_parser!(u16))
+                .default_value("0")
+                .help("Threads to use; 0 takes as many as the machine has cores"),
+        )
+        .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON object"))
+}
+
+/// What was verified, and how long it took.
+struct Tally {
+    first: Option<u64>,
+    last: Option<(u64, tenon_api::B256)>,
+    in_full: u64,
+    alone: u64,
+    /// The first header that was checked alone.
+    first_alone: Option<u64>,
+    began: Instant,
+}
+
+impl Tally {
+    fn start() -> Self {
+        Self { first: None, last: None, in_full: 0, alone: 0, first_alone: None, began: Instant::now() }
+    }
+
+    fn count(&self) -> u64 {
+        self.in_full + self.alone
+    }
+
+    fn add(&mut self, number: u64, hash: tenon_api::B256, standing: Standing) {
+        self.first.get_or_insert(number);
+        self.last = Some((number, hash));
+        if standing == Standing::Alone {
+            self.alone += 1;
+            self.first_alone.get_or_insert(number);
+        } else {
+            self.in_full += 1;
+        }
+    }
+
+    fn rate(&self) -> u64 {
+        // Only a figure for people: precision beyond 52 bits means nothing here.
+        #[allow(clippy::cast_precision_loss, reason = "a rate for people")]
+        let rate = self.count() as f64 / self.began.elapsed().as_secs_f64().max(1e-6);
+        rate.round() as u64
+    }
+
+    fn as_json(&self) -> String {
+        let object = json!({
+            "headers": self.count(),
+            "inFull": self.in_full,
+            "alone": self.alone,
+            "firstAlone": self.first_alone,
+            "first": self.first,
+            "last": self.last.map(|(number, _)| number),
+            "lastHash": self.last.map(|(_, hash)| hash),
+            "milliseconds": u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX),
+            "headersPerSecond": self.rate(),
+        });
+        format!("{object:#}\n")
+    }
+
+    fn as_text(&self) -> String {
+        let Some((first, (last, hash))) = self.first.zip(self.last) else { return "no headers\n".to_owned() };
+        let mut text = format!(
+            "{} headers verified, {first} to {last} {hash}, {} headers/s\n  in full  {}\n",
+            self.count(),
+            self.rate(),
+            self.in_full
+        );
+        if let Some(number) = self.first_alone {
+            text.push_str(&format!(
+                "  alone    {}, the first of them {number}: form, seal and signatures, as ancestors are not in the file\n",
+                self.alone
+            ));
+        }
+        text
+    }
+}
+
+pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
+    let files: Vec<String> = matches.get_many::<String>("files").into_iter().flatten().cloned().collect();
+    let sources = files.iter().map(|name| ChainFile::open(name)).collect::<Result<Vec<_>, _>>()?;
+    let name = matches.get_one::<String>("network").cloned().unwrap_or_default();
+    let threads = usize::from(matches.get_one::<u16>("threads").copied().unwrap_or_default());
+    let mut verifier = verifier(&name, threads)?;
+    let runtime = shutdown::runtime()?;
+    let _inside = runtime.enter();
+    let is_interrupted = shutdown::interruption_flag()?;
+    let mut tally = Tally::start();
+    let outcome =
+        sources.into_iter().try_for_each(|source| verify_file(&mut verifier, &mut tally, source, &is_interrupted));
+    if outcome.is_err() {
+        // What was good before the first bad one; the refusal itself goes to standard error.
+        eprint!("tenon: {}", tally.as_text());
+    } else {
+        print(if matches.get_flag("json") { tally.as_json() } else { tally.as_text() }.as_bytes())?;
+    }
+    outcome
+}
+
+fn verifier(name: &str, threads: usize) -> Result<HeaderVerifier, Stop> {
+    let wrong = |error: &dyn std::fmt::Display| Stop::Usage(format!("--network {name}: {error}"));
+    let (text, known) = match Network::by_name(name, &Origin::Flag("--network".into()))? {
+        Network::Public(own) => (public_genesis(own)?, PublicNetwork::by_name(own).map(PublicNetwork::genesis_hash)),
+        Network::File(path) => (std::fs::read(path).map_err(|error| wrong(&error))?, None),
+        Network::Dev => return Err(wrong(&"a development network has no native headers; name its genesis file")),
+    };
+    let genesis = Genesis::from_json(&text).map_err(|error| wrong(&error))?;
+    let hash = match known {
+        Some(hash) => Some(hash),
+        None if genesis.alloc.is_empty() => None,
+        None => Some(genesis.sealed_header().map_err(|error| wrong(&error))?.hash()),
+    };
+    HeaderVerifier::new(&genesis.spec, hash, threads).map_err(|error| wrong(&error))
+}
+
+fn verify_file(
+    verifier: &mut HeaderVerifier,
+    tally: &mut Tally,
+    source: ChainFile,
+    is_interrupted: &Arc<AtomicBool>,
+) -> Result<(), Stop> {
+    let name = source.name().to_owned();
+    let failed = |error: &dyn std::fmt::Display| Stop::Failure(format!("{name}: {error}"));
+    let reader = source.reader(Arc::new(AtomicU64::new(0)), Arc::clone(is_interrupted))?;
+    let mut file = HeaderFile::new(reader).map_err(|error| failed(&error))?;
+    loop {
+        if is_interrupted.load(Ordering::Relaxed) {
+            return Err(Stop::Interrupted(format!("interrupted: {}", tally.as_text().trim_end())));
+        }
+        // What precedes a header that cannot be read is judged first.
+        let (headers, damage) = file.next_batch(BATCH);
+        let is_end = headers.is_empty();
+        let keys: Vec<_> = headers.iter().map(|header| (header.number, header.hash())).collect();
+        let (standings, refused) = verifier.verify(headers);
+        for ((number, hash), standing) in keys.into_iter().zip(standings) {
+            tally.add(number, hash, standing);
+        }
+        if let Some(refused) = refused {
+            return Err(failed(&refused));
+        }
+        if let Some(damage) = damage {
+            return Err(failed(&damage));
+        }
+        if is_end {
+            return Ok(());
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! `--network`, `tenon genesis` and `tenon verify-headers`: chains by name, without a node.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says so by panicking")]
+
+mod support;
+
+use std::io::Read as _;
+
+use serde_json::{Value, json};
+use support::{data, run, run_well, text};
+
+/// Hash of block 0 of each public network, as the reference client has it.
+const PUBLIC: [(&str, &str, &str); 3] = [
+    ("mainnet", "xinfin", "0x4a9d748bd78a8d0385b67788c2435dcdb914f98a96250b68863a1f8b7642d6b1"),
+    ("testnet", "apothem", "0xbdea512b4f12ff1135ec92c00dc047ffb93890c2ea1aa0eefe9b013d80640075"),
+    ("devnet", "devnet", "0x3c636c841ebee9121374fa76bd5480d17a23e1ba61d425dde21d7b3caba864f4"),
+];
+
+fn unpacked(name: &str) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(std::fs::File::open(data(name)).unwrap()).read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+/// A folder with a file in it, and the file's path.
+fn file(name: &str, content: &[u8]) -> (tempfile::TempDir, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join(name);
+    std::fs::write(&path, content).unwrap();
+    let path = path.to_str().unwrap().to_owned();
+    (folder, path)
+}
+
+fn genesis_hash_of(datadir: &str) -> Value {
+    let stats: Value = serde_json::from_str(&run_well(&["db", "stats", "--json", "--datadir", datadir])).unwrap();
+    stats["genesisHash"].clone()
+}
+
+#[test]
+fn begins_a_public_chain_by_its_name_or_the_references_and_refuses_another_by_name() {
+    let nothing = file("nothing.rlp", b"");
+    for (name, alias, hash) in PUBLIC {
+        let folder = tempfile::tempdir().unwrap();
+        let datadir = folder.path().to_str().unwrap();
+        run_well(&["import", "--network", alias, "--datadir", datadir, &nothing.1]);
+        assert_eq!(genesis_hash_of(datadir), hash);
+        // The folder knows its chain, whichever of the names is given.
+        run_well(&["import", "--network", name, "--datadir", datadir, &nothing.1]);
+        run_well(&["import", "--datadir", datadir, &nothing.1]);
+
+        let other = if name == "mainnet" { "testnet" } else { "mainnet" };
+        let refused = run(&["import", "--network", other, "--datadir", datadir, &nothing.1]);
+        let message = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(3), "{message}");
+        assert!(
+            message.contains(&format!("holds {name} (chain ")) && message.contains(&format!("not {other} (")),
+            "{message}"
+        );
+        assert_eq!(genesis_hash_of(datadir), hash, "the folder is as it was");
+    }
+}
+
+#[test]
+fn takes_a_genesis_file_for_a_network_and_names_what_is_unknown() {
+    let (_folder, genesis) = file("genesis.json", &unpacked("chain/native-genesis-local.json.gz"));
+    let (datadir, nothing) = (tempfile::tempdir().unwrap(), file("nothing.rlp", b""));
+    let datadir = datadir.path().to_str().unwrap();
+    run_well(&["import", "--network", &genesis, "--datadir", datadir, &nothing.1]);
+    assert_eq!(genesis_hash_of(datadir), "0x50ddb5d648de6d3e8eafed3032ed638ee29e976754cdc8ed6e3dfe0abb216d28");
+
+    let unknown = run(&["import", "--network", "mainet", "--datadir", datadir, &nothing.1]);
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(text(&unknown.stderr).contains("unknown network `mainet`; did you mean `mainnet`?"));
+}
+
+#[test]
+fn verifies_the_genesis_of_every_public_network() {
+    for (name, _, hash) in PUBLIC {
+        let report: Value = serde_json::from_str(&run_well(&["genesis", "verify", name, "--json"])).unwrap();
+        assert_eq!(
+            (&report["hash"], &report["passed"], &report["network"]),
+            (&json!(hash), &json!(true), &json!(name))
+        );
+        let shown: Value = serde_json::from_str(&run_well(&["genesis", "show", name, "--json"])).unwrap();
+        assert_eq!(shown["hash"], hash);
+        assert_eq!(shown["stateRoot"], report["stateRoot"]);
+        assert!(run_well(&["genesis", "show", name]).contains(hash));
+    }
+    let mainnet: Value = serde_json::from_str(&run_well(&["genesis", "show", "mainnet", "--json"])).unwrap();
+    assert_eq!(mainnet["forks"]["eip1559"]["block"], 98_800_200);
+    assert_eq!(mainnet["consensus"]["switchBlock"], 80_370_000);
+    assert_eq!(mainnet["consensus"]["rounds"].as_array().unwrap().len(), 7);
+    assert_eq!(mainnet["signers"].as_array().unwrap().len(), 3);
+}
+
+#[test]
+fn finds_what_is_wrong_with_a_genesis_file_and_where() {
+    let good: Value = serde_json::from_slice(&unpacked("chain/native-genesis-local.json.gz")).unwrap();
+    let changed = |change: &dyn Fn(&mut Value)| {
+        let mut genesis = good.clone();
+        change(&mut genesis);
+        let (_folder, path) = file("genesis.json", genesis.to_string().as_bytes());
+        let output = run(&["genesis", "verify", &path]);
+        (output.status.code(), text(&output.stdout) + &text(&output.stderr))
+    };
+    let contract = "0000000000000000000000000000000000000088";
+    type Change = fn(&mut Value);
+    let cases: [(Change, &str); 6] = [
+        (|_| {}, "ok     signers       4 in the extra data, the candidates of the validator contract"),
+        (|genesis| genesis["config"]["chainId"] = json!(50), "FAILED hash"),
+        (|genesis| genesis["extraData"] = json!("0x00"), "FAILED signers       extra data has 1 bytes"),
+        (
+            |genesis| genesis["extraData"] = json!(format!("0x{}", "00".repeat(97))),
+            "can't start XDPoS chain without signers",
+        ),
+        (
+            |genesis| genesis["alloc"]["0000000000000000000000000000000000000089"]["code"] = json!("0x"),
+            "FAILED contract      no block signer contract",
+        ),
+        (
+            |genesis| genesis["config"]["XDPoS"]["v2"]["switchBlock"] = json!(7),
+            "v2 switch number is not epoch switch block 7, epoch 60",
+        ),
+    ];
+    for (index, (change, wanted)) in cases.into_iter().enumerate() {
+        let (code, output) = changed(&change);
+        assert_eq!(code, Some(i32::from(index > 0)), "{output}");
+        assert!(output.contains(wanted), "{wanted}: {output}");
+    }
+    let (_, output) = changed(&|genesis| genesis["alloc"][contract]["storage"] = json!({}));
+    assert!(output.contains("the validator contract has no candidate"), "{output}");
+
+    let (_folder, path) = file(
+        "genesis.json",
+        b"{\n  \"config\": {\n    \"chainId\": 1,\n    \"homesteadBlock\": [1]\n  },\n  \"alloc\": {}\n}",
+    );
+    let output = run(&["genesis", "verify", &path]);
+    let message = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        message
+            .contains("genesis.json: genesis file: config.homesteadBlock: `[1]` is not a number at line 4 column 23"),
+        "{message}"
+    );
+}
+
+#[test]
+fn compares_a_genesis_with_the_hash_that_is_expected() {
+    let expected = PUBLIC[0].2;
+    assert!(run_well(&["genesis", "verify", "xinfin", "--expect", expected]).contains("as expected"));
+    let other = run(&["genesis", "verify", "testnet", "--expect", expected]);
+    assert_eq!(other.status.code(), Some(1));
+    assert!(text(&other.stdout).contains(&format!("FAILED hash          {}, wanted {expected}", PUBLIC[1].2)));
+}
+
+/// A file of recorded headers whose source begins so, and rules that fit them.
+fn recorded_headers(source: &str, switch_block: u64, threshold: f64) -> (tempfile::TempDir, String, String) {
+    let all: Value = serde_json::from_slice(&unpacked("chain/native-headers.json.gz")).unwrap();
+    let chosen: Vec<_> =
+        all.as_array().unwrap().iter().filter(|entry| entry["source"].as_str().unwrap().starts_with(source)).collect();
+    let chosen: Vec<_> = chosen
+        .iter()
+        .map(|entry| {
+            let rlp = entry["rlp"].as_str().unwrap().trim_start_matches("0x");
+            json!({ "rlp": format!("0x{rlp}"), "hash": entry["hash"] })
+        })
+        .collect();
+    let rules = json!({
+        "config": { "chainId": 4000, "XDPoS": { "epoch": 900, "gap": 450, "v2": { "switchBlock": switch_block,
+            "allConfigs": { "0": { "maxMasternodes": 108, "minePeriod": 2, "certificateThreshold": threshold } } } } },
+        "difficulty": "0x1", "gasLimit": "0x1", "alloc": {},
+    });
+    let (folder, headers) = file("headers.json", Value::from(chosen).to_string().as_bytes());
+    let genesis = folder.path().join("rules.json");
+    std::fs::write(&genesis, rules.to_string()).unwrap();
+    let genesis = genesis.to_str().unwrap().to_owned();
+    (folder, headers, genesis)
+}
+
+/// Headers of the public networks and of networks that are gone, as they were published.
+#[test]
+fn verifies_real_headers() {
+    // Consecutive: the switch block of engine v1 stands alone, its three successors are verified in full.
+    let (_folder, headers, rules) = recorded_headers("chain551", 7_074_000, 0.667);
+    let report = verify_headers(&["--network", &rules, &headers]);
+    assert_eq!((report["inFull"].as_u64(), report["alone"].as_u64()), (Some(3), Some(1)));
+    assert_eq!((report["firstAlone"].as_u64(), report["last"].as_u64()), (Some(7_074_000), Some(7_074_003)));
+    // Single ones of the main network, its block 0 among them, and block 0 of the test network.
+    let (_folder, headers, _) = recorded_headers("chain50", 0, 0.667);
+    let report = verify_headers(&[&headers]);
+    assert_eq!((report["inFull"].as_u64(), report["alone"].as_u64()), (Some(1), Some(4)));
+    let (_folder, headers, _) = recorded_headers("chain51", 0, 0.667);
+    let report = verify_headers(&["--network", "testnet", &headers]);
+    assert_eq!((report["inFull"].as_u64(), report["alone"].as_u64()), (Some(1), Some(0)));
+    let refused = run(&["verify-headers", "--network", "mainnet", &headers]);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(text(&refused.stderr).contains("block 0 is not this network's"));
+}
+
+fn verify_headers(arguments: &[&str]) -> Value {
+    serde_json::from_str(&run_well(&[&["verify-headers", "--json"], arguments].concat())).unwrap()
+}
+
+#[test]
+fn verifies_the_headers_of_a_whole_chain_and_names_the_first_bad_one() {
+    let (_folder, genesis) = file("genesis.json", &unpacked("chain/native-genesis-local.json.gz"));
+    let packed = data("native/chains/local.rlp.gz");
+    for threads in ["1", "2"] {
+        let report = verify_headers(&["--network", &genesis, "--threads", threads, packed.to_str().unwrap()]);
+        assert_eq!((report["headers"].as_u64(), report["inFull"].as_u64()), (Some(674), Some(674)));
+        assert_eq!(report["lastHash"], "0x59412189544e339ef4d4f53c0345b7e641ed242c24119d8e9f94bd8ea81a9a25");
+    }
+    let file_bytes = unpacked("native/chains/local.rlp.gz");
+    let mut headers = Vec::new();
+    for block in tenon_chain::BlockStream::new(&file_bytes[..]) {
+        let block = block.unwrap();
+        let mut header = block.header.header().clone();
+        if header.number == 400 {
+            header.gas_used = header.gas_limit + 1;
+        }
+        tenon_chain::encode_header(&header, &mut headers);
+    }
+    let (_folder, tampered) = file("tampered.rlp", &headers);
+    let refused = run(&["verify-headers", "--network", &genesis, &tampered]);
+    let message = text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(
+        message.contains("400 headers verified, 0 to 399 ") && message.contains("tampered.rlp: header 400 ("),
+        "{message}"
+    );
+    assert!(message.contains("gas used exceeded gaslimit"), "{message}");
+}
