@@ -33,8 +33,9 @@ conformance: setup ## run every case of the public suites; ARGS="--filter TEXT" 
 
 bench: build ## measure the node beside its limit and its rivals, as ratios of one run
 	@scripts/setup.sh test
-	$(CARGO) build --release -p tenon-bench
+	$(CARGO) build --release -p tenon-bench -p tenon-bench-import
 	benches/run.py
+	benches/importing.py
 
 lint: setup ## clippy with warnings as errors, and where unsafe code stands
 	$(CARGO) clippy --workspace --all-targets -- -D warnings

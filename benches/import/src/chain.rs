@@ -1,0 +1,74 @@
+//! A chain that can be written to, as the node opens it.
+
+use std::{
+    fs::File,
+    io::{BufReader, Read},
+    path::Path,
+    sync::Arc,
+};
+
+use flate2::read::MultiGzDecoder;
+use tenon_api::{ChainReader, ChainWriter, ConsensusEngine};
+use tenon_bus::Bus;
+use tenon_chain::{BlockStream, ChainSpec, Genesis};
+use tenon_consensus::{EthereumEngine, native::NativeEngine};
+use tenon_execution::Importer;
+use tenon_storage::{Store, StoreOptions};
+
+use crate::Outcome;
+
+/// Rules, database and engine of a fresh chain.
+pub(crate) struct Chain {
+    pub(crate) spec: Arc<ChainSpec>,
+    pub(crate) store: Arc<Store>,
+    pub(crate) engine: Arc<dyn ConsensusEngine>,
+}
+
+impl Chain {
+    /// Puts the genesis block into a new database.
+    pub(crate) fn create(genesis: &Genesis, folder: &Path) -> Outcome<Self> {
+        let spec = Arc::clone(&genesis.spec);
+        let store = Store::open(folder, StoreOptions::default())?;
+        store.initialise(&genesis.commit()?, spec.chain_id)?;
+        let engine: Arc<dyn ConsensusEngine> = match spec.native {
+            Some(_) => Arc::new(NativeEngine::new(&spec)?),
+            None => Arc::new(EthereumEngine::new(Arc::clone(&spec))),
+        };
+        Ok(Self { spec, store, engine })
+    }
+
+    pub(crate) fn reader(&self) -> Arc<dyn ChainReader> {
+        Arc::clone(&self.store) as Arc<dyn ChainReader>
+    }
+
+    pub(crate) fn importer(&self) -> Importer {
+        let writer = Arc::clone(&self.store) as Arc<dyn ChainWriter>;
+        Importer::new(Arc::clone(&self.spec), self.reader(), writer, Arc::clone(&self.engine), Bus::new())
+    }
+}
+
+/// The genesis of a file.
+pub(crate) fn genesis(path: &Path) -> Outcome<Genesis> {
+    let mut text = Vec::new();
+    open(path)?.read_to_end(&mut text)?;
+    Ok(Genesis::from_json(&text)?)
+}
+
+/// The blocks of a file.
+pub(crate) fn blocks(path: &Path) -> Outcome<BlockStream<Box<dyn Read + Send>>> {
+    Ok(BlockStream::new(open(path)?))
+}
+
+fn open(path: &Path) -> Outcome<Box<dyn Read + Send>> {
+    let file = BufReader::with_capacity(1 << 20, File::open(path)?);
+    let is_packed = path.extension().is_some_and(|extension| extension == "gz");
+    Ok(if is_packed { Box::new(MultiGzDecoder::new(file)) } else { Box::new(file) })
+}
+
+/// Most memory that this process has had so far, bytes; 0 where the system does not say.
+pub(crate) fn peak_memory() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kibibytes = line.and_then(|line| line.split_whitespace().next()).and_then(|number| number.parse::<u64>().ok());
+    kibibytes.unwrap_or_default() * 1024
+}
