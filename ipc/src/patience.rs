@@ -26,9 +26,10 @@ impl Patience {
         Self { limit, since, timer: Box::pin(sleep_until(since + limit)) }
     }
 
-    /// Something has happened.
-    pub(crate) fn begin_anew(&mut self) {
+    /// Something has happened; when that was.
+    pub(crate) fn begin_anew(&mut self) -> std::time::Instant {
         self.since = Instant::now();
+        self.since.into_std()
     }
 
     /// Ready when nothing has happened for the whole limit.

@@ -1,7 +1,8 @@
 //! The load: many connections, each with one request in flight.
 //!
 //! The client is as thin as possible, because it shares two cores with the server: requests are written as ready
-//! bytes, answers are cut out by `Content-Length` (HTTP) or the newline (Unix socket) and looked at for an error.
+//! bytes, answers are cut out by `Content-Length` (HTTP), the frame's length (WebSocket) or the newline (Unix socket)
+//! and looked at for an error.
 
 use std::{
     io,
@@ -16,12 +17,14 @@ use tokio::{
     net::{TcpStream, UnixStream},
 };
 
-use crate::latencies::Latencies;
+use tenon_bench::Latencies;
 
 /// Where the load goes.
 pub(crate) enum Target {
     /// An HTTP server.
     Http(SocketAddr),
+    /// A WebSocket server.
+    WebSocket(SocketAddr),
     /// A Unix socket.
     Unix(PathBuf),
 }
@@ -44,6 +47,55 @@ fn end_of_http_answer(received: &[u8]) -> io::Result<Option<usize>> {
         })
         .ok_or_else(|| io::Error::other("an answer without Content-Length"))?;
     Ok(Some(head + length).filter(|end| *end <= received.len()))
+}
+
+/// A server's frame: two bytes and as many of length as those say; never masked, never in parts.
+fn end_of_frame(received: &[u8]) -> io::Result<Option<usize>> {
+    let [first, second, rest @ ..] = received else { return Ok(None) };
+    if *first != 0x81 {
+        return Err(io::Error::other(format!("a frame that is no whole text: {first:#x}")));
+    }
+    let (size, length) = match (second, rest) {
+        (126, [high, low, ..]) => (4, u64::from(u16::from_be_bytes([*high, *low]))),
+        (127, _) => match rest.first_chunk::<8>() {
+            Some(length) => (10, u64::from_be_bytes(*length)),
+            None => return Ok(None),
+        },
+        (126, _) => return Ok(None),
+        (short, _) => (2, u64::from(*short)),
+    };
+    let end = usize::try_from(length).ok().and_then(|length| length.checked_add(size));
+    Ok(end.filter(|end| *end <= received.len()))
+}
+
+/// A client's text frame with a mask of zeros, which leaves the text as it is.
+fn frame(text: &str) -> io::Result<Vec<u8>> {
+    let length = u16::try_from(text.len()).map_err(|_| io::Error::other("the request is too long for one frame"))?;
+    let mut frame = vec![0x81, 0x80 | 126];
+    frame.extend_from_slice(&length.to_be_bytes());
+    frame.extend_from_slice(&[0; 4]);
+    frame.extend_from_slice(text.as_bytes());
+    Ok(frame)
+}
+
+/// Connects and makes the handshake.
+async fn open_web_socket(address: SocketAddr) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    let head = format!(
+        "GET / HTTP/1.1\r\nHost: {address}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    );
+    stream.write_all(head.as_bytes()).await?;
+    let mut answer = Vec::new();
+    while !answer.ends_with(b"\r\n\r\n") {
+        // Byte by byte: what follows the head is no longer HTTP.
+        answer.push(stream.read_u8().await?);
+    }
+    if !answer.starts_with(b"HTTP/1.1 101") {
+        return Err(io::Error::other(format!("no WebSocket: {}", String::from_utf8_lossy(&answer))));
+    }
+    Ok(stream)
 }
 
 /// Sends requests on one connection until `end`; latencies count from `warm` on.
@@ -69,7 +121,8 @@ async fn converse(
                 return Err(io::Error::other("the server hung up"));
             }
         };
-        if memmem::find(&received[..answer_end], b"\"error\"").is_some() {
+        // An error stands at the beginning of an answer; a trace may have members of that name further on.
+        if memmem::find(&received[..answer_end.min(256)], b"\"error\":{\"code\"").is_some() {
             let text = String::from_utf8_lossy(&received[..answer_end]);
             return Err(io::Error::other(format!("the server answered an error: {text}")));
         }
@@ -90,6 +143,7 @@ pub(crate) fn run(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (request, find_end): (Vec<u8>, FindEnd) = match target {
         Target::Unix(_) => (format!("{body}\n").into_bytes(), end_of_line),
+        Target::WebSocket(_) => (frame(body)?, end_of_frame),
         Target::Http(address) => {
             let head = format!("POST / HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n");
             (format!("{head}Content-Length: {}\r\n\r\n{body}", body.len()).into_bytes(), end_of_http_answer)
@@ -98,7 +152,9 @@ pub(crate) fn run(
     let request: &'static [u8] = request.leak();
     let mut all = Latencies::default();
     runtime.block_on(async {
-        let warm = Instant::now() + duration / 10;
+        // A thousand connections take a while to stand; all are counted from the same instant.
+        let warm =
+            Instant::now() + duration / 10 + Duration::from_micros(200) * u32::try_from(connections).unwrap_or(0);
         let window = (warm, warm + duration);
         let mut running = Vec::with_capacity(connections);
         for _ in 0..connections {
@@ -108,13 +164,16 @@ pub(crate) fn run(
                     stream.set_nodelay(true)?;
                     tokio::spawn(converse(stream, request, find_end, window))
                 }
+                Target::WebSocket(address) => {
+                    tokio::spawn(converse(open_web_socket(*address).await?, request, find_end, window))
+                }
                 Target::Unix(path) => {
                     tokio::spawn(converse(UnixStream::connect(path).await?, request, find_end, window))
                 }
             });
         }
         for connection in running {
-            all.append(connection.await.map_err(io::Error::other)??);
+            all.append(&connection.await.map_err(io::Error::other)??);
         }
         io::Result::Ok(())
     })?;
@@ -124,4 +183,27 @@ pub(crate) fn run(
         "p50_micros": all.percentile(50),
         "p99_micros": all.percentile(99),
     }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_an_answer_is_found_on_every_transport() {
+        let http = b"HTTP/1.1 200 OK\r\ncontent-length: 3\r\n\r\n{}\nrest";
+        let long = [&[0x81, 126, 1, 0][..], &[b'x'; 256], b"rest"].concat();
+        for (find_end, received, end) in [
+            (end_of_http_answer as FindEnd, &http[..], Some(http.len() - 4)),
+            (end_of_http_answer, &http[..http.len() - 5], None),
+            (end_of_line, b"{}\n{", Some(3)),
+            (end_of_line, b"{}", None),
+            (end_of_frame, b"\x81\x02{}\x81", Some(4)),
+            (end_of_frame, b"\x81\x03{}", None),
+            (end_of_frame, &long, Some(260)),
+            (end_of_frame, &long[..3], None),
+        ] {
+            assert_eq!(find_end(received).unwrap(), end, "{received:?}");
+        }
+    }
 }

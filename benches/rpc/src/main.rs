@@ -1,12 +1,11 @@
 //! `tenon-bench`: the two ends of an end-to-end measurement.
 //!
 //! `limit` is a bare HTTP server with a constant answer: what no node on this machine can beat. `load` sends one
-//! request after another on many connections, over HTTP or a Unix socket, and prints requests per second and
+//! request after another on many connections, over HTTP, WebSocket or a Unix socket, and prints requests per second and
 //! latencies as JSON. `benches/run.py` puts them together and prints ratios of one run.
 
 #![forbid(unsafe_code)]
 
-mod latencies;
 mod limit;
 mod load;
 
@@ -28,10 +27,13 @@ enum Command {
     /// Sends requests and prints what came of it
     Load {
         /// Address of an HTTP server
-        #[arg(long, conflicts_with = "unix", required_unless_present = "unix")]
+        #[arg(long, group = "target")]
         http: Option<SocketAddr>,
+        /// Address of a WebSocket server
+        #[arg(long, group = "target")]
+        ws: Option<SocketAddr>,
         /// Path of a Unix socket
-        #[arg(long)]
+        #[arg(long, group = "target", required_unless_present_any = ["http", "ws"])]
         unix: Option<PathBuf>,
         /// The JSON-RPC request
         #[arg(long)]
@@ -48,11 +50,12 @@ enum Command {
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
         Command::Limit => limit::serve(),
-        Command::Load { http, unix, body, connections, seconds } => {
-            let target = match (http, unix) {
-                (Some(address), _) => load::Target::Http(address),
-                (None, Some(path)) => load::Target::Unix(path),
-                (None, None) => return ExitCode::from(2),
+        Command::Load { http, ws, unix, body, connections, seconds } => {
+            let target = match (http, ws, unix) {
+                (Some(address), ..) => load::Target::Http(address),
+                (_, Some(address), _) => load::Target::WebSocket(address),
+                (.., Some(path)) => load::Target::Unix(path),
+                (None, None, None) => return ExitCode::from(2),
             };
             load::run(&target, &body, connections, Duration::from_secs_f64(seconds)).map(|report| println!("{report}"))
         }

@@ -60,12 +60,7 @@ pub(crate) struct Overflow;
 
 impl Outgoing {
     pub(crate) fn new(encode: Encode, most: usize) -> Self {
-        Self {
-            queue: Mutex::default(),
-            encode,
-            most,
-            drained: Notify::new(),
-        }
+        Self { queue: Mutex::default(), encode, most, drained: Notify::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {

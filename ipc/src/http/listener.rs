@@ -1,11 +1,6 @@
 //! A TCP port and its connections.
 
-use std::{
-    convert::Infallible,
-    pin::pin,
-    sync::{Arc, PoisonError},
-    time::Duration,
-};
+use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
 use bytes::BytesMut;
 use hyper::{server::conn::http1, service::service_fn};
@@ -16,12 +11,19 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::{Port, Upgrade, UpgradeSlot, WebSocketSide, stream::TimedStream};
+use super::{
+    Port, Step, WebSocketSide,
+    conversation::{Conversation, Upgrade},
+    stream::{TimedStream, Waits},
+};
 use crate::{
     duplex::{Connection, Half, reap, sends_no_more},
     service::RpcService,
     websocket::Messages,
 };
+
+/// What each part of a handshake may take on a port of WebSocket alone.
+const HANDSHAKE: Duration = Duration::from_secs(30);
 
 /// One listening TCP port.
 pub(crate) struct HttpServer<S> {
@@ -33,8 +35,9 @@ pub(crate) struct HttpServer<S> {
 #[derive(Clone, Copy)]
 struct ConnectionLimits {
     connections: usize,
-    idle: Duration,
-    write: Duration,
+    /// From a request's head to its answer.
+    request: Duration,
+    waits: Waits,
 }
 
 impl<S: RpcService> HttpServer<S> {
@@ -69,14 +72,18 @@ impl<S: RpcService> HttpServer<S> {
     fn limits(&self) -> ConnectionLimits {
         let http = self.port.http.as_ref().map(|side| ConnectionLimits {
             connections: side.limits.connections,
-            idle: side.limits.idle_timeout,
-            write: side.limits.write_timeout,
+            request: side.limits.request_timeout,
+            waits: Waits {
+                idle: side.limits.idle_timeout,
+                head: side.limits.request_timeout,
+                write: side.limits.write_timeout,
+            },
         });
         http.unwrap_or_else(|| ConnectionLimits {
             connections: self.port.websocket.as_ref().map_or(0, |side| side.limits.connections),
             // Only the handshake stands under these.
-            idle: Duration::from_secs(30),
-            write: Duration::from_secs(10),
+            request: HANDSHAKE,
+            waits: Waits { idle: HANDSHAKE, head: HANDSHAKE, write: HANDSHAKE },
         })
     }
 }
@@ -89,15 +96,22 @@ async fn serve<S: RpcService>(
 ) {
     // Answers are written whole; waiting for more only delays them.
     let _ = stream.set_nodelay(true);
-    let slot = UpgradeSlot::default();
+    let conversation = Arc::new(Conversation::new(limits.request));
     let service = {
-        let (port, slot) = (Arc::clone(&port), Arc::clone(&slot));
+        let (port, conversation) = (Arc::clone(&port), Arc::clone(&conversation));
         service_fn(move |request| {
-            let (port, slot) = (Arc::clone(&port), Arc::clone(&slot));
-            async move { Ok::<_, Infallible>(port.answer(request, &slot).await) }
+            let (port, conversation) = (Arc::clone(&port), Arc::clone(&conversation));
+            let step = port.begin(request, &conversation);
+            async move {
+                let _turn = conversation.turn();
+                Ok::<_, Infallible>(match step {
+                    Step::Done(answer) => answer,
+                    Step::Call(call) => port.finish(call, &conversation).await,
+                })
+            }
         })
     };
-    let stream = TokioIo::new(TimedStream::new(stream, limits.idle, limits.write));
+    let stream = TokioIo::new(TimedStream::new(stream, limits.waits, Arc::clone(&conversation)));
     let connection = http1::Builder::new()
         .header_read_timeout(None)
         .max_buf_size(64 << 10)
@@ -115,8 +129,7 @@ async fn serve<S: RpcService>(
         tracing::debug!(%error, "HTTP connection ended");
         return;
     }
-    let upgrade = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let (Some(upgrade), Some(side)) = (upgrade, &port.websocket) {
+    if let (Some(upgrade), Some(side)) = (conversation.take_upgrade(), &port.websocket) {
         serve_websocket(side, upgrade, stopping).await;
     }
 }

@@ -7,20 +7,24 @@
 //! jsonrpsee reached 0.63 of raw hyper (`spec/dependencies.md` 6.1).
 
 mod body;
+mod conversation;
 mod cors;
 mod hosts;
 mod listener;
 mod stream;
 
 use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    future::poll_fn,
+    pin::pin,
+    sync::Arc,
+    task::Poll,
+    time::{Duration, Instant},
 };
 
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
 use http_body_util::BodyExt as _;
-use hyper::{body::Body as _, body::Incoming, upgrade::OnUpgrade};
+use hyper::{body::Body as _, body::Incoming};
 use tenon_bus::CallContext;
 
 use crate::{
@@ -30,6 +34,7 @@ use crate::{
     websocket::{OriginRules, WebSocketLimits, handshake},
 };
 use body::AnswerBody;
+use conversation::{Conversation, Upgrade};
 pub(crate) use cors::Cors;
 pub(crate) use hosts::VirtualHosts;
 pub(crate) use listener::HttpServer;
@@ -44,8 +49,9 @@ pub struct HttpLimits {
     /// Bytes of a request's body. A larger declared length is answered with 413; an undeclared one is cut,
     /// as in the reference. Default 5 MiB.
     pub body_bytes: usize,
-    /// From a request's head to its answer; on expiry the client gets 503 and the call is cancelled. Default
-    /// 29 s, one second less than the reference's write time-out, as there.
+    /// From a request's head to its answer; on expiry the client gets 503 and the call is cancelled. The head
+    /// may take as long from its first byte; then the connection ends. Default 29 s, one second less than the
+    /// reference's write time-out, as there.
     pub request_timeout: Duration,
     /// How long a connection may stay silent. Default 120 s.
     pub idle_timeout: Duration,
@@ -123,34 +129,53 @@ pub(crate) struct Port<S> {
     pub(crate) websocket: Option<WebSocketSide<S>>,
 }
 
-/// A WebSocket that begins when hyper lets go of the connection.
-pub(crate) struct Upgrade {
-    on_upgrade: OnUpgrade,
-    exposure: Exposure,
-}
-
-/// Where a connection's service leaves its upgrade.
-pub(crate) type UpgradeSlot = Arc<Mutex<Option<Upgrade>>>;
-
 type Answer = Response<AnswerBody>;
 
+/// What comes of a request's head.
+///
+/// Apart from the rest of the answer, because a future that carried the request through every check would be
+/// thousands of bytes that hyper moves about for every request.
+pub(crate) enum Step {
+    /// All that there is to say.
+    Done(Answer),
+    /// The body is to be read and answered.
+    Call(Call),
+}
+
+/// A request whose head is in order.
+pub(crate) struct Call {
+    body: Incoming,
+    exposure: Exposure,
+    takes_gzip: bool,
+    /// What the answer must tell a browser.
+    cors: Option<Box<HeaderMap>>,
+}
+
 impl<S: RpcService> Port<S> {
-    /// Answers one request.
-    pub(crate) async fn answer(&self, mut request: Request<Incoming>, slot: &UpgradeSlot) -> Answer {
+    /// Looks at the head of a request.
+    pub(crate) fn begin(&self, mut request: Request<Incoming>, conversation: &Conversation) -> Step {
         if let Some(side) = &self.websocket
             && handshake::is_upgrade(request.headers())
         {
-            return side.upgrade(&mut request, slot);
+            return Step::Done(side.upgrade(&mut request, conversation));
         }
         match &self.http {
-            Some(side) => side.answer(request).await,
+            Some(side) => side.begin(request),
+            None => Step::Done(status_only(StatusCode::NOT_FOUND)),
+        }
+    }
+
+    /// Reads the body and answers it.
+    pub(crate) async fn finish(&self, call: Call, conversation: &Conversation) -> Answer {
+        match &self.http {
+            Some(side) => side.finish(call, conversation).await,
             None => status_only(StatusCode::NOT_FOUND),
         }
     }
 }
 
 impl<S: RpcService> WebSocketSide<S> {
-    fn upgrade(&self, request: &mut Request<Incoming>, slot: &UpgradeSlot) -> Answer {
+    fn upgrade(&self, request: &mut Request<Incoming>, conversation: &Conversation) -> Answer {
         if !is_root(request) {
             return status_only(StatusCode::NOT_FOUND);
         }
@@ -160,8 +185,7 @@ impl<S: RpcService> WebSocketSide<S> {
         };
         match handshake::accept(request, &self.origins) {
             Ok(key) => {
-                let upgrade = Upgrade { on_upgrade: hyper::upgrade::on(request), exposure };
-                *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(upgrade);
+                conversation.upgrade_to(Upgrade { on_upgrade: hyper::upgrade::on(request), exposure });
                 let mut answer = status_only(StatusCode::SWITCHING_PROTOCOLS);
                 let headers = answer.headers_mut();
                 headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
@@ -180,76 +204,96 @@ impl<S: RpcService> WebSocketSide<S> {
 
 impl<S: RpcService> HttpSide<S> {
     /// The reference's order: path, time-out, gzip, virtual host, CORS, JSON-RPC.
-    async fn answer(&self, request: Request<Incoming>) -> Answer {
+    fn begin(&self, request: Request<Incoming>) -> Step {
         if !is_root(&request) {
-            return match (&self.health, request.uri().path(), request.method()) {
+            return Step::Done(match (&self.health, request.uri().path(), request.method()) {
                 (Some(health), "/health", &Method::GET) => report(&health()),
                 _ => refused(StatusCode::NOT_FOUND, "404 page not found"),
-            };
+            });
         }
         let takes_gzip = takes_gzip(request.headers());
-        let answer = self.guarded(request);
-        let Ok(answer) = tokio::time::timeout(self.limits.request_timeout, answer).await else {
+        match self.guarded(request) {
+            Step::Done(answer) => Step::Done(coded(answer, takes_gzip)),
+            Step::Call(call) => Step::Call(Call { takes_gzip, ..call }),
+        }
+    }
+
+    fn guarded(&self, request: Request<Incoming>) -> Step {
+        if !self.hosts.allow(host_of(&request)) {
+            return Step::Done(refused(StatusCode::FORBIDDEN, "invalid host specified"));
+        }
+        let Some(cors) = &self.cors else { return self.checked(request) };
+        if Cors::is_preflight(request.method(), request.headers()) {
+            let mut answer = Response::new(AnswerBody::empty());
+            *answer.headers_mut() = cors.preflight(request.headers());
+            return Step::Done(answer);
+        }
+        let mut added = HeaderMap::new();
+        cors.decorate(request.method(), request.headers(), &mut added);
+        match self.checked(request) {
+            Step::Done(mut answer) => {
+                answer.headers_mut().extend(added);
+                Step::Done(answer)
+            }
+            Step::Call(call) => Step::Call(Call { cors: Some(Box::new(added)), ..call }),
+        }
+    }
+
+    fn checked(&self, request: Request<Incoming>) -> Step {
+        let (method, headers) = (request.method(), request.headers());
+        let declared = request.body().size_hint().exact();
+        match *method {
+            Method::GET if declared == Some(0) => return Step::Done(status_only(StatusCode::OK)),
+            Method::PUT | Method::DELETE => {
+                return Step::Done(refused(StatusCode::METHOD_NOT_ALLOWED, "method not allowed"));
+            }
+            _ => {}
+        }
+        if let Some(length) = declared.filter(|length| *length > self.limits.body_bytes as u64) {
+            let text = format!("content length too large ({length}>{})", self.limits.body_bytes);
+            return Step::Done(refused(StatusCode::PAYLOAD_TOO_LARGE, &text));
+        }
+        if *method != Method::OPTIONS && !is_json(headers) {
+            let text = "invalid content type, only application/json is supported";
+            return Step::Done(refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+        }
+        let exposure = match self.doors.exposure(headers) {
+            Ok(exposure) => exposure.clone(),
+            Err(reason) => return Step::Done(refused(StatusCode::UNAUTHORIZED, reason)),
+        };
+        Step::Call(Call { body: request.into_body(), exposure, takes_gzip: false, cors: None })
+    }
+
+    async fn finish(&self, call: Call, conversation: &Conversation) -> Answer {
+        let begun = conversation.request_begins();
+        let Call { body, exposure, takes_gzip, cors } = call;
+        let mut answering = pin!(self.answered(body, exposure, begun));
+        let in_time = poll_fn(|context| match answering.as_mut().poll(context) {
+            Poll::Ready(answer) => Poll::Ready(Some(answer)),
+            Poll::Pending => conversation.poll_request_end(context).map(|()| None),
+        });
+        let Some(mut answer) = in_time.await else {
             let mut answer = Response::new(AnswerBody::text(r#"{"error":"http server timeout"}"#));
             *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
             answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PLAIN));
             return answer;
         };
-        if !takes_gzip {
-            return answer;
+        if let Some(added) = cors {
+            answer.headers_mut().extend(*added);
         }
-        let (mut head, body) = answer.into_parts();
-        head.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-        Response::from_parts(head, body.into_gzip())
+        coded(answer, takes_gzip)
     }
 
-    async fn guarded(&self, request: Request<Incoming>) -> Answer {
-        if !self.hosts.allow(host_of(&request)) {
-            return refused(StatusCode::FORBIDDEN, "invalid host specified");
-        }
-        let Some(cors) = &self.cors else { return self.checked(request).await };
-        if Cors::is_preflight(request.method(), request.headers()) {
-            let mut answer = Response::new(AnswerBody::empty());
-            *answer.headers_mut() = cors.preflight(request.headers());
-            return answer;
-        }
-        let mut added = HeaderMap::new();
-        cors.decorate(request.method(), request.headers(), &mut added);
-        let mut answer = self.checked(request).await;
-        answer.headers_mut().extend(added);
-        answer
-    }
-
-    async fn checked(&self, request: Request<Incoming>) -> Answer {
-        let (method, headers) = (request.method(), request.headers());
-        let declared = request.body().size_hint().exact();
-        match *method {
-            Method::GET if declared == Some(0) => return status_only(StatusCode::OK),
-            Method::PUT | Method::DELETE => return refused(StatusCode::METHOD_NOT_ALLOWED, "method not allowed"),
-            _ => {}
-        }
-        if let Some(length) = declared.filter(|length| *length > self.limits.body_bytes as u64) {
-            let text = format!("content length too large ({length}>{})", self.limits.body_bytes);
-            return refused(StatusCode::PAYLOAD_TOO_LARGE, &text);
-        }
-        if *method != Method::OPTIONS && !is_json(headers) {
-            let text = "invalid content type, only application/json is supported";
-            return refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, text);
-        }
-        let exposure = match self.doors.exposure(headers) {
-            Ok(exposure) => exposure.clone(),
-            Err(reason) => return refused(StatusCode::UNAUTHORIZED, reason),
-        };
-        match read_body(request.into_body(), self.limits.body_bytes).await {
-            Some(text) => self.dispatched(text, exposure).await,
+    async fn answered(&self, body: Incoming, exposure: Exposure, begun: Instant) -> Answer {
+        let Some(text) = read_body(body, self.limits.body_bytes).await else {
             // The client has broken off; nobody reads this.
-            None => status_only(StatusCode::BAD_REQUEST),
-        }
-    }
-
-    async fn dispatched(&self, text: Bytes, exposure: Exposure) -> Answer {
+            return status_only(StatusCode::BAD_REQUEST);
+        };
         // A little later than the 503, so that it is always the 503 that the client sees.
-        let context = CallContext::with_timeout(self.limits.request_timeout + Duration::from_secs(1));
+        let context = match begun.checked_add(self.limits.request_timeout + Duration::from_secs(1)) {
+            Some(deadline) => CallContext::with_deadline(deadline),
+            None => CallContext::new(),
+        };
         // Client gone or time over: this future is dropped, and with it the guard.
         let guard = context.cancel_on_drop();
         let reply = self.dispatcher.answer_body(&text, &Caller { exposure, context }).await;
@@ -261,6 +305,16 @@ impl<S: RpcService> HttpSide<S> {
 }
 
 const PLAIN: &str = "text/plain; charset=utf-8";
+
+/// The answer in the coding that its client asks for.
+fn coded(answer: Answer, takes_gzip: bool) -> Answer {
+    if !takes_gzip {
+        return answer;
+    }
+    let (mut head, body) = answer.into_parts();
+    head.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    Response::from_parts(head, body.into_gzip())
+}
 
 fn status_only(status: StatusCode) -> Answer {
     let mut answer = Response::new(AnswerBody::empty());

@@ -3,6 +3,7 @@
 use std::{
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -12,23 +13,66 @@ use tokio::{
     net::TcpStream,
 };
 
+use super::conversation::Conversation;
 use crate::patience::Patience;
 
-/// Ends reading when nothing has moved for `idle`, and writing when the client has not read for `write`.
+/// How long a connection waits for its client.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waits {
+    /// For the next byte.
+    pub(crate) idle: Duration,
+    /// For the end of a request's head, from its first byte: a client that sends a byte now and then would
+    /// otherwise keep its place for ever.
+    pub(crate) head: Duration,
+    /// For the client to read.
+    pub(crate) write: Duration,
+}
+
+/// Ends reading and writing when their time is over.
 pub(crate) struct TimedStream {
     inner: TcpStream,
-    write: Duration,
+    waits: Waits,
+    conversation: Arc<Conversation>,
+    /// The conversation's turns when they were last looked at.
+    turns: u32,
     reading: Patience,
+    /// Set while only a part of a request's head has arrived.
+    head: Option<Patience>,
+    is_in_head: bool,
     writing: Option<Patience>,
 }
 
 impl TimedStream {
-    pub(crate) fn new(inner: TcpStream, idle: Duration, write: Duration) -> Self {
-        Self { inner, write, reading: Patience::new(idle), writing: None }
+    pub(crate) fn new(inner: TcpStream, waits: Waits, conversation: Arc<Conversation>) -> Self {
+        let reading = Patience::new(waits.idle);
+        Self { inner, waits, conversation, turns: 0, reading, head: None, is_in_head: false, writing: None }
     }
 
     pub(crate) fn into_inner(self) -> TcpStream {
         self.inner
+    }
+
+    /// Forgets the head's time when the head is complete. Bytes that come while a request is answered are its
+    /// body, whose time is the request's.
+    fn look_at_turns(&mut self) {
+        let turns = self.conversation.turns();
+        if turns != self.turns {
+            self.turns = turns;
+            self.is_in_head = false;
+            self.head = None;
+        }
+    }
+
+    fn poll_too_late(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.is_in_head {
+            // hyper has had the bytes and asks for more: the head came in parts, which is rare.
+            let wait = self.waits.head;
+            let head = self.head.get_or_insert_with(|| Patience::new(wait));
+            if head.poll_end(context).is_ready() {
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+        }
+        self.reading.poll_end(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 
     fn after_write<T>(&mut self, context: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
@@ -37,7 +81,7 @@ impl TimedStream {
             self.reading.begin_anew();
             return result;
         }
-        let write = self.write;
+        let write = self.waits.write;
         let writing = self.writing.get_or_insert_with(|| Patience::new(write));
         writing.poll_end(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
@@ -49,10 +93,12 @@ impl AsyncRead for TimedStream {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        self.look_at_turns();
         match Pin::new(&mut self.inner).poll_read(context, buffer) {
-            Poll::Pending => self.reading.poll_end(context).map(|()| Err(io::ErrorKind::TimedOut.into())),
+            Poll::Pending => self.poll_too_late(context),
             ready => {
                 self.reading.begin_anew();
+                self.is_in_head |= self.turns % 2 == 0;
                 ready
             }
         }

@@ -4,6 +4,11 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 
 use tenon_ipc::{EnvelopeLimits, HealthReport, HttpLimits, HttpSettings, Servers, Settings, StartError};
 
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+};
+
 use crate::{
     raw_http::Client,
     service::{TestService, until},
@@ -239,6 +244,28 @@ async fn connections_beyond_the_limit_and_silent_ones_are_closed() {
     assert!(third.answer(false).await.is_none());
     assert!(first.answer(false).await.is_none());
     assert!(second.answer(false).await.is_none());
+}
+
+#[tokio::test]
+async fn a_head_that_trickles_in_has_no_more_time_than_a_request() {
+    let limits = HttpLimits { request_timeout: Duration::from_millis(300), ..HttpLimits::default() };
+    let (_servers, address, _) = start(with_limits(limits)).await;
+    let mut slow = TcpStream::connect(address).await.unwrap();
+    let mut quiet = Client::connect(address).await;
+    let call = r#"{"id":1,"method":"test_echo"}"#;
+    quiet.post(&[], call).await;
+
+    // Ends when the node hangs up; a byte every few milliseconds keeps the connection from being idle.
+    let mut answer = [0];
+    while slow.write_all(b"X").await.is_ok() {
+        let read = tokio::time::timeout(Duration::from_millis(20), slow.read(&mut answer)).await;
+        if read.is_ok_and(|read| read.is_err() || read.is_ok_and(|count| count == 0)) {
+            break;
+        }
+    }
+
+    // Nothing at all is not slow: between requests the idle time counts.
+    assert_eq!(quiet.post(&[], call).await.status, 200);
 }
 
 #[tokio::test]

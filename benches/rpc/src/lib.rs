@@ -1,0 +1,7 @@
+//! What the load generators share: the account of latencies.
+
+#![forbid(unsafe_code)]
+
+mod latencies;
+
+pub use latencies::Latencies;

@@ -1,0 +1,196 @@
+"""Requests per second and latencies, side by side: hyper with a constant answer, anvil, and Tenon on every transport."""
+
+import json
+import sys
+import time
+
+import servers
+
+TOKEN = json.loads((servers.ROOT / "tests" / "data" / "contracts" / "Token.json").read_text())["bytecode"]
+TRANSFER_TOPIC = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
+BLOCK_TRANSACTIONS = 100
+BLOCKS = 5
+
+
+def requests(chain):
+    """The measured requests, by the name that the table gives them."""
+    one = lambda method, *params: {"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)}
+    account, block = chain["account"], chain["block"]
+    log_filter = {"fromBlock": block, "toBlock": block, "address": chain["token"], "topics": [TRANSFER_TOPIC]}
+    balance_of = {"to": chain["token"], "data": "0x70a08231" + account[2:].rjust(64, "0")}
+    number = one("eth_blockNumber")
+    return {
+        "eth_blockNumber": number,
+        "eth_getBalance latest": one("eth_getBalance", account, "latest"),
+        "eth_getBalance historical": one("eth_getBalance", account, chain["old_block"]),
+        "eth_call balanceOf": one("eth_call", balance_of, "latest"),
+        f"eth_getBlockByNumber, {BLOCK_TRANSACTIONS} full": one("eth_getBlockByNumber", block, True),
+        f"eth_getLogs, {BLOCK_TRANSACTIONS} logs": one("eth_getLogs", log_filter),
+        "batch of 100 eth_blockNumber": [dict(number, id=position) for position in range(100)],
+        f"debug_traceBlockByNumber, {BLOCK_TRANSACTIONS} calls": one("debug_traceBlockByNumber", block, {"tracer": "callTracer"}),
+    }
+
+
+def make_chain(server, close_block):
+    """A token and blocks of a hundred transfers each; `close_block` ends a block of the server."""
+    accounts = server.call("eth_accounts")[:10]
+    sent = server.call("eth_sendTransaction", {"from": accounts[0], "data": TOKEN + f"{10**12:064x}", "gas": hex(3_000_000)})
+    close_block(server)
+    token = server.call("eth_getTransactionReceipt", sent)["contractAddress"]
+    old_block = server.call("eth_blockNumber")
+    send_all(server, [transfer(accounts[0], token, account, 10**9) for account in accounts[1:]])
+    close_block(server)
+    recipient = 0x1000
+    full = 0
+    for _ in range(4 * BLOCKS):
+        transfers = []
+        for position in range(BLOCK_TRANSACTIONS):
+            recipient += 1
+            transfers.append(transfer(accounts[position % len(accounts)], token, f"0x{recipient:040x}", 1 + position))
+        send_all(server, transfers)
+        close_block(server)
+        block = server.call("eth_getBlockByNumber", "latest", False)
+        if len(block["transactions"]) == BLOCK_TRANSACTIONS:
+            full, full_block = full + 1, block["number"]
+        if full == BLOCKS:
+            return {"account": accounts[0], "token": token, "block": full_block, "old_block": old_block}
+    raise SystemExit(f"{server.name} did not make blocks of {BLOCK_TRANSACTIONS} transactions")
+
+
+def transfer(sender, token, recipient, value):
+    data = "0xa9059cbb" + recipient[2:].rjust(64, "0") + f"{value:064x}"
+    return {"from": sender, "to": token, "data": data, "gas": hex(120_000)}
+
+
+def send_all(server, transactions):
+    batch = [
+        {"jsonrpc": "2.0", "id": position, "method": "eth_sendTransaction", "params": [transaction]}
+        for position, transaction in enumerate(transactions)
+    ]
+    refused = [answer["error"] for answer in server.post(batch) if "error" in answer]
+    if refused:
+        raise SystemExit(f"{server.name} refused a transaction: {refused[0]}")
+
+
+def next_timed_block(server):
+    """Waits until a node that makes blocks by the clock has made two: nothing is pending then, and the next
+    batch has a whole period to itself."""
+    height = int(server.call("eth_blockNumber"), 16)
+    while server.call("txpool_status")["pending"] != "0x0" or int(server.call("eth_blockNumber"), 16) == height:
+        time.sleep(0.005)
+
+
+def prepare_tenon(datadir):
+    """Makes the chain with a node that makes blocks by the clock."""
+    with servers.tenon(datadir, "--block-time", "500ms") as server:
+        return make_chain(server, next_timed_block)
+
+
+def prepare_anvil(server):
+    server.call("evm_setAutomine", False)
+    chain = make_chain(server, lambda server: server.call("evm_mine"))
+    server.call("evm_setAutomine", True)
+    return chain
+
+
+def measure(arguments, targets):
+    """Medians by (request, connections, server and transport). The targets take turns, so that noise hits all alike."""
+    names = list(next(iter(targets.values()))[2])
+    cells = {}
+    for connections in arguments.connections:
+        for name in names:
+            if arguments.only and arguments.only not in name:
+                continue
+            rounds = {target: [] for target in targets}
+            for _ in range(arguments.rounds):
+                for target, (server, transport, bodies) in targets.items():
+                    if name in bodies and not any("failure" in run for run in rounds[target]):
+                        run = servers.load(server, transport, bodies[name], connections, arguments.seconds)
+                        rounds[target].append(run)
+            for target, runs in rounds.items():
+                cells[name, connections, target] = median(name, target, runs)
+            print(f"{connections:5} connections: {name}", file=sys.stderr, flush=True)
+    return cells
+
+
+def median(name, target, runs):
+    failed = next((run for run in runs if "failure" in run), None)
+    if failed:
+        print(f"{target} cannot be measured with {name}: {failed['failure']}", file=sys.stderr)
+    if failed or not runs:
+        return None
+    return sorted(runs, key=lambda run: run["per_second"])[len(runs) // 2]
+
+
+def run(arguments, folder, stack):
+    """Starts the servers, measures, and gives the cells."""
+    chain = prepare_tenon(folder / "data")
+    limit = stack.enter_context(servers.limit())
+    tenon = stack.enter_context(servers.tenon(folder / "data"))
+    bodies = requests(chain)
+    targets = {
+        "limit": (limit, "HTTP", {"eth_blockNumber": bodies["eth_blockNumber"]}),
+        "Tenon HTTP": (tenon, "HTTP", bodies),
+        "Tenon WebSocket": (tenon, "WebSocket", bodies),
+        "Tenon Unix": (tenon, "Unix", bodies),
+    }
+    if servers.ANVIL.exists():
+        anvil = stack.enter_context(servers.anvil())
+        targets["anvil"] = (anvil, "HTTP", requests(prepare_anvil(anvil)))
+        targets = {name: targets[name] for name in ("limit", "anvil", "Tenon HTTP", "Tenon WebSocket", "Tenon Unix")}
+    else:
+        print("anvil is not installed: measured without it", file=sys.stderr)
+    # The first requests pay for what is loaded once.
+    for server, transport, own in targets.values():
+        for body in own.values():
+            servers.load(server, transport, body, 1, 0.1)
+    return measure(arguments, {name: (server, transport, own) for name, (server, transport, own) in order(targets).items()})
+
+
+def order(targets):
+    """The target with all requests first, whose names lead the table."""
+    return dict(sorted(targets.items(), key=lambda item: -len(item[1][2])))
+
+
+def ratio(cells, name, connections, target, base):
+    """Requests per second of a target as a multiple of a base's; `None` where one is missing."""
+    own, other = cells.get((name, connections, target)), cells.get((name, connections, base))
+    return own["per_second"] / other["per_second"] if own and other and other["per_second"] else None
+
+
+def report(cells):
+    """The table, as Markdown."""
+    print("\n| Request | Connections | limit /s | anvil /s | HTTP /s | WebSocket /s | Unix /s | HTTP of limit | HTTP of anvil "
+          "| WebSocket of HTTP | Unix of HTTP | p50 HTTP µs | p99 HTTP | p50 anvil | p99 anvil | µs of processor anvil | HTTP | Unix |")
+    print("|---|" + "--:|" * 17)
+    keys = list(dict.fromkeys((name, connections) for name, connections, _ in cells))
+    for name, connections in keys:
+        cell = lambda target: cells.get((name, connections, target)) or {}
+        figure = lambda target, key: f"{cell(target)[key]:,.0f}" if cell(target).get(key) is not None else "-"
+        per = lambda target, base: (
+            f"{found:.2f}" if (found := ratio(cells, name, connections, target, base)) is not None else "-"
+        )
+        rates = [figure(target, "per_second") for target in ("limit", "anvil", "Tenon HTTP", "Tenon WebSocket", "Tenon Unix")]
+        ratios = [per("Tenon HTTP", "limit"), per("Tenon HTTP", "anvil"), per("Tenon WebSocket", "Tenon HTTP"), per("Tenon Unix", "Tenon HTTP")]
+        times = [figure(target, key) for target in ("Tenon HTTP", "anvil") for key in ("p50_micros", "p99_micros")]
+        processor = [f"{cell(target).get('cpu_micros', '-')}" for target in ("anvil", "Tenon HTTP", "Tenon Unix")]
+        print(f"| {name} | {connections} | {' | '.join(rates + ratios + times + processor)} |")
+
+
+def targets(cells):
+    """Rows of the table of targets: what, value, must, aim, whether less is better."""
+    busy = [connections for _, connections, _ in cells if connections == 64] and 64
+    if not busy:
+        return
+    names = list(dict.fromkeys(name for name, connections, _ in cells if connections == busy))
+    for name in names:
+        own, rival = cells.get((name, busy, "Tenon HTTP")), cells.get((name, busy, "anvil"))
+        if name == "eth_blockNumber":
+            yield f"{name} of the limit", ratio(cells, name, busy, "Tenon HTTP", "limit"), 0.60, 0.76, False
+            yield f"{name} of anvil", ratio(cells, name, busy, "Tenon HTTP", "anvil"), 1.3, 1.6, False
+        else:
+            yield f"{name} of anvil", ratio(cells, name, busy, "Tenon HTTP", "anvil"), 1.3, 2.0, False
+        late = own["p99_micros"] / rival["p99_micros"] if own and rival else None
+        yield f"{name}: p99 of anvil's", late, 1.0, 0.5, True
+    for name in names[:2]:
+        yield f"{name}: Unix of HTTP", ratio(cells, name, busy, "Tenon Unix", "Tenon HTTP"), 2.0, 2.3, False

@@ -1,0 +1,40 @@
+"""How long `tenon dev` takes to its first answer, and what it holds when nobody asks it anything."""
+
+import socket
+import statistics
+import time
+
+import servers
+
+IDLE_SECONDS = 3
+QUESTION = b'{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}\n'
+
+
+def first_answer(datadir):
+    """Seconds from the start of the process to the first answer, and the node's status after a while without requests."""
+    begun = time.monotonic()
+    with servers.tenon(datadir, core=None) as server:
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(server.endpoints["Unix"][1])
+            client.sendall(QUESTION)
+            assert b'"result"' in client.recv(4096)
+        seconds = time.monotonic() - begun
+        time.sleep(IDLE_SECONDS)
+        return seconds, servers.status(server.process.pid)
+
+
+def run(folder, times=5):
+    """Medians of several starts in fresh folders."""
+    runs = [first_answer(folder / f"start-{number}") for number in range(times)]
+    return {
+        "seconds": statistics.median(seconds for seconds, _ in runs),
+        "rss": statistics.median(status["rss"] for _, status in runs),
+        "threads": runs[0][1]["threads"],
+        "files": runs[0][1]["files"],
+    }
+
+
+def targets(found):
+    """Rows of the table of targets."""
+    yield "start to first answer, s", found["seconds"], 0.3, 0.2, True
+    yield "idle memory, MB", found["rss"], 80, 60, True

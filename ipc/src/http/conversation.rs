@@ -1,0 +1,81 @@
+//! What the requests of one HTTP connection share with its stream.
+
+use std::{
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU32, Ordering},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use hyper::upgrade::OnUpgrade;
+
+use crate::{patience::Patience, service::Exposure};
+
+/// A WebSocket that begins when hyper lets go of the connection.
+pub(crate) struct Upgrade {
+    pub(crate) on_upgrade: OnUpgrade,
+    pub(crate) exposure: Exposure,
+}
+
+/// One connection's state beside hyper's. The connection's task alone uses it; the locks are there because hyper
+/// wants the service apart from the stream, and nothing awaits under them.
+pub(crate) struct Conversation {
+    /// Counts up when a request's head is complete and when its answer is: odd while a request is answered.
+    turns: AtomicU32,
+    /// How long the request that is answered may take.
+    request: Mutex<Patience>,
+    upgrade: Mutex<Option<Upgrade>>,
+}
+
+/// A request between its head and its answer; its end counts, also by dropping.
+pub(crate) struct Turn<'a>(&'a Conversation);
+
+impl Conversation {
+    /// A conversation whose requests may take `request` each.
+    pub(crate) fn new(request: Duration) -> Self {
+        Self { turns: AtomicU32::new(0), request: Mutex::new(Patience::new(request)), upgrade: Mutex::default() }
+    }
+
+    /// A request's head has arrived.
+    pub(crate) fn turn(&self) -> Turn<'_> {
+        self.turns.fetch_add(1, Ordering::Relaxed);
+        Turn(self)
+    }
+
+    /// A number that changes whenever a head or an answer is complete; odd in between.
+    pub(crate) fn turns(&self) -> u32 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    fn request(&self) -> MutexGuard<'_, Patience> {
+        self.request.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Starts the time of a request; when that was.
+    pub(crate) fn request_begins(&self) -> Instant {
+        self.request().begin_anew()
+    }
+
+    /// Ready when the request has taken too long.
+    pub(crate) fn poll_request_end(&self, context: &mut Context<'_>) -> Poll<()> {
+        self.request().poll_end(context)
+    }
+
+    /// Leaves what follows once hyper has let go.
+    pub(crate) fn upgrade_to(&self, upgrade: Upgrade) {
+        *self.upgrade.lock().unwrap_or_else(PoisonError::into_inner) = Some(upgrade);
+    }
+
+    /// What follows, if anything.
+    pub(crate) fn take_upgrade(&self) -> Option<Upgrade> {
+        self.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.turns.fetch_add(1, Ordering::Relaxed);
+    }
+}
