@@ -6,7 +6,7 @@ PLUGINS := eth net web3 rpc txpool debug admin
 PLUGIN_CRATES := $(PLUGINS:%=-p tenon-plugin-%)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CACHE)/target)
 
-.PHONY: help dev build test conformance bench lint format docs setup clean
+.PHONY: help dev build test conformance fuzz bench lint format docs setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ test: ## install what is missing, run all tests
 
 conformance: setup ## run every case of the public suites; ARGS="--filter TEXT" for a part
 	$(CARGO) run --release -q -p tenon-ethereum-tests -- $(ARGS)
+
+fuzz: setup ## fuzz every parser of bytes from outside; FUZZ_SECONDS=3600 for longer, ARGS="TARGET…" for some
+	scripts/fuzz.sh $(ARGS)
 
 bench: build ## measure the node beside its limit and its rivals, as ratios of one run
 	@scripts/setup.sh test

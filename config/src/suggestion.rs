@@ -3,9 +3,12 @@
 /// Near means: at most a third of the word's letters differ (two at least), by the optimal string alignment
 /// distance, so that swapped neighbours count once.
 pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (word.chars().count() / 3).max(2);
+    let length = word.chars().count();
+    let limit = (length / 3).max(2);
     candidates
         .into_iter()
+        // Too long or too short to be near: a word of kilobytes is not compared letter by letter with every key.
+        .filter(|candidate| candidate.chars().count().abs_diff(length) <= limit)
         .map(|candidate| (distance(word, candidate), candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min_by_key(|(distance, _)| *distance)

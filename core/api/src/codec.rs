@@ -41,18 +41,49 @@ pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
         .map_err(|error| CodecError::Encode { type_name: std::any::type_name::<T>(), reason: error.to_string() })
 }
 
+/// Frames up to this length are decoded within sixteen times as many bytes: no encoding grows by more, and a short
+/// frame that announces a long text must not be believed.
+const SHORT_FRAME_BYTES: usize = 64 * 1024;
+
 /// Decodes a message that must fill `bytes` exactly.
 ///
 /// # Errors
 /// [`CodecError::Decode`] when the bytes are malformed, too many or too few.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    let standard = bincode::config::standard();
+    let decoded = if bytes.len() <= SHORT_FRAME_BYTES {
+        bincode::serde::decode_from_slice(bytes, standard.with_limit::<{ 16 * SHORT_FRAME_BYTES }>())
+    } else {
+        bincode::serde::decode_from_slice(bytes, standard.with_limit::<MAX_FRAME_BYTES>())
+    };
     let failed =
         |reason: String| CodecError::Decode { type_name: std::any::type_name::<T>(), length: bytes.len(), reason };
-    let configuration = bincode::config::standard().with_limit::<MAX_FRAME_BYTES>();
-    let (value, read) =
-        bincode::serde::decode_from_slice(bytes, configuration).map_err(|error| failed(error.to_string()))?;
+    let (value, read) = decoded.map_err(|error| failed(error.to_string()))?;
     if read != bytes.len() {
         return Err(failed(format!("{} bytes are left over", bytes.len() - read)));
     }
     Ok(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_frame_that_announces_a_long_text_is_refused_before_memory_is_taken() {
+        let announces_16_mebibytes = [0xfc, 0, 0, 0, 1, b'a'];
+
+        let refused = decode::<String>(&announces_16_mebibytes).unwrap_err().to_string();
+
+        assert!(refused.ends_with("LimitExceeded"), "{refused}");
+    }
+
+    #[test]
+    fn frames_of_any_length_decode_within_their_limit() {
+        for length in [0, 1, 1000, SHORT_FRAME_BYTES / 2, SHORT_FRAME_BYTES * 3] {
+            // One byte each on the wire, eight when decoded.
+            let numbers = vec![7_u64; length];
+            assert_eq!(decode::<Vec<u64>>(&encode(&numbers).unwrap()).unwrap(), numbers);
+        }
+    }
 }

@@ -35,6 +35,8 @@ pub use caller::{Caller, Exposure};
 pub use conformance::{Check, CheckReport, check_plugin};
 pub use error::HostError;
 pub use host::{PluginHost, ShutdownReport, register};
+#[doc(hidden)]
+pub use isolation::fuzzing;
 pub use isolation::{Isolation, IsolationOptions, run_plugin_child};
 pub use library_file::libraries_in;
 pub use manifest::{Cost, Manifest, Method, Need};

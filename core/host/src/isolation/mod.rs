@@ -9,6 +9,7 @@
 //! names the plugin and the reason. A library is never mapped in the node.
 
 mod child;
+pub mod fuzzing;
 mod instance;
 mod journal;
 mod link;

@@ -1,0 +1,68 @@
+//! The wire, as the fuzz targets see it (`fuzz/`): what comes of a stream of bytes that arrives in pieces. Not for others.
+
+use super::{
+    manifest::read_manifest,
+    wire::{Fields, Frame, FrameBuffer, Kind, put_frame},
+};
+
+/// A frame that was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadFrame {
+    kind: Kind,
+    id: u64,
+    /// What follows kind and id.
+    pub body: Vec<u8>,
+}
+
+/// What a stream contained.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReadStream {
+    /// Whole frames, in order.
+    pub frames: Vec<ReadFrame>,
+    /// What ended the stream early, in words.
+    pub violation: Option<String>,
+}
+
+/// Reads frames from bytes that arrive up to `piece` at a time.
+pub fn read_frames(bytes: &[u8], piece: usize) -> ReadStream {
+    let mut buffer = FrameBuffer::new();
+    let mut stream = ReadStream::default();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let room = buffer.room();
+        let (now, later) = rest.split_at(piece.max(1).min(room.len()).min(rest.len()));
+        if let Some(room) = room.get_mut(..now.len()) {
+            room.copy_from_slice(now);
+        }
+        buffer.arrived(now.len());
+        rest = later;
+        loop {
+            match buffer.next() {
+                Ok(Some(Frame { kind, id, body })) => stream.frames.push(ReadFrame { kind, id, body: body.to_vec() }),
+                Ok(None) => break,
+                Err(violation) => {
+                    stream.violation = Some(violation.to_string());
+                    return stream;
+                }
+            }
+        }
+    }
+    stream
+}
+
+/// The bytes of a frame.
+pub fn write_frame(frame: &ReadFrame) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_frame(&mut out, frame.kind, frame.id, |out| out.extend_from_slice(&frame.body));
+    out
+}
+
+/// Reads a body in every way in which bodies are read.
+pub fn read_body(frame: &ReadFrame) {
+    let fields = || -> Fields<'_> { Frame { kind: frame.kind, id: frame.id, body: &frame.body }.fields() };
+    drop(fields().reply());
+    drop(read_manifest(&mut fields()));
+    let mut one = fields();
+    while one.text().is_ok() && one.u8().is_ok() && one.u64().is_ok() {}
+    let _ = fields().rest_text();
+}

@@ -1,0 +1,44 @@
+//! The program around one target: libFuzzer's entry, the counting allocator, and the seeds, which it writes itself.
+
+#![deny(unsafe_code)]
+
+use std::{env, path::Path, process};
+
+pub use libfuzzer_sys;
+pub use tenon_fuzz_targets::Running;
+
+/// Counts memory, so that the target's bound is checked.
+#[global_allocator]
+static COUNTED: peak_alloc::PeakAlloc = tenon_fuzz_targets::PEAK;
+
+/// With `TENON_FUZZ_SEEDS=FOLDER` in the environment writes the seeds into `FOLDER/corpus` and the dictionary to
+/// `FOLDER/words.dict`, and ends the program.
+pub fn write_seeds(target: &str) {
+    let Some(folder) = env::var_os("TENON_FUZZ_SEEDS") else { return };
+    let folder = Path::new(&folder);
+    let written = tenon_fuzz_targets::write_seeds(target, &folder.join("corpus"), &folder.join("words.dict"));
+    if let Err(error) = &written {
+        eprintln!("{}: {error}", folder.display());
+    }
+    process::exit(i32::from(written.is_err()));
+}
+
+/// The program of one target.
+#[macro_export]
+macro_rules! fuzz {
+    ($target:literal) => {
+        static RUNNING: ::std::sync::OnceLock<$crate::Running> = ::std::sync::OnceLock::new();
+
+        $crate::libfuzzer_sys::fuzz_target!(
+            init: {
+                $crate::write_seeds($target);
+                RUNNING.get_or_init(|| $crate::Running::start($target));
+            },
+            |input: &[u8]| {
+                if let Some(running) = RUNNING.get() {
+                    running.run(input);
+                }
+            }
+        );
+    };
+}

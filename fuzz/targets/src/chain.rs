@@ -1,0 +1,127 @@
+//! RLP of both profiles: what is decoded is encoded to the same bytes, and nothing panics.
+
+use alloy_primitives::{B256, keccak256};
+use tenon_api::{Header, TransactionType};
+use tenon_chain::{BlockStream, HighS, SignerRules, StreamError};
+
+/// Headers, from the front of the input.
+pub(crate) fn header(input: &[u8]) {
+    let mut rest = input;
+    let Ok(sealed) = tenon_chain::decode_sealed_header(&mut rest) else {
+        assert_eq!(rest.len(), input.len(), "a refused header leaves the input as it was");
+        return;
+    };
+    let read = &input[..input.len() - rest.len()];
+    assert_eq!(encoded_header(sealed.header()), read, "a header has one encoding");
+    assert_eq!(sealed.hash(), keccak256(read));
+    assert_eq!(tenon_chain::seal(sealed.header().clone()).hash(), sealed.hash());
+    if let Some(seal) = &sealed.native_seal {
+        let hashes = [
+            tenon_consensus::native::v1_seal_hash(&sealed),
+            tenon_consensus::native::v2_seal_hash(&sealed),
+            tenon_consensus::native::hash_without_validator(&sealed),
+        ];
+        assert!(!hashes.contains(&B256::ZERO));
+        let _ = tenon_consensus::native::recover(hashes[1], &seal.validator);
+        let _ = tenon_consensus::native::v1_masternodes(&sealed.extra_data);
+        let _ = tenon_consensus::native::v2::extra_of(&sealed);
+    }
+}
+
+fn encoded_header(header: &Header) -> Vec<u8> {
+    let mut encoded = Vec::new();
+    tenon_chain::encode_header(header, &mut encoded);
+    encoded
+}
+
+/// Blocks, from the front of the input.
+pub(crate) fn block(input: &[u8]) {
+    let mut rest = input;
+    let Ok(block) = tenon_chain::decode_block(&mut rest) else {
+        assert_eq!(rest.len(), input.len(), "a refused block leaves the input as it was");
+        return;
+    };
+    let read = &input[..input.len() - rest.len()];
+    assert_eq!(tenon_chain::encode_block(&block), read, "a block has one encoding");
+    assert_eq!(block.size, read.len() as u64);
+    let _ = (
+        tenon_chain::transactions_root(&block.transactions),
+        tenon_chain::ommers_hash(&block.ommers),
+        block.withdrawals.as_deref().map(tenon_chain::withdrawals_root),
+    );
+}
+
+/// Transactions: canonical, inside a list, and with their blobs.
+pub(crate) fn transaction(input: &[u8]) {
+    if let Ok(transaction) = tenon_chain::decode_transaction(input) {
+        assert_eq!(tenon_chain::encode_transaction(&transaction), input, "a transaction has one encoding");
+        assert_eq!(transaction.hash, keccak256(input));
+        let mut listed = Vec::new();
+        tenon_chain::encode_list_transaction(&transaction, &mut listed);
+        let mut rest = listed.as_slice();
+        assert_eq!(tenon_chain::decode_list_transaction(&mut rest).as_ref(), Ok(&transaction));
+        assert!(rest.is_empty());
+        let rules = SignerRules {
+            chain_id: 50,
+            high_s: HighS::Refused,
+            replay_protection: true,
+            highest_type: TransactionType::SetCode,
+        };
+        if rules.sender(&transaction).is_ok() {
+            assert_eq!(rules.sender(&transaction), tenon_chain::recover_sender(&transaction));
+        }
+    }
+    let mut rest = input;
+    if let Ok(transaction) = tenon_chain::decode_list_transaction(&mut rest) {
+        let mut listed = Vec::new();
+        tenon_chain::encode_list_transaction(&transaction, &mut listed);
+        assert_eq!(listed, input[..input.len() - rest.len()]);
+    }
+    match tenon_chain::decode_pooled_transaction(input) {
+        Ok((transaction, Some(sidecar))) => {
+            assert_eq!(tenon_chain::encode_pooled_transaction(&transaction, &sidecar), input);
+            let _ = sidecar.belongs_to(&transaction);
+        }
+        Ok((transaction, None)) => assert_eq!(tenon_chain::encode_transaction(&transaction), input),
+        Err(_) => {}
+    }
+}
+
+/// Receipts. Their bloom is not kept, so that a wrong one cannot come back.
+pub(crate) fn receipt(input: &[u8]) {
+    let Ok(receipt) = tenon_chain::decode_receipt(input) else { return };
+    let encoded = tenon_chain::encode_receipt(&receipt);
+    assert_eq!(encoded.len(), input.len(), "nothing but the bloom may differ");
+    let again = tenon_chain::decode_receipt(&encoded).expect("what was encoded decodes");
+    assert_eq!(again.logs, receipt.logs);
+    assert_eq!(tenon_chain::encode_receipt(&again), encoded);
+    let _ = tenon_chain::receipts_root(&[receipt]);
+}
+
+/// Files of blocks: the stream reads what the blocks one by one are, and names the place where it ends.
+pub(crate) fn chain_file(input: &[u8]) {
+    const BOUND: u64 = 1 << 16;
+    let mut stream = BlockStream::with_bound(input, BOUND);
+    let (mut at, mut blocks) = (0_usize, 0_u64);
+    loop {
+        match stream.next() {
+            None => break assert_eq!(at, input.len(), "the stream ends with the file"),
+            Some(Ok(block)) => {
+                let encoded = tenon_chain::encode_block(&block);
+                assert!(input[at..].starts_with(&encoded), "a block comes back as it stood in the file");
+                at += encoded.len();
+                blocks += 1;
+                assert_eq!(stream.offset(), at as u64);
+            }
+            Some(Err(error)) => {
+                let (index, offset) = match error {
+                    StreamError::Io { index, offset, .. }
+                    | StreamError::Truncated { index, offset }
+                    | StreamError::Decode { index, offset, .. } => (index, offset),
+                };
+                assert_eq!((index, offset), (blocks, at as u64), "the place of the damaged block is named");
+                break assert!(stream.next().is_none(), "nothing follows a damaged block");
+            }
+        }
+    }
+}

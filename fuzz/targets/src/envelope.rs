@@ -1,0 +1,67 @@
+//! The JSON-RPC envelope: every body is answered with JSON or silence, and what a general parser takes or refuses, it
+//! takes or refuses.
+
+use futures_util::FutureExt as _;
+use serde::de::{Deserialize as _, IgnoredAny};
+use tenon_api::{Failure, FailureCode};
+use tenon_bus::CallContext;
+use tenon_ipc::{Caller, Dispatcher, EnvelopeLimits, Exposure, Notifications, RpcService};
+
+#[derive(Clone)]
+struct Echo;
+
+struct NoNotifications;
+
+impl RpcService for Echo {
+    type Json = String;
+    type Notifications = NoNotifications;
+
+    async fn call(&self, method: &str, params: Option<&str>, _: &Caller) -> Result<String, Failure> {
+        match method {
+            "fail" => Err(Failure { code: FailureCode(3), message: method.into(), data: params.map(str::to_owned) }),
+            // What reaches a method is JSON, whatever the client sent.
+            _ => {
+                let params = params.unwrap_or("null");
+                assert!(serde_json::from_str::<IgnoredAny>(params).is_ok(), "params are not JSON: {params}");
+                Ok(params.len().to_string())
+            }
+        }
+    }
+
+    async fn subscribe(&self, _: &str, _: &str, _: Option<&str>, _: &Caller) -> Result<NoNotifications, Failure> {
+        Ok(NoNotifications)
+    }
+}
+
+impl Notifications for NoNotifications {
+    type Json = String;
+
+    async fn next(&mut self) -> Option<Result<String, Failure>> {
+        None
+    }
+}
+
+/// A whole body.
+pub(crate) fn answer(input: &[u8]) {
+    let limits = EnvelopeLimits { call_timeout: None, batch_items: 50, ..EnvelopeLimits::default() };
+    let caller = Caller { exposure: Exposure::all(), context: CallContext::new() };
+    let answer = Dispatcher::new(Echo, limits).answer_text(input, &caller).now_or_never().expect("nothing waits");
+    let is_refused = answer.as_ref().is_some_and(|answer| {
+        assert_eq!(answer.last(), Some(&b'\n'));
+        serde_json::from_slice::<IgnoredAny>(answer).expect("the answer is JSON");
+        answer.starts_with(b"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,")
+    });
+    // Bytes that are no text are repaired first, as the reference does; deeper nesting than this is refused. A number
+    // that begins with zero ends there for the reference, and is none for serde.
+    let text = String::from_utf8_lossy(input);
+    if text.bytes().filter(|byte| matches!(byte, b'[' | b'{')).count() < 5_000
+        && text.trim_ascii_start().starts_with(['{', '['])
+    {
+        let mut reader = serde_json::Deserializer::from_str(&text);
+        let is_json = IgnoredAny::deserialize(&mut reader).is_ok();
+        assert_eq!(is_refused, !is_json, "{text}");
+    }
+    let whole = tenon_ipc::fuzzing::scan(input, usize::MAX);
+    let piece = usize::from(input.first().copied().unwrap_or(1) % 7) + 1;
+    assert_eq!(tenon_ipc::fuzzing::scan(input, piece), whole, "a message is the same in pieces of {piece}");
+}

@@ -1,0 +1,108 @@
+//! What the fuzzer feeds: for every parser of bytes from outside, one function that takes any bytes and panics when
+//! a rule is broken that must hold for all of them.
+//!
+//! It owns the list of targets ([`TARGETS`]), the inputs from which a search starts ([`seeds`]), and the bound of
+//! memory of each. The programs around libFuzzer in `fuzz/fuzz_targets` and the test that runs every kept input again
+//! (`tests/kept_inputs.rs`) call the same [`Running::run`].
+//!
+//! What must always hold: a target looks at its input only, not at time, chance or what ran before, so that a finding
+//! can be replayed. It opens no database and no socket.
+
+#![forbid(unsafe_code)]
+#![allow(clippy::expect_used, reason = "a broken rule is reported by a panic, which is what the fuzzer looks for")]
+
+mod chain;
+mod envelope;
+mod genesis;
+mod memory;
+mod messages;
+mod native;
+mod parameters;
+mod seeds;
+mod settings;
+mod trie;
+mod websocket;
+
+use std::path::Path;
+use std::{fs, io};
+
+pub use memory::{Bound, PEAK};
+pub use seeds::seeds;
+
+/// A parser and the rules that its input cannot break.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// The name of the program, of the folder with kept inputs, and of the dictionary.
+    pub name: &'static str,
+    /// What it reads, for the table at the end of a run.
+    pub about: &'static str,
+    /// The most memory that one input may take.
+    pub bound: Bound,
+    check: fn(&[u8]),
+}
+
+const fn target(name: &'static str, about: &'static str, bound: Bound, check: fn(&[u8])) -> Target {
+    Target { name, about, bound, check }
+}
+
+/// Every target, in the order in which they are run.
+///
+/// The bounds follow from what an item costs in memory against the shortest bytes that make one: an RLP transaction of
+/// ten bytes becomes a value of some 300, a JSON item of two bytes one of 80.
+pub const TARGETS: [Target; 16] = [
+    target("envelope", "JSON-RPC messages", Bound::bytes(1 << 20, 512), envelope::answer),
+    target("websocket", "WebSocket frames", Bound::bytes(1 << 18, 64), websocket::frames),
+    target("parameters", "parameters of methods", Bound::bytes(1 << 18, 512), parameters::values),
+    target("hex", "addresses, hashes, quantities", Bound::bytes(1 << 16, 64), parameters::hex_values),
+    target("header", "headers of both profiles", Bound::bytes(1 << 16, 64), chain::header),
+    target("block", "blocks of both profiles", Bound::bytes(1 << 16, 128), chain::block),
+    target("transaction", "transactions, with and without blobs", Bound::bytes(1 << 18, 128), chain::transaction),
+    target("receipt", "receipts", Bound::bytes(1 << 16, 128), chain::receipt),
+    target("chain_file", "files of blocks", Bound::bytes(1 << 18, 128), chain::chain_file),
+    target("native_extra", "extra data of native headers", Bound::bytes(1 << 16, 128), native::extra),
+    target("native_messages", "certificates, votes, timeouts", Bound::bytes(1 << 16, 128), native::messages),
+    target("genesis", "genesis files", Bound::bytes(1 << 20, 512), genesis::file),
+    target("settings", "settings files and variables", Bound::bytes(1 << 20, 1024), settings::layers),
+    target("bus_frames", "messages of plugins", Bound::bytes(3 << 20, 128), messages::bus),
+    target("isolation_frames", "frames of plugins in processes", Bound::bytes(1 << 20, 64), messages::isolation),
+    target("trie", "trie nodes, updates and proofs", Bound::bytes(1 << 20, 4096), trie::nodes),
+];
+
+/// A target that has run, ready for any number of inputs.
+#[derive(Clone, Copy, Debug)]
+pub struct Running(Target);
+
+impl Running {
+    /// The target of this name, run once with its first seeds: what is made once for the whole process (tables, contexts
+    /// of curves, threads) is then there, and no later input is blamed for its memory.
+    ///
+    /// # Panics
+    /// When there is no such target, or its own seeds break a rule.
+    pub fn start(name: &str) -> Self {
+        let target = TARGETS.iter().find(|target| target.name == name).expect("a target of this name");
+        seeds(name).iter().take(3).for_each(|seed| (target.check)(seed));
+        Self(*target)
+    }
+
+    /// Runs one input.
+    ///
+    /// # Panics
+    /// When a rule is broken, or the input takes more memory than the target's bound.
+    pub fn run(&self, input: &[u8]) {
+        self.0.bound.hold(input, self.0.check);
+    }
+}
+
+/// Writes the seeds of a target, a file each, and its dictionary, where libFuzzer reads them.
+///
+/// # Errors
+/// What the operating system says.
+pub fn write_seeds(name: &str, folder: &Path, dictionary: &Path) -> io::Result<()> {
+    fs::create_dir_all(folder)?;
+    for (number, seed) in seeds(name).iter().enumerate() {
+        fs::write(folder.join(format!("seed-{number:04}")), seed)?;
+    }
+    let quoted = |word: &String| word.bytes().map(|byte| format!("\\x{byte:02x}")).collect::<String>();
+    let lines: String = seeds::words(name).iter().map(|word| format!("\"{}\"\n", quoted(word))).collect();
+    fs::write(dictionary, lines)
+}

@@ -1,0 +1,40 @@
+//! The bound of memory that every input must keep.
+
+use peak_alloc::PeakAlloc;
+
+/// Counts what is allocated. A program that wants bounds to be checked makes it its global allocator; without that all
+/// counts are zero and every bound holds.
+pub static PEAK: PeakAlloc = PeakAlloc;
+
+/// How much memory an input may take while it is looked at: a fixed part and a part that grows with its length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    fixed: usize,
+    per_byte: usize,
+}
+
+impl Bound {
+    /// `fixed` bytes, and `per_byte` bytes more for every byte of input.
+    pub(crate) const fn bytes(fixed: usize, per_byte: usize) -> Self {
+        Self { fixed, per_byte }
+    }
+
+    /// The most bytes for an input of this length.
+    pub const fn at(self, length: usize) -> usize {
+        self.fixed + self.per_byte * length
+    }
+
+    /// Runs `check` on the input and compares its peak with the bound.
+    pub(crate) fn hold(self, input: &[u8], check: fn(&[u8])) {
+        let before = PEAK.current_usage();
+        PEAK.reset_peak_usage();
+        check(input);
+        let taken = PEAK.peak_usage().saturating_sub(before);
+        let most = self.at(input.len());
+        assert!(
+            taken <= most,
+            "an input of {} bytes took {taken} bytes of memory, at most {most} are allowed",
+            input.len()
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! Messages of the bus as they cross the plugin boundary, and the frames around them on a plugin's socket.
+
+use serde::{Serialize, de::DeserializeOwned};
+use tenon_api::{Event, Request, codec, messages::*};
+
+/// Decodes a message and checks that what was understood is what comes back.
+fn message<T: Serialize + DeserializeOwned>(bytes: &[u8]) {
+    let Ok(value) = codec::decode::<T>(bytes) else { return };
+    let encoded = codec::encode(&value).expect("what was decoded has an encoding");
+    let again: T = codec::decode(&encoded).expect("what was encoded decodes");
+    let second = codec::encode(&again).expect("what was decoded has an encoding");
+    assert_eq!(second, encoded, "a message comes back as it went");
+}
+
+/// A kind of message: topic, and how its request (or event) and its reply are read.
+pub(crate) struct Kind {
+    pub(crate) topic: u32,
+    read: fn(&[u8]),
+    read_reply: fn(&[u8]),
+}
+
+const fn request<R: Request>() -> Kind {
+    Kind { topic: R::TOPIC.0, read: message::<R>, read_reply: message::<R::Reply> }
+}
+
+const fn event<E: Event>() -> Kind {
+    Kind { topic: E::TOPIC.0, read: message::<E>, read_reply: message::<E> }
+}
+
+macro_rules! kinds {
+    (requests $($request:ident)*; events $($event:ident)*;) => {
+        &[$(request::<$request>(),)* $(event::<$event>(),)*]
+    };
+}
+
+/// Every message of the schema; a test compares it with the schema's own list.
+pub(crate) const KINDS: &[Kind] = kinds! {
+    requests
+        GetHead GetHeader GetBlock GetBlockReceipts GetTransaction GetReceipt GetLogs GetRaw GetChainChanges
+        GetChainInfo SetHead GetAccount GetCode GetStorage GetProof Call EstimateGas CreateAccessList Trace SuggestTip
+        GetFeeHistory GetNextBlockFees SubmitTransaction GetPoolStatus GetPoolContent GetPoolTransaction GetPoolNonce
+        GetPendingSince GetRawPoolTransaction ListAccounts SignMessage SignTransaction GetClientVersion
+        GetNetworkStatus GetSyncStatus ListNamespaces GetDataFolder ListModules GetModule ChangeModule;
+    events
+        BlockCommitted NewHead LogsChanged TransactionPending SyncChanged BlocksUnwound ModuleChanged;
+};
+
+/// A message by its position in the list, a byte whose lowest bit says whether it is the reply, then the frame.
+pub(crate) fn bus(input: &[u8]) {
+    let Some((&[position, direction], frame)) = input.split_first_chunk::<2>() else { return };
+    let kind = &KINDS[usize::from(position) % KINDS.len()];
+    if direction & 1 == 0 { (kind.read)(frame) } else { (kind.read_reply)(frame) }
+}
+
+/// What arrives on the socket of a plugin's process, in one piece and in small ones; the first byte says how small.
+pub(crate) fn isolation(input: &[u8]) {
+    let Some((piece, stream)) = input.split_first() else { return };
+    let piece = usize::from(*piece) + 1;
+    let whole = tenon_host::fuzzing::read_frames(stream, usize::MAX);
+    assert_eq!(tenon_host::fuzzing::read_frames(stream, piece), whole, "the same in pieces of {piece}");
+    let mut written = Vec::new();
+    for frame in &whole.frames {
+        assert!(frame.body.len() <= stream.len());
+        written.extend(tenon_host::fuzzing::write_frame(frame));
+        tenon_host::fuzzing::read_body(frame);
+    }
+    assert!(stream.starts_with(&written), "a frame has one encoding");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_message_of_the_schema_is_fuzzed() {
+        let mut fuzzed: Vec<u32> = KINDS.iter().map(|kind| kind.topic).collect();
+        fuzzed.sort_unstable();
+        let schema: Vec<u32> = tenon_api::schema_entries().iter().map(|entry| entry.topic.0).collect();
+        assert_eq!(fuzzed, schema, "add the message to KINDS");
+    }
+}

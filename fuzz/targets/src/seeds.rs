@@ -1,0 +1,392 @@
+//! What a search starts from: real headers, blocks, messages and requests out of `tests/data` and the data of the
+//! rooms' own tests, and what earlier searches found worth keeping (`fuzz/corpus`).
+
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read};
+use std::path::{Path, PathBuf};
+
+use flate2::read::GzDecoder;
+use serde_json::Value;
+use tenon_api::{Bytes, Log, Receipt, ReceiptOutcome, TransactionType};
+use tenon_chain::BlockStream;
+use tenon_consensus::native::ExtraFields;
+
+/// Longer inputs slow a search down and find nothing that shorter ones don't.
+const LONGEST: usize = 4096;
+
+/// Inputs from which the target of this name starts; the same each time, short ones first.
+///
+/// # Panics
+/// When the checkout lacks a file of its test data.
+pub fn seeds(target: &str) -> Vec<Vec<u8>> {
+    let mut seeds: Vec<Vec<u8>> = made(target).into_iter().filter(|seed| seed.len() <= LONGEST).collect();
+    let corpus = root().join("fuzz/corpus").join(format!("{target}.hex.gz"));
+    if corpus.exists() {
+        let lines = BufReader::new(unpacked(&corpus)).lines();
+        seeds.extend(lines.map(|line| hex::decode(line.expect("a line")).expect("hexadecimal digits")));
+    }
+    seeds.sort_by(|one, other| one.len().cmp(&other.len()).then_with(|| one.cmp(other)));
+    seeds.dedup();
+    seeds
+}
+
+/// Words that a search may put into its inputs; none for targets whose inputs are not text.
+pub(crate) fn words(target: &str) -> Vec<String> {
+    const JSON: &str = "{ } [ ] : , \" \\ \\u0000 \\ud800 null true false 1e9 -0 0x 0x0 0x1";
+    let text = |words: &str| words.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    match target {
+        "envelope" => {
+            let members =
+                "\"jsonrpc\" \"id\" \"method\" \"params\" \"result\" \"error\" \"2.0\" eth_subscribe eth_unsubscribe";
+            [text(JSON), text(members)].concat()
+        }
+        "parameters" | "hex" => {
+            let members = "0X xdc XDC \"from\" \"to\" \"gas\" \"gasPrice\" \"value\" \"nonce\" \"data\" \"input\" \"accessList\" \
+                \"storageKeys\" \"authorizationList\" \"balance\" \"state\" \"stateDiff\" \"code\" \"blockNumber\" \"blockHash\" \
+                \"requireCanonical\" \"latest\" \"pending\" \"finalized\" \"committed\" \"earliest\"";
+            [text(JSON), text(members)].concat()
+        }
+        "genesis" => {
+            let members = "\"config\" \"alloc\" \"chainId\" \"balance\" \"storage\" \"nonce\" \"code\" \"extraData\" \"gasLimit\" \
+                \"difficulty\" \"timestamp\" \"XDPoS\" \"v2\" \"epoch\" \"gap\" \"blobSchedule\" \"londonBlock\" \"cancunTime\"";
+            [text(JSON), text(members)].concat()
+        }
+        "settings" => {
+            let keys = tenon_config::all_settings().into_iter().map(|row| row.key.to_owned());
+            keys.chain(text("[ ] = \" ' # \n true false 1.5 0x 1979-05-27 plugins.a TENON_")).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+fn made(target: &str) -> Vec<Vec<u8>> {
+    match target {
+        "envelope" => requests().map(String::into_bytes).collect(),
+        "websocket" => websocket(),
+        "parameters" => parameters(),
+        "hex" => hex_texts(),
+        "header" => headers(),
+        "block" => blocks(),
+        "transaction" => transactions(),
+        "receipt" => receipts(),
+        "chain_file" => chain_files(),
+        "native_extra" => native_extra(),
+        "native_messages" => native_messages(),
+        "genesis" => genesis(),
+        "settings" => settings(),
+        "bus_frames" => bus_frames(),
+        "isolation_frames" => isolation_frames(),
+        "trie" => trie(),
+        _ => Vec::new(),
+    }
+}
+
+/// The checkout.
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+fn unpacked(path: &Path) -> Box<dyn Read> {
+    let file = File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    if path.extension().is_some_and(|extension| extension == "gz") {
+        return Box::new(GzDecoder::new(file));
+    }
+    Box::new(file)
+}
+
+/// The first bytes of a file of the checkout, unpacked.
+fn start_of(path: &str, most: u64) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    unpacked(&root().join(path)).take(most).read_to_end(&mut bytes).expect("readable test data");
+    bytes
+}
+
+fn json(path: &str) -> Value {
+    serde_json::from_slice(&start_of(path, u64::MAX)).expect("JSON test data")
+}
+
+fn bytes_of(value: &Value) -> Vec<u8> {
+    hex::decode(value.as_str().unwrap_or_default().trim_start_matches("0x")).expect("hexadecimal test data")
+}
+
+/// The values of a member, of all lines of a file. Left out are lines with strings that serde does not read (broken
+/// surrogates).
+fn lines(path: &str, member: &'static str) -> impl Iterator<Item = Value> + use<> {
+    let lines = BufReader::new(unpacked(&root().join(path))).lines();
+    lines.filter_map(move |line| {
+        let mut line: Value = serde_json::from_str(&line.expect("a line")).ok()?;
+        Some(line.get_mut(member)?.take())
+    })
+}
+
+fn requests() -> impl Iterator<Item = String> {
+    let recorded = ["http", "ipc", "ws"]
+        .into_iter()
+        .flat_map(|transport| lines(&format!("ipc/tests/data/protocol-{transport}.jsonl"), "raw"));
+    recorded.filter_map(|raw| raw.as_str().map(str::to_owned))
+}
+
+fn websocket() -> Vec<Vec<u8>> {
+    let frame = |first: u8, payload: &[u8]| {
+        let mut frame = vec![first];
+        match u8::try_from(payload.len()) {
+            Ok(short) if short < 126 => frame.push(0x80 | short),
+            _ => {
+                frame.push(0x80 | 126);
+                frame.extend_from_slice(&u16::try_from(payload.len()).unwrap_or(u16::MAX).to_be_bytes());
+            }
+        }
+        frame.extend_from_slice(&[0; 4]);
+        frame.extend_from_slice(payload);
+        frame
+    };
+    vec![
+        frame(0x81, b"{\"id\":1,\"method\":\"m\"}"),
+        frame(0x82, &[7; 300]),
+        [frame(0x01, b"{"), frame(0x89, b"ping"), frame(0x00, b"\"a\":"), frame(0x80, b"1}")].concat(),
+        [frame(0x8a, b""), frame(0x88, &[0x03, 0xe8, b'b', b'y', b'e'])].concat(),
+        frame(0x88, b""),
+        [frame(0x81, b"a"), frame(0x81, b"b")].concat(),
+        vec![0x81, 0xff, 0, 0, 0, 0, 0, 1, 0, 0, 1, 2, 3, 4],
+    ]
+}
+
+fn parameters() -> Vec<Vec<u8>> {
+    let path = "plugins/eth/tests/data/native/bad-params.jsonl";
+    let lists = lines(path, "params").chain(requests().filter_map(|request| {
+        let mut request: Value = serde_json::from_str(&request).ok()?;
+        Some(request.get_mut("params")?.take())
+    }));
+    let values = lists.flat_map(|list| match list {
+        Value::Array(values) => values,
+        other => vec![other],
+    });
+    (0_u8..=255).cycle().zip(values).map(|(kind, value)| [&[kind], value.to_string().as_bytes()].concat()).collect()
+}
+
+fn hex_texts() -> Vec<Vec<u8>> {
+    let long = ["0x", &"ab".repeat(32)].concat();
+    let texts = ["", "0x", "0x0", "0x1", "0xff", "0x0x01", "xdc88", "XDC00", "1", "0x01", &long];
+    let address = ["0x1111111111111111111111111111111111111111", "xdc1111111111111111111111111111111111111111"];
+    texts.into_iter().chain(address).map(|text| text.as_bytes().to_vec()).collect()
+}
+
+fn headers() -> Vec<Vec<u8>> {
+    let native = json("tests/data/chain/native-headers.json.gz");
+    let native = native.as_array().into_iter().flatten().map(|header| bytes_of(&header["rlp"]));
+    native
+        .chain(ethereum_blocks().iter().map(|block| {
+            let mut header = Vec::new();
+            let mut encoded = block.as_slice();
+            let block = tenon_chain::decode_block(&mut encoded).expect("recorded blocks decode");
+            tenon_chain::encode_header(&block.header, &mut header);
+            header
+        }))
+        .collect()
+}
+
+/// Some recorded blocks of every fork.
+fn ethereum_blocks() -> Vec<Vec<u8>> {
+    chain("tests/data/execution-apis/chain.rlp.gz", usize::MAX)
+}
+
+/// The first blocks of a chain file.
+fn chain(path: &str, most: usize) -> Vec<Vec<u8>> {
+    let mut stream = BlockStream::new(unpacked(&root().join(path)));
+    let mut blocks = Vec::new();
+    while blocks.len() < most
+        && let Some(block) = stream.next_encoded().expect("recorded chains can be read")
+    {
+        blocks.push(block.to_vec());
+    }
+    blocks
+}
+
+fn blocks() -> Vec<Vec<u8>> {
+    [
+        ethereum_blocks(),
+        chain("tests/data/native/chains/staged.rlp.gz", 40),
+        chain("tests/data/chain/native-sample.rlp.gz", 20),
+    ]
+    .concat()
+}
+
+fn transactions() -> Vec<Vec<u8>> {
+    let blocks = blocks()
+        .into_iter()
+        .map(|block| tenon_chain::decode_block(&mut block.as_slice()).expect("recorded blocks decode"));
+    blocks
+        .flat_map(|block| block.transactions)
+        .map(|transaction| tenon_chain::encode_transaction(&transaction))
+        .collect()
+}
+
+fn receipts() -> Vec<Vec<u8>> {
+    let log = |topics: u8, data: &[u8]| Log {
+        address: [9; 20].into(),
+        topics: (0..topics).map(|topic| [topic; 32].into()).collect(),
+        data: Bytes::copy_from_slice(data),
+    };
+    let receipt = |transaction_type, outcome, logs| {
+        let receipt = Receipt { transaction_type, outcome, cumulative_gas_used: 21_000, gas_used: 21_000, logs };
+        tenon_chain::encode_receipt(&receipt)
+    };
+    vec![
+        receipt(TransactionType::Legacy, ReceiptOutcome::StateRoot([1; 32].into()), vec![]),
+        receipt(TransactionType::Legacy, ReceiptOutcome::Status(true), vec![log(3, b"data")]),
+        receipt(TransactionType::AccessList, ReceiptOutcome::Status(false), vec![]),
+        receipt(TransactionType::DynamicFee, ReceiptOutcome::Status(true), vec![log(0, b""), log(4, &[7; 64])]),
+        receipt(TransactionType::Blob, ReceiptOutcome::Status(true), vec![log(1, &[0; 32])]),
+        receipt(TransactionType::SetCode, ReceiptOutcome::Status(true), vec![]),
+    ]
+}
+
+fn chain_files() -> Vec<Vec<u8>> {
+    let blocks = blocks();
+    let short: Vec<&Vec<u8>> = blocks.iter().filter(|block| block.len() < 1_500).collect();
+    short.chunks(2).take(20).map(|pair| pair.iter().flat_map(|block| block.iter().copied()).collect()).collect()
+}
+
+fn native_headers() -> Vec<tenon_api::Header> {
+    let decoded = headers().into_iter().filter_map(|header| tenon_chain::decode_header(&mut header.as_slice()).ok());
+    decoded.filter(|header| header.native_seal.is_some()).collect()
+}
+
+fn native_extra() -> Vec<Vec<u8>> {
+    native_headers()
+        .into_iter()
+        .flat_map(|header| {
+            let seal = header.native_seal.unwrap_or_default();
+            [header.extra_data.to_vec(), seal.validators.to_vec(), seal.penalties.to_vec()]
+        })
+        .chain([b"1\0\0\0 12\0\x31\x30\x37\0".to_vec()])
+        .collect()
+}
+
+fn native_messages() -> Vec<Vec<u8>> {
+    let file = json("tests/data/native/live-messages.json");
+    let live = file["messages"].as_array().into_iter().flatten().map(|message| {
+        let kind = match message["name"].as_str() {
+            Some("Vote") => 3,
+            Some("Timeout") => 4,
+            _ => 5,
+        };
+        [vec![kind], bytes_of(&message["payload"])].concat()
+    });
+    let certificates = native_headers().into_iter().filter_map(|header| {
+        let quorum = ExtraFields::decode(&header.extra_data).ok()?.quorum;
+        Some([vec![1], alloy_rlp::encode(&quorum)].concat())
+    });
+    live.chain(certificates).collect()
+}
+
+fn genesis() -> Vec<Vec<u8>> {
+    const SMALL: &str = r#"{"config":{"chainId":1,"homesteadBlock":0,"londonBlock":0,"shanghaiTime":"0x1","cancunTime":2,
+        "terminalTotalDifficulty":0,"blobSchedule":{"cancun":{"target":3,"max":6,"baseFeeUpdateFraction":3338477}}},
+        "difficulty":"0x1","gasLimit":"0x1c9c380","extraData":"0x","timestamp":"0x0",
+        "alloc":{"1111111111111111111111111111111111111111":{"balance":"0x1","nonce":"1","code":"0x60","storage":{"0x01":"0x02"}}}}"#;
+    const NATIVE: &str = r#"{"config":{"chainId":5151,"XDPoS":{"period":2,"epoch":900,"reward":5000,"rewardCheckpoint":900,"gap":450,
+        "v2":{"switchEpoch":1,"switchBlock":900,"config":{"maxMasternodes":108,"switchRound":0,"certificateThreshold":0.667}}}},
+        "difficulty":"0x1","gasLimit":"0x47b760","alloc":{"xdc0000000000000000000000000000000000000088":{"balance":"1"}}}"#;
+    let devnet = start_of("tests/data/chain/native-genesis-devnet.json.gz", u64::MAX);
+    let config = serde_json::from_slice::<Value>(&devnet).map(|mut genesis| {
+        genesis["alloc"] = Value::Object(serde_json::Map::new());
+        genesis.to_string().into_bytes()
+    });
+    vec![SMALL.as_bytes().to_vec(), NATIVE.as_bytes().to_vec(), config.unwrap_or_default()]
+}
+
+fn settings() -> Vec<Vec<u8>> {
+    let rows = tenon_config::all_settings();
+    let values = rows.iter().filter(|row| !row.default.to_json().is_null());
+    let file: String = values.clone().map(|row| format!("{} = {}\n", row.key, row.default.to_json())).collect();
+    let variables: String =
+        values.clone().take(20).map(|row| format!("{}={}\n", row.environment(), row.default.to_json())).collect();
+    let halves = file.split_at(file.len() / 2);
+    let plugin = "[plugins.eth]\nenabled = true\nisolation = \"process\"\ncapabilities = [\"chain\"]\n[plugins.eth.settings]\na = 1\n";
+    vec![
+        file.clone().into_bytes(),
+        halves.0.rsplit_once('\n').map_or("", |(whole, _)| whole).as_bytes().to_vec(),
+        format!("={variables}").into_bytes(),
+        plugin.as_bytes().to_vec(),
+        b"[http]\nport = 9545\napi = [\"eth\", \"net\"]\n".to_vec(),
+        b"=TENON_HTTP_PORT=9545\nTENON_HTTP_API=eth,net".to_vec(),
+    ]
+}
+
+fn bus_frames() -> Vec<Vec<u8>> {
+    let text = String::from_utf8(start_of("core/api/tests/golden_frames.txt", u64::MAX)).expect("text");
+    let frames = text.lines().filter_map(|line| {
+        let mut words = line.split(' ');
+        let topic = u32::from_str_radix(words.next()?, 16).ok()?;
+        let position = crate::messages::KINDS.iter().position(|kind| kind.topic == topic)?;
+        let is_reply = words.nth(1)? == "reply";
+        let frame = hex::decode(words.next_back()?).ok()?;
+        Some([&[u8::try_from(position).ok()?, u8::from(is_reply)], frame.as_slice()].concat())
+    });
+    frames.collect()
+}
+
+fn isolation_frames() -> Vec<Vec<u8>> {
+    let frame = |kind: u8, body: &[u8]| {
+        let length = u32::try_from(9 + body.len()).unwrap_or_default().to_le_bytes();
+        [&length[..], &[kind], &7_u64.to_le_bytes(), body].concat()
+    };
+    let text =
+        |text: &str| [&u32::try_from(text.len()).unwrap_or_default().to_le_bytes()[..], text.as_bytes()].concat();
+    let none = [0; 4];
+    let manifest = [
+        text("good"),
+        text("good"),
+        text("1.0"),
+        text("rustc"),
+        text("eth >= 1"),
+        vec![1, 0],
+        vec![0, 0, 0, 0],
+        vec![1, 0, 0, 0],
+        text("good_one"),
+        vec![0],
+        text("{}"),
+        vec![1, 0, 0, 0],
+        text("things"),
+    ]
+    .concat();
+    vec![
+        [&[3][..], &frame(0x81, &manifest)].concat(),
+        [&[200][..], &frame(0x84, &[&none[..], &none, b"\"0x1\""].concat()), &frame(0x8c, b"")].concat(),
+        [&[0][..], &frame(0x84, &[&[0x83, 0xff, 0xff, 0xff][..], &text("1"), b"no"].concat())].concat(),
+        [&[9][..], &frame(0x03, &text("[]")), &frame(0x85, b"{}"), &frame(0x86, &none)].concat(),
+        vec![1, 0xff, 0xff, 0xff, 0xff],
+        vec![1, 9, 0, 0, 0, 0x7f, 0, 0, 0, 0, 0, 0, 0, 0],
+    ]
+}
+
+fn trie() -> Vec<Vec<u8>> {
+    let leaf = |path: &[u8], value: &[u8]| {
+        let mut items = Vec::new();
+        alloy_rlp::encode_list::<_, [u8]>(&[path, value], &mut items);
+        items
+    };
+    let branch = {
+        let mut payload = [&[0xa0][..], &[7; 32]].concat();
+        payload.resize(payload.len() + 16, 0x80);
+        [&[0xc0 + 49][..], &payload].concat()
+    };
+    let counted = |nodes: &[Vec<u8>]| {
+        let nodes = nodes
+            .iter()
+            .flat_map(|node| std::iter::once(u8::try_from(node.len()).unwrap_or_default()).chain(node.iter().copied()));
+        std::iter::once(0).chain(nodes).collect::<Vec<u8>>()
+    };
+    let long: Vec<u8> =
+        (0_u32..480).map(|step| u8::try_from((step * 37 + step / 3) % 251).unwrap_or_default()).collect();
+    vec![
+        counted(&[leaf(&[0x20, 0x12, 0x34], &[1; 40])]),
+        counted(&[branch, leaf(&[0x31, 0x23], &[2; 60])]),
+        [&[1][..], &long[..96]].concat(),
+        [&[1][..], &long].concat(),
+        [&[1][..], &[1, 2, 3, 1, 0, 3, 33, 40, 5, 65, 200, 6]].concat(),
+        vec![2, 0x20, 0x12],
+        vec![2, 0x11, 0x12],
+    ]
+}
