@@ -6,7 +6,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::error::{Origin, SettingsError};
-use crate::settings::{PluginEntry, all_settings};
+use crate::settings::{PluginEntry, PluginLimits, all_settings};
 use crate::suggestion::nearest;
 use crate::value::{SettingValue, Value};
 
@@ -95,13 +95,17 @@ impl Reader<'_> {
                     entry.isolation = Some(isolation);
                 }
                 "capabilities" => entry.capabilities = Some(SettingValue::read(&found).map_err(bad)?),
+                "limits" => match value.get_ref() {
+                    DeValue::Table(limits) => entry.limits = self.read_limits(&key, limits)?,
+                    _ => return Err(bad(format!("expected a table, found {found}"))),
+                },
                 "settings" => match found {
                     Value::Table(_) => entry.settings_json = found.to_json().to_string(),
                     other => return Err(bad(format!("expected a table, found {other}"))),
                 },
                 _ => {
                     let fix =
-                        "a plugin has `path`, `enabled`, `required`, `isolation`, `capabilities` and a table `settings`".to_owned();
+                        "a plugin has `path`, `enabled`, `required`, `isolation`, `capabilities` and tables `limits` and `settings`".to_owned();
                     let line = self.position(offset).0;
                     return Err(SettingsError::UnknownKey { path: self.path.to_owned(), line, key, fix });
                 }
@@ -109,6 +113,33 @@ impl Reader<'_> {
         }
         self.content.plugins.push((name.to_owned(), entry));
         Ok(())
+    }
+
+    fn read_limits(&self, prefix: &str, table: &DeTable<'_>) -> Result<PluginLimits, SettingsError> {
+        let mut limits = PluginLimits::default();
+        for (field, value) in table {
+            let offset = field.span().start;
+            let key = format!("{prefix}.{}", field.get_ref());
+            let bad =
+                |problem: String| SettingsError::BadValue { origin: self.origin(offset), key: key.clone(), problem };
+            let found = to_value(value.get_ref());
+            match field.get_ref().as_ref() {
+                "memory" => limits.memory = Some(SettingValue::read(&found).map_err(bad)?),
+                "call-time" => limits.call_time = Some(SettingValue::read(&found).map_err(bad)?),
+                "calls" => limits.calls = Some(SettingValue::read(&found).map_err(bad)?),
+                "restarts" => limits.restarts = Some(SettingValue::read(&found).map_err(bad)?),
+                "log-lines" => limits.log_lines = Some(SettingValue::read(&found).map_err(bad)?),
+                "storage" => limits.storage = Some(SettingValue::read(&found).map_err(bad)?),
+                "storage-records" => limits.storage_records = Some(SettingValue::read(&found).map_err(bad)?),
+                _ => {
+                    let fix = "limits are `memory`, `call-time`, `calls`, `restarts`, `log-lines`, `storage` and `storage-records`"
+                        .to_owned();
+                    let line = self.position(offset).0;
+                    return Err(SettingsError::UnknownKey { path: self.path.to_owned(), line, key, fix });
+                }
+            }
+        }
+        Ok(limits)
     }
 
     fn unknown(&self, key: String, offset: usize) -> SettingsError {

@@ -216,7 +216,10 @@ fn refuse_data_folder(content: &FileContent, path: &Path) -> Result<(), Settings
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::{ByteSize, PluginLimits};
 
     fn folder_with(text: &str) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
@@ -275,7 +278,7 @@ mod tests {
             ),
             (
                 "[plugins.eth]\nenable = true\n",
-                ":2: unknown key `plugins.eth.enable`; a plugin has `path`, `enabled`, `required`, `isolation`, `capabilities` and a table `settings`",
+                ":2: unknown key `plugins.eth.enable`; a plugin has `path`, `enabled`, `required`, `isolation`, `capabilities` and tables `limits` and `settings`",
             ),
             ("[http\nport = 1\n", ":1:6: not valid TOML: "),
         ] {
@@ -331,7 +334,8 @@ mod tests {
         let folder = folder_with(
             "[plugins]\ndir = \"/opt/plugins\"\n[plugins.debug]\nenabled = false\n\
              [plugins.mine]\npath = \"/opt/mine.so\"\n[plugins.mine.settings]\ndepth = 3\nnames = [\"a\"]\n\
-             [plugins.eth]\nrequired = true\nisolation = \"process\"\ncapabilities = [\"ReadChain\"]\n",
+             [plugins.eth]\nrequired = true\nisolation = \"process\"\ncapabilities = [\"ReadChain\"]\n\
+             [plugins.eth.limits]\nmemory = \"64MiB\"\ncall-time = \"2s\"\ncalls = 8\nstorage = \"2GiB\"\nstorage-records = 7\n",
         );
 
         let settings = resolve(layers_in(&folder)).unwrap().settings;
@@ -341,6 +345,15 @@ mod tests {
         assert!(settings.plugin_entries["eth"].is_required);
         assert_eq!(settings.plugin_entries["eth"].isolation.as_deref(), Some("process"));
         assert_eq!(settings.plugin_entries["eth"].capabilities, Some(vec!["ReadChain".to_owned()]));
+        let limits = PluginLimits {
+            memory: Some(ByteSize::mebibytes(64)),
+            call_time: Some(Duration::from_secs(2)),
+            calls: Some(8),
+            storage: Some(ByteSize::mebibytes(2048)),
+            storage_records: Some(7),
+            ..PluginLimits::default()
+        };
+        assert_eq!(settings.plugin_entries["eth"].limits, limits);
         assert_eq!(settings.plugin_entries["mine"].path, Some("/opt/mine.so".into()));
         assert_eq!(settings.plugin_entries["mine"].settings_json, "{\"depth\":3,\"names\":[\"a\"]}");
     }

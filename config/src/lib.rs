@@ -39,7 +39,7 @@ pub use networks::{DevGenesis, Network};
 pub use reference::settings_page;
 pub use settings::{
     AuthSettings, DatabaseSettings, DevSettings, HttpSettings, IpcSettings, LogSettings, NodeSettings, PluginEntry,
-    PluginSettings, PoolSettings, RpcSettings, Settings, WsSettings, all_settings,
+    PluginLimits, PluginSettings, PoolSettings, RpcSettings, Settings, WsSettings, all_settings,
 };
 pub use suggestion::nearest;
 pub use table::SettingInfo;

@@ -219,7 +219,11 @@ section! {
     /// The shared libraries that serve the namespaces. `[plugins.NAME]` in a settings file sets up one of them:
     /// `path`, `enabled`, `required` (the node does not start without it), `isolation` (`in-process`, or `process`: a
     /// process of its own, the default for foreign libraries), `capabilities` (what it is granted of what it
-    /// asks for; all of it when left out), and a table `settings` that it is handed. SIGHUP applies what changed.
+    /// asks for; all of it when left out), a table `settings` that it is handed, and a table `limits`: `memory` (default
+    /// 512 MiB), `call-time` (processor time of one call, default 5 s), `restarts` (of its process in a minute, default
+    /// 5), which hold in a process of its own, and `calls` (at a time, no default), `log-lines` (a second, default 50
+    /// in a process of its own), `storage` (bytes that it keeps in the node's database, default 1 GiB) and
+    /// `storage-records` (default 4 million), which hold everywhere. SIGHUP applies what changed.
     PluginSettings {
         /// Folder of the plugins. Without it: `plugins` beside the program, then the program's own folder.
         dir: Option<PathBuf> = None, "plugins.dir", "plugins";
@@ -254,8 +258,29 @@ pub struct PluginEntry {
     pub isolation: Option<String>,
     /// What it is granted of what it asks for; none means all of it.
     pub capabilities: Option<Vec<String>>,
+    /// Its bounds.
+    pub limits: PluginLimits,
     /// What it is handed at start, as JSON text.
     pub settings_json: String,
+}
+
+/// `[plugins.NAME.limits]`: bounds of one plugin; those left out are the node's.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct PluginLimits {
+    /// `memory`: of its own, in a process of its own.
+    pub memory: Option<ByteSize>,
+    /// `call-time`: processor time of one call, in a process of its own.
+    pub call_time: Option<Duration>,
+    /// `calls`: at a time, everywhere.
+    pub calls: Option<u32>,
+    /// `restarts`: a minute, of a process of its own.
+    pub restarts: Option<u32>,
+    /// `log-lines`: a second, everywhere.
+    pub log_lines: Option<u32>,
+    /// `storage`: bytes of keys and values that it keeps in the node's database, everywhere.
+    pub storage: Option<ByteSize>,
+    /// `storage-records`: how many records it keeps there, everywhere.
+    pub storage_records: Option<u64>,
 }
 
 impl Default for PluginEntry {
@@ -266,6 +291,7 @@ impl Default for PluginEntry {
             is_required: false,
             isolation: None,
             capabilities: None,
+            limits: PluginLimits::default(),
             settings_json: "{}".into(),
         }
     }

@@ -22,7 +22,9 @@ pub const ABI_MAJOR: u16 = 1;
 /// that the host may open them again in the instance that replaces this one, and the client notices nothing.
 pub const FEATURE_LASTING_SUBSCRIPTIONS: u64 = 1;
 /// A plugin with a larger minor number may need functions that this host lacks: it says so in `needs_minor`.
-pub const ABI_MINOR: u16 = 0;
+///
+/// 1: [`TenonPlugin::run`].
+pub const ABI_MINOR: u16 = 1;
 
 /// Borrowed bytes; valid for the duration of the call that they are passed to, or for ever in static tables.
 #[repr(C)]
@@ -253,4 +255,8 @@ pub struct TenonPlugin {
     pub export_state: unsafe extern "C" fn(instance: *mut c_void) -> TenonReply,
     /// Ends the instance. All futures and streams have been dropped before. The library may be unloaded after.
     pub stop: unsafe extern "C" fn(instance: *mut c_void),
+    /// Since minor number 1. The work that the plugin does on its own account, whoever calls or not: polled from the
+    /// moment in which its methods are routed until it is taken away. Ready with code 0 when there is nothing more to
+    /// do; after an error the host begins it again, after a pause. Null when there is none.
+    pub run: Option<unsafe extern "C" fn(instance: *mut c_void) -> TenonFuture>,
 }

@@ -18,6 +18,7 @@ pub mod messages;
 mod ports;
 pub mod primitives;
 mod schema;
+mod space;
 
 pub use failure::{Failure, FailureCode};
 pub use message::{Capability, Event, Request, Topic};
@@ -27,3 +28,4 @@ pub use ports::{
 };
 pub use primitives::*;
 pub use schema::{SchemaEntry, schema_entries, schema_hash};
+pub use space::{PluginSpaces, SpaceError, SpaceLimits};

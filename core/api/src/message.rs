@@ -24,12 +24,21 @@ pub enum Capability {
     Administer,
     /// Read settings and facts about the node.
     ReadNode,
+    /// Keep records in a storage space of its own.
+    Storage,
 }
 
 impl Capability {
     /// Every capability.
-    pub const ALL: [Self; 6] =
-        [Self::ReadChain, Self::CallEvm, Self::SubmitTransactions, Self::Sign, Self::Administer, Self::ReadNode];
+    pub const ALL: [Self; 7] = [
+        Self::ReadChain,
+        Self::CallEvm,
+        Self::SubmitTransactions,
+        Self::Sign,
+        Self::Administer,
+        Self::ReadNode,
+        Self::Storage,
+    ];
 
     /// The name that crosses the plugin boundary and stands in settings.
     pub const fn name(self) -> &'static str {
@@ -40,6 +49,7 @@ impl Capability {
             Self::Sign => "Sign",
             Self::Administer => "Administer",
             Self::ReadNode => "ReadNode",
+            Self::Storage => "Storage",
         }
     }
 

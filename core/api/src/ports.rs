@@ -127,6 +127,14 @@ pub trait ChainReader: Send + Sync {
     /// # Errors
     /// [`StoreError::Pruned`], [`StoreError::UnknownBlock`].
     fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError>;
+    /// Every slot of an account that has or had a value, in no particular order; none when there are more than `most`.
+    ///
+    /// # Errors
+    /// See [`ChainReader::canonical_hash`]; a store that keeps no list of slots says so.
+    fn slots_of(&self, address: Address, most: usize) -> Result<Option<Vec<B256>>, StoreError> {
+        let _ = (address, most);
+        Err(StoreError::Engine("this store does not list slots".to_owned()))
+    }
     /// The trie nodes of every kept block.
     fn trie(&self) -> Arc<dyn TrieReader>;
     /// Matching logs of the canonical blocks `from..=to`, in chain order, answered from the log index.

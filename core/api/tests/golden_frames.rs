@@ -331,6 +331,24 @@ fn module_info() -> ModuleInfo {
         subscriptions: vec!["logs".to_owned()],
         running_calls: 1,
         open_subscriptions: 2,
+        kind: ModuleKind::Actor,
+        summary: "serves".to_owned(),
+        fixed: Some("it is needed".to_owned()),
+        limits: ModuleLimits {
+            memory: Some(1),
+            call_millis: Some(2),
+            calls: Some(3),
+            restarts: Some(4),
+            log_lines: Some(5),
+        },
+        faults: ModuleFaults {
+            restarts: 6,
+            last_end: Some("aborted".to_owned()),
+            failed_calls: 7,
+            refused_calls: 8,
+            omitted_lines: 9,
+        },
+        warnings: vec!["memory is not bounded".to_owned()],
     }
 }
 
@@ -351,6 +369,7 @@ fn module_report() -> ModuleReport {
         drain_micros: 6,
         total_micros: 7,
         is_draining: true,
+        dependants: vec!["token".to_owned()],
     }
 }
 
@@ -360,6 +379,80 @@ fn module_frames(frames: &mut Frames) {
     let change = ModuleChange::Load { path: Some("/eth.so".to_owned()), settings: None, is_enabled: true };
     frames.request(ChangeModule { name: "eth".to_owned(), change, waits_for_drain: true }, module_report());
     frames.event(ModuleChanged { report: module_report() });
+}
+
+fn space_frames(frames: &mut Frames) {
+    let bytes = |text: &'static str| Bytes::from_static(text.as_bytes());
+    let usage = SpaceUsage { records: 1, bytes: 2, most_records: 3, most_bytes: 4 };
+    frames.request(GetRecords { keys: vec![bytes("a"), bytes("b")] }, vec![Some(bytes("value")), None]);
+    let scan = ScanRecords { from: bytes("a"), to: Some(bytes("b")), is_descending: true, limit: 5 };
+    frames.request(scan, RecordPage { records: vec![(bytes("a"), bytes("value"))], has_more: true });
+    let changes = vec![
+        RecordChange::Put { key: bytes("a"), value: bytes("value") },
+        RecordChange::Delete { key: bytes("b") },
+        RecordChange::DeleteRange { from: bytes("c"), to: bytes("d") },
+    ];
+    let commit = CommitRecords { expects: vec![(bytes("a"), None), (bytes("b"), Some(bytes("old")))], changes };
+    frames.request(commit, CommitOutcome { is_applied: true, usage });
+    frames.request(GetSpaceUsage, usage);
+    frames.request(PurgeSpace { module: "token".to_owned() }, usage);
+}
+
+fn consensus_frames(frames: &mut Frames) {
+    frames.request(GetEpochReward { block: HASH }, Some(EpochReward { json: "{}".to_owned() }));
+    let signers = BlockSigners { signers: Some(vec![ADDRESS]), finality: 75 };
+    frames.request(GetBlockSigners { block: BlockId::hash(HASH) }, signers);
+    let candidate = CandidateStanding { address: ADDRESS, stake: Some(wei(7)), is_masternode: true, is_slashed: false };
+    let list = CandidateList { epoch: 3, is_known: true, candidates: vec![candidate] };
+    frames.request(GetCandidates { epoch: Some(3) }, list);
+    frames.request(GetStakingReturn { masternode: Some(ADDRESS) }, StakingReturn { percent: 12.5 });
+    let proof = TransactionProof {
+        block_hash: HASH,
+        transactions_root: HASH,
+        receipts_root: HASH,
+        key: Bytes::from_static(&[0x80]),
+        transaction_nodes: vec![Bytes::from_static(&[1])],
+        receipt_nodes: vec![Bytes::from_static(&[2])],
+    };
+    frames.request(GetTransactionProof { hash: HASH }, Some(proof));
+    frames.request(ImportChain { path: "/data/chain.rlp".to_owned() }, ());
+}
+
+fn debug_frames(frames: &mut Frames) {
+    let dumped = DumpedAccount {
+        address: ADDRESS,
+        account: Account { nonce: 1, balance: wei(2), code_hash: HASH, storage_root: HASH },
+        code: Bytes::from_static(&[1]),
+        slots: vec![(HASH, wei(3))],
+    };
+    let dump = AccountDump { root: HASH, accounts: vec![dumped], next: Some(ADDRESS) };
+    frames.request(DumpAccounts { block: BlockId::LATEST, from: ADDRESS, limit: 4 }, dump);
+    frames.request(GetModifiedAccounts { from: BlockNumber(1), to: BlockNumber(2) }, vec![ADDRESS]);
+    frames.request(GetPreimage { hash: HASH }, Some(Bytes::from_static(&[1])));
+    let range = GetStorageRange {
+        block: HASH,
+        transaction_index: -1,
+        contract: ADDRESS,
+        start: Bytes::from_static(&[0x80]),
+        limit: 3,
+    };
+    let slots = vec![StorageRangeSlot { hash: HASH, slot: B256::ZERO, value: wei(4) }];
+    frames.request(range, StorageRange { slots, next: Some(HASH) });
+    frames.request(GetDatabaseProperty { name: "stats".to_owned() }, Some("none".to_owned()));
+    frames.request(CompactDatabase, ());
+    frames.request(GetBadBlocks, vec![sealed()]);
+    let memory = MemoryStatistics { resident: 1, anonymous: 2, mapped: 3, peak: 4 };
+    frames.request(GetMemoryStatistics, memory);
+    let thread = ThreadInfo {
+        id: 7,
+        name: "trace".to_owned(),
+        state: "S (sleeping)".to_owned(),
+        waits_in: Some("futex_wait".to_owned()),
+        cpu_milliseconds: 8,
+    };
+    frames.request(ListThreads, vec![thread]);
+    frames.request(SetLogLevel { level: 3 }, ());
+    frames.request(SetLogModules { modules: vec![("tenon_storage".to_owned(), 5)] }, ());
 }
 
 fn event_frames(frames: &mut Frames) {
@@ -375,7 +468,13 @@ fn event_frames(frames: &mut Frames) {
 fn every_message_is_encoded_as_it_always_was() {
     let mut frames = Frames::default();
     let rooms = [chain_frames, state_frames, evm_frames, fee_frames, pool_and_account_frames, node_frames];
-    for add in rooms.into_iter().chain([module_frames as fn(&mut Frames), event_frames]) {
+    for add in rooms.into_iter().chain([
+        module_frames as fn(&mut Frames),
+        space_frames,
+        consensus_frames,
+        debug_frames,
+        event_frames,
+    ]) {
         add(&mut frames);
     }
     let requests = schema_entries().iter().filter(|entry| entry.topic.0 < 0x8000).count();

@@ -9,16 +9,28 @@ use std::{
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use serde::{Deserialize, Serialize};
 
-use crate::{PluginPlan, module::Modules};
+use crate::{PluginPlan, actors::KnownActor, module::Modules};
 
 /// The file's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Choices {
     modules: BTreeMap<String, Choice>,
+    /// Parts of the node.
+    #[serde(default)]
+    actors: BTreeMap<String, ActorChoice>,
+}
+
+/// What was chosen for a part of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct ActorChoice {
+    is_enabled: bool,
+    /// What the settings said then.
+    is_wanted: bool,
 }
 
 /// What was chosen for one module.
@@ -72,7 +84,7 @@ impl Choices {
 
     /// Writes the file whole or not at all.
     pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
-        if self.modules.is_empty() && !path.exists() {
+        if self.modules.is_empty() && self.actors.is_empty() && !path.exists() {
             return Ok(());
         }
         let unfinished = path.with_extension("new");
@@ -107,9 +119,21 @@ impl Choices {
         (settled.collect(), added.collect())
     }
 
+    /// Whether a part of the node is to run, of which the settings say `is_wanted`.
+    pub(crate) fn wants(&self, actor: &str, is_wanted: bool) -> bool {
+        let choice = self.actors.get(actor).filter(|choice| choice.is_wanted == is_wanted);
+        choice.map_or(is_wanted, |choice| choice.is_enabled)
+    }
+
     /// What differs between the modules and the settings' plans.
-    pub(crate) fn of(modules: &Modules, plans: &BTreeMap<String, PluginPlan>) -> Self {
+    pub(crate) fn of(modules: &Modules, plans: &BTreeMap<String, PluginPlan>, actors: &[Arc<KnownActor>]) -> Self {
         let mut choices = Self::default();
+        for actor in actors {
+            let (is_enabled, is_wanted) = actor.choice();
+            if is_enabled != is_wanted {
+                choices.actors.insert(actor.name().to_owned(), ActorChoice { is_enabled, is_wanted });
+            }
+        }
         for (name, module) in &modules.by_name {
             let plan = plans.get(name);
             if plan.map(Settled::of) == Some(Settled::of(&module.plan)) {
@@ -158,7 +182,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("modules.json");
 
-        Choices::of(&modules, &plans).write(&file).unwrap();
+        Choices::of(&modules, &plans, &[]).write(&file).unwrap();
         let choices = Choices::read(&file);
 
         let all: Vec<_> = plans.values().cloned().collect();

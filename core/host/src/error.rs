@@ -122,6 +122,30 @@ pub enum HostError {
         /// Those that there are.
         known: String,
     },
+    /// A part of the node that the node cannot do without.
+    #[error("module {name} cannot be stopped: {reason}")]
+    Fixed {
+        /// The module.
+        name: String,
+        /// What would break.
+        reason: &'static str,
+    },
+    /// Its storage could not be removed.
+    #[error("storage of module {name}: {failure}")]
+    Space {
+        /// The module.
+        name: String,
+        /// The reason.
+        failure: Failure,
+    },
+    /// A part of the node did not start.
+    #[error("module {name} did not start: {failure}")]
+    Actor {
+        /// The module.
+        name: String,
+        /// Its reason.
+        failure: Failure,
+    },
     /// Neither name nor path of a plugin.
     #[error("{name:?} is no name of a module: letters, digits, - and _, at most 64")]
     BadName {
@@ -171,6 +195,14 @@ pub enum HostError {
     /// The host is shutting down.
     #[error("the node is shutting down")]
     ShuttingDown,
+}
+
+impl HostError {
+    /// A plugin cannot have the name of a part of the node.
+    pub(crate) fn name_of_actor(name: &str) -> Self {
+        let problem = "is a part of the node; give the library another name".to_owned();
+        Self::WrongState { name: name.to_owned(), problem }
+    }
 }
 
 impl From<HostError> for Failure {

@@ -47,23 +47,37 @@ pub(crate) enum Entry {
     Held,
     /// Never again.
     Closed,
+    /// Not now: as many calls are inside as may be.
+    Full,
 }
 
 /// Counts calls and streams, can be held and closed, and tells when the last one has left.
 #[derive(Debug, Default)]
 pub(crate) struct Gate {
     state: AtomicU64,
+    /// Calls that may be inside at a time; 0 sets no bound.
+    most_calls: u64,
     /// Somebody left a held or closed gate, or it was released.
     changed: Notify,
 }
 
 impl Gate {
+    /// A gate for so many calls at a time.
+    pub(crate) fn for_calls(most: Option<u32>) -> Self {
+        Self { most_calls: most.map_or(0, |most| u64::from(most.max(1))), ..Self::default() }
+    }
+
     /// Counts one in, if the gate is open.
     pub(crate) fn enter(&self, kind: Kind) -> Entry {
         // Acquire/release on one word: whoever closes sees every entry before, and every entry after sees it.
         let before = self.state.fetch_add(kind.one(), Ordering::AcqRel);
         if before & (CLOSED | HELD) == 0 {
-            return Entry::Inside;
+            let is_full = self.most_calls != 0 && kind != Kind::Stream && calls_in(before) >= self.most_calls;
+            if !is_full {
+                return Entry::Inside;
+            }
+            self.leave(kind);
+            return Entry::Full;
         }
         self.leave(kind);
         if before & CLOSED != 0 { Entry::Closed } else { Entry::Held }
@@ -94,8 +108,7 @@ impl Gate {
 
     /// How many calls are inside.
     pub(crate) fn calls(&self) -> u64 {
-        let state = self.state.load(Ordering::Acquire);
-        (state & CALLS) / CALL + (state & SLOW_CALLS) / SLOW_CALL
+        calls_in(self.state.load(Ordering::Acquire))
     }
 
     /// How many streams are inside.
@@ -132,6 +145,10 @@ impl Gate {
     }
 }
 
+const fn calls_in(state: u64) -> u64 {
+    (state & CALLS) / CALL + (state & SLOW_CALLS) / SLOW_CALL
+}
+
 #[cfg(test)]
 mod tests {
     use futures_util::FutureExt;
@@ -154,6 +171,19 @@ mod tests {
         assert!(drained.as_mut().now_or_never().is_none());
         gate.leave(Kind::Call);
         assert!(drained.as_mut().now_or_never().is_some());
+    }
+
+    #[test]
+    fn a_full_gate_lets_the_next_call_in_when_one_has_left() {
+        let gate = Gate::for_calls(Some(2));
+        assert_eq!(gate.enter(Kind::Call), Entry::Inside);
+        assert_eq!(gate.enter(Kind::SlowCall), Entry::Inside);
+
+        assert_eq!(gate.enter(Kind::Call), Entry::Full);
+        assert_eq!(gate.enter(Kind::Stream), Entry::Inside, "subscriptions are not counted");
+        assert_eq!(gate.calls(), 2);
+        gate.leave(Kind::SlowCall);
+        assert_eq!(gate.enter(Kind::Call), Entry::Inside);
     }
 
     #[test]

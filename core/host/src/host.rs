@@ -9,13 +9,14 @@ use std::{
 
 use tenon_api::{
     Capability, Failure,
-    messages::{ChangeModule, GetModule, ListModules, ListNamespaces, ModuleInfo},
+    messages::{ChangeModule, GetModule, ListModules, ListNamespaces, ModuleInfo, PurgeSpace},
 };
 use tenon_bus::{Bus, CallContext, RegisterError};
 use tokio::time::Instant;
 
 use crate::{
-    HostError, HostOptions, Isolation, Manifest, PluginPlan, Router,
+    HostError, HostOptions, Isolation, Manifest, PluginLimits, PluginPlan, Router,
+    actors::KnownActor,
     boundary::Library,
     choices::Choices,
     instance::{OpenedPlugin, Start},
@@ -24,6 +25,7 @@ use crate::{
     module::{Build, Module, Modules, State},
     router::RouteTable,
     running::Running,
+    space::Space,
 };
 
 /// What [`PluginHost::shutdown`] left behind.
@@ -43,6 +45,8 @@ pub struct PluginHost {
     pub(crate) router: Router,
     /// Changed by operations only; nothing awaits under the lock.
     modules: Mutex<Modules>,
+    /// Parts of the node, in the order in which they are started. Nothing awaits under the lock.
+    pub(crate) actors: Mutex<Vec<Arc<KnownActor>>>,
     /// What the settings said last. Used by operations only.
     pub(crate) settled: Mutex<BTreeMap<String, PluginPlan>>,
     /// Held by the one operation that is under way.
@@ -64,6 +68,7 @@ impl PluginHost {
             options,
             router,
             modules: Mutex::default(),
+            actors: Mutex::default(),
             settled: Mutex::default(),
             operation: tokio::sync::Mutex::default(),
         })
@@ -84,7 +89,9 @@ impl PluginHost {
         for plan in settled.into_iter().chain(chosen) {
             let is_path_settled = is_settled(&plan);
             let mut module = Module { plan, is_path_settled, build: None, granted: Vec::new(), state: State::Disabled };
-            if module.plan.is_enabled {
+            if module.plan.is_enabled && self.actor(&module.plan.name).is_some() {
+                module.state = failed(&module.plan, HostError::name_of_actor(&module.plan.name))?;
+            } else if module.plan.is_enabled {
                 match self.open(&module.plan, is_path_settled) {
                     Ok(candidate) => {
                         module.build = Some(candidate.build.clone());
@@ -162,14 +169,19 @@ impl PluginHost {
         let library = CheckedLibrary::take(&plan.path, folders, &self.options.cache_folder)?;
         let is_foreign = own_name(&plan.path).is_none() && self.options.processes.is_some();
         let default = if is_foreign { Isolation::Process } else { Isolation::InProcess };
-        self.open_checked(library, plan.isolation.unwrap_or(default))
+        self.open_checked(library, plan.isolation.unwrap_or(default), plan.limits)
     }
 
     /// Opens a library that was checked before. Blocks.
-    pub(crate) fn open_checked(&self, library: CheckedLibrary, isolation: Isolation) -> Result<Candidate, HostError> {
+    pub(crate) fn open_checked(
+        &self,
+        library: CheckedLibrary,
+        isolation: Isolation,
+        limits: PluginLimits,
+    ) -> Result<Candidate, HostError> {
         let opened: Box<dyn OpenedPlugin> = match (isolation, &self.options.processes) {
             (Isolation::InProcess, _) => Box::new(Library::open(&library)?),
-            (Isolation::Process, Some(options)) => isolation::open(&library, options)?,
+            (Isolation::Process, Some(options)) => isolation::open(&library, &limits.apply_to(options))?,
             (Isolation::Process, None) => {
                 let reason = "this program cannot start plugins in processes of their own".to_owned();
                 return Err(HostError::Process { path: library.path, reason });
@@ -197,11 +209,25 @@ impl PluginHost {
     ) -> Result<(Build, Arc<Running>), HostError> {
         let Candidate { build, opened } = candidate;
         let granted = self.grants(plan, &build.manifest);
-        let start = Start { granted, bus: self.bus.clone(), settings: &plan.settings, handover };
+        let limits = plan.storage.unwrap_or(self.options.space_limits);
+        let space = Space::new(&plan.name, limits, self.options.spaces.as_ref());
+        let in_force = plan.limits.in_force(build.isolation, self.options.processes.as_ref());
+        let not_held = plan.limits.not_held(build.isolation);
+        for warning in &not_held {
+            tracing::warn!(module = plan.name, "{warning}");
+        }
+        let start = Start {
+            granted,
+            bus: self.bus.clone(),
+            space,
+            log_lines: plan.limits.log_lines,
+            settings: &plan.settings,
+            handover,
+        };
         let instance = opened
             .start(start)
             .map_err(|failure| HostError::NotStarted { path: build.library.path.clone(), failure })?;
-        let running = Arc::new(Running::new(build.manifest.clone(), instance));
+        let running = Arc::new(Running::new(build.manifest.clone(), instance, in_force, not_held));
         Ok((build, running))
     }
 
@@ -226,8 +252,16 @@ impl PluginHost {
             None => false,
         };
         let module = Module { plan: plan.clone(), is_path_settled, build: Some(build), granted, state };
-        modules.by_name.insert(plan.name.clone(), module);
+        let started = module.running().map(Arc::clone);
+        let before = modules.by_name.insert(plan.name.clone(), module);
         self.router.replace(RouteTable::of(modules.running()));
+        // The old one first: two that follow the chain would write to the same storage.
+        if let Some(before) = before.as_ref().and_then(Module::running) {
+            before.end_background();
+        }
+        if let Some(started) = started {
+            started.begin_background();
+        }
     }
 
     /// The router over the plugins.
@@ -235,10 +269,14 @@ impl PluginHost {
         self.router.clone()
     }
 
-    /// All modules, by name.
+    /// All modules: plugins by name, then parts of the node by name.
     pub fn list(&self) -> Vec<ModuleInfo> {
-        let modules = self.modules();
-        modules.by_name.iter().map(|(name, module)| module.info(modules.needing(name))).collect()
+        let mut list: Vec<_> = {
+            let modules = self.modules();
+            modules.by_name.iter().map(|(name, module)| module.info(modules.needing(name))).collect()
+        };
+        list.extend(self.list_actors());
+        list
     }
 
     /// One module.
@@ -246,12 +284,15 @@ impl PluginHost {
     /// # Errors
     /// [`HostError::Unknown`].
     pub fn info(&self, name: &str) -> Result<ModuleInfo, HostError> {
+        if let Some(actor) = self.actor_info(name) {
+            return Ok(actor);
+        }
         let modules = self.modules();
         Ok(modules.get(name)?.info(modules.needing(name)))
     }
 
     /// Takes all methods away, closes subscriptions, waits at most `grace` for running calls, and stops the
-    /// plugins. Libraries stay mapped.
+    /// plugins; then the parts of the node that can be stopped. Libraries stay mapped.
     pub async fn shutdown(&self, grace: Duration) -> ShutdownReport {
         let running: Vec<_> = {
             let mut modules = self.modules();
@@ -281,6 +322,7 @@ impl PluginHost {
                 report.abandoned.push((name, usize::try_from(drained.abandoned.max(1)).unwrap_or(usize::MAX)));
             }
         }
+        self.stop_actors().await;
         report
     }
 
@@ -318,6 +360,14 @@ pub fn register(bus: &Bus, host: &Arc<PluginHost>) -> Result<(), RegisterError> 
     bus.handle_read(move |_: ListModules, _: &CallContext| Ok(of_list.list()))?;
     let of_info = Arc::clone(host);
     bus.handle_read(move |request: GetModule, _: &CallContext| of_info.info(&request.name).map_err(Failure::from))?;
+    let of_purge = Arc::clone(host);
+    bus.handle(move |request: PurgeSpace, _: CallContext| {
+        let host = Arc::clone(&of_purge);
+        async move {
+            let purged = tokio::task::spawn_blocking(move || host.purge_space(&request)).await;
+            purged.unwrap_or(Err(HostError::Crashed)).map_err(Failure::from)
+        }
+    })?;
     let of_change = Arc::clone(host);
     bus.handle(move |request: ChangeModule, _: CallContext| {
         let host = Arc::clone(&of_change);

@@ -7,13 +7,14 @@ use std::{
 };
 
 use futures_util::{Stream, future::BoxFuture, stream::BoxStream};
-use tenon_api::{Capability, Failure};
+use tenon_api::{Capability, Failure, messages::ModuleFaults};
 use tenon_bus::Bus;
 use tenon_sdk::boundary::OwnedBytes;
 
 use crate::{
     Caller, Manifest,
     boundary::{LocalCall, LocalStream},
+    space::Space,
 };
 
 /// A library that passed the handshake and has not been started.
@@ -34,6 +35,10 @@ pub(crate) struct Start<'a> {
     pub(crate) granted: Vec<Capability>,
     /// The bus.
     pub(crate) bus: Bus,
+    /// Its own storage.
+    pub(crate) space: Space,
+    /// Lines a second that it may write to the log, where that is not the process' own bound.
+    pub(crate) log_lines: Option<u32>,
     /// JSON text of its own settings.
     pub(crate) settings: &'a str,
     /// What [`PluginInstance::export_state`] of the version before gave, or empty.
@@ -59,12 +64,25 @@ pub(crate) trait PluginInstance: Send + Sync {
     /// end by that.
     fn end_events(&self);
 
+    /// The work that it does on its own account, begun anew. Ready when there is no more; dropping it cancels it.
+    fn background(&self) -> BoxFuture<'_, Result<(), Failure>>;
+
     /// The process that it runs in, when that is not the node's own.
     fn process(&self) -> Option<u32>;
 
     /// Why it will never answer again, when it runs in a process that has failed for good.
     fn failure(&self) -> Option<String> {
         None
+    }
+
+    /// What should protect the node from it and does not, a line each.
+    fn warnings(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// What went wrong in it, as far as the instance itself sees it.
+    fn faults(&self) -> ModuleFaults {
+        ModuleFaults::default()
     }
 }
 

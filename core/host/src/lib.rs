@@ -1,8 +1,8 @@
 //! Loads namespace plugins as shared libraries and routes calls and subscriptions to them.
 //!
 //! It owns the loaded libraries, the table from method names to plugins ([`Router`]), the account of what is
-//! in flight, and the services that plugins may use (bus, events, timers, log, clock), each checked against
-//! what the plugin was granted.
+//! in flight, and the services that plugins may use (bus, events, timers, log, clock, a storage space of their own),
+//! each checked against what the plugin was granted.
 //!
 //! What must always hold: a call into a plugin runs on the caller's own task, and dropping it cancels it; a
 //! plugin is stopped only after its last call and stream are gone; a library file is loaded from a path that
@@ -11,6 +11,7 @@
 
 #![deny(unsafe_code)]
 
+mod actors;
 #[allow(unsafe_code)]
 mod boundary;
 mod caller;
@@ -18,19 +19,24 @@ mod choices;
 mod conformance;
 mod elf;
 mod error;
+mod faults;
 mod gate;
 mod host;
 mod instance;
 mod isolation;
+mod journal;
 mod library_file;
 mod life_cycle;
+mod limits;
 mod manifest;
 mod module;
 mod options;
 mod router;
 mod running;
+mod space;
 mod stream;
 
+pub use actors::{ActorControl, ActorModule, ActorSwitch};
 pub use caller::{Caller, Exposure};
 pub use conformance::{Check, CheckReport, check_plugin};
 pub use error::HostError;
@@ -39,6 +45,7 @@ pub use host::{PluginHost, ShutdownReport, register};
 pub use isolation::fuzzing;
 pub use isolation::{Isolation, IsolationOptions, run_plugin_child};
 pub use library_file::libraries_in;
+pub use limits::PluginLimits;
 pub use manifest::{Cost, Manifest, Method, Need};
 pub use options::{HostOptions, PluginFolder, PluginPlan};
 pub use router::{JsonBytes, Router};

@@ -92,6 +92,9 @@ impl PluginHost {
 
     async fn apply_plan(self: &Arc<Self>, name: &str, plan: &PluginPlan) -> Result<ModuleReport, HostError> {
         let started = Instant::now();
+        if self.actor(name).is_some() {
+            return Err(HostError::name_of_actor(name));
+        }
         let is_enabled = self.modules().by_name.get(name).map(|module| module.running().is_some());
         let report = match (is_enabled, plan.is_enabled) {
             (Some(true), true) => {
@@ -142,6 +145,13 @@ impl PluginHost {
             return Err(HostError::ShuttingDown);
         }
         let started = Instant::now();
+        if let Some(actor) = self.actor(name) {
+            if matches!(change, ModuleChange::Load { .. }) {
+                return Err(HostError::name_of_actor(name));
+            }
+            let report = self.change_actor(&actor, &change, started).await?;
+            return self.conclude(report);
+        }
         let report = match change {
             ModuleChange::Load { path, settings, is_enabled } => {
                 self.load_module(name, path, settings, is_enabled, started).await?
@@ -211,7 +221,8 @@ impl PluginHost {
         let candidate = match build {
             Some(build) if !is_failed => {
                 let host = Arc::clone(self);
-                blocking(move || host.open_checked(build.library, build.isolation)).await?
+                let limits = plan.limits;
+                blocking(move || host.open_checked(build.library, build.isolation, limits)).await?
             }
             _ => self.open_in_background(&plan, is_path_settled).await?,
         };
@@ -477,7 +488,13 @@ impl PluginHost {
     }
 
     /// A report of an operation that found nothing running.
-    fn report(&self, name: &str, operation: ModuleOperation, state: ModuleState, started: Instant) -> ModuleReport {
+    pub(crate) fn report(
+        &self,
+        name: &str,
+        operation: ModuleOperation,
+        state: ModuleState,
+        started: Instant,
+    ) -> ModuleReport {
         let new = match state {
             ModuleState::Loaded | ModuleState::Enabled => {
                 self.modules().by_name.get(name).and_then(|module| module.build.as_ref().map(Build::describe))
@@ -499,6 +516,7 @@ impl PluginHost {
             drain_micros: 0,
             total_micros: micros(started.elapsed()),
             is_draining: false,
+            dependants: Vec::new(),
         }
     }
 
@@ -507,7 +525,7 @@ impl PluginHost {
         let copies: Vec<PathBuf> = {
             let modules = self.modules();
             if let Some(path) = &self.options.choices_file
-                && let Err(error) = Choices::of(&modules, &self.settled()).write(path)
+                && let Err(error) = Choices::of(&modules, &self.settled(), &self.known_actors()).write(path)
             {
                 tracing::warn!(path = %path.display(), %error, "the choice will not outlast the node");
             }
@@ -570,6 +588,6 @@ async fn blocking<T: Send + 'static>(
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(HostError::Crashed))
 }
 
-fn micros(duration: Duration) -> u64 {
+pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -98,6 +98,8 @@ pub struct Manifest {
     pub needs: Vec<Need>,
     /// Whether its subscriptions can be opened again in the instance that replaces it.
     pub has_lasting_subscriptions: bool,
+    /// Whether it does work on its own account, whoever calls or not.
+    pub has_background: bool,
     /// Its methods, in the order of their numbers.
     pub methods: Vec<Method>,
     /// Its subscription kinds, in the order of their numbers.
@@ -198,6 +200,7 @@ mod tests {
             capabilities: Vec::new(),
             needs: Vec::new(),
             has_lasting_subscriptions: false,
+            has_background: false,
             methods: vec![method],
             subscriptions: vec!["things".into()],
             sends_frames: true,

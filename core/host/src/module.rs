@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tenon_api::{
     Capability,
-    messages::{ModuleBuild, ModuleInfo, ModuleState},
+    messages::{ModuleBuild, ModuleInfo, ModuleKind, ModuleState},
 };
 
 use crate::{HostError, Isolation, Manifest, PluginPlan, library_file::CheckedLibrary, running::Running};
@@ -92,6 +92,12 @@ impl Module {
             subscriptions: manifest.map(|manifest| manifest.subscriptions.clone()).unwrap_or_default(),
             running_calls: running.map_or(0, |running| running.gate.calls()),
             open_subscriptions: running.map_or(0, |running| running.gate.streams()),
+            kind: ModuleKind::Plugin,
+            summary: String::new(),
+            fixed: None,
+            limits: running.map(|running| running.limits).unwrap_or_default(),
+            faults: running.map(|running| running.faults()).unwrap_or_default(),
+            warnings: running.map(|running| running.warnings.clone()).unwrap_or_default(),
         }
     }
 }

@@ -1,8 +1,8 @@
-use std::{num::NonZeroUsize, path::PathBuf, thread::available_parallelism, time::Duration};
+use std::{num::NonZeroUsize, path::PathBuf, sync::Arc, thread::available_parallelism, time::Duration};
 
-use tenon_api::Capability;
+use tenon_api::{Capability, PluginSpaces, SpaceLimits};
 
-use crate::{Isolation, IsolationOptions};
+use crate::{Isolation, IsolationOptions, PluginLimits};
 
 /// A folder that libraries may be loaded from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -39,6 +39,10 @@ pub struct HostOptions {
     pub slow_calls: NonZeroUsize,
     /// How many calls of the slow class may wait for their turn; further ones are refused with `-32005`.
     pub slow_queue: usize,
+    /// Where plugins keep what they store; none keeps nothing.
+    pub spaces: Option<Arc<dyn PluginSpaces>>,
+    /// How much a plugin can store whose settings say nothing of it.
+    pub space_limits: SpaceLimits,
     /// What plugins can be granted at most; each gets what it asks for out of these and out of its own settings.
     pub granted: Vec<Capability>,
 }
@@ -55,6 +59,8 @@ impl HostOptions {
             grace: Duration::from_secs(2),
             slow_calls: available_parallelism().unwrap_or(NonZeroUsize::MIN),
             slow_queue: 1024,
+            spaces: None,
+            space_limits: SpaceLimits::default(),
             granted: Capability::ALL.to_vec(),
         }
     }
@@ -75,9 +81,13 @@ pub struct PluginPlan {
     pub settings: String,
     /// What it is granted of what it asks for; none means all of it.
     pub capabilities: Option<Vec<Capability>>,
+    /// How much it can store; none means [`HostOptions::space_limits`].
+    pub storage: Option<SpaceLimits>,
     /// Where it runs. None: in this process when it is called like one of this workspace (`libtenon_plugin_NAME.so`),
     /// others in a process of their own if the host can start one.
     pub isolation: Option<Isolation>,
+    /// Its bounds.
+    pub limits: PluginLimits,
 }
 
 impl PluginPlan {
@@ -90,7 +100,9 @@ impl PluginPlan {
             is_required: false,
             settings: "{}".to_owned(),
             capabilities: None,
+            storage: None,
             isolation: None,
+            limits: PluginLimits::default(),
         }
     }
 }

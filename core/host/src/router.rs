@@ -20,6 +20,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{
     Caller, Cost, PluginStream,
+    faults::NO_RESULT,
     gate::{Entry, Kind},
     running::{Running, Ticket},
     stream::Wish,
@@ -104,7 +105,8 @@ impl Router {
             Poll::Ready(answer) => answer,
             Poll::Pending => plugin.unless_cancelled(before(caller.context.deadline(), call)).await??,
         };
-        JsonBytes::new(answer?, &plugin.manifest.namespace)
+        let answer = answer.and_then(|bytes| JsonBytes::new(bytes, &plugin.manifest.namespace));
+        answer.inspect_err(|failure| plugin.faults.note(failure))
     }
 
     /// Opens a subscription. `params` is the raw JSON array of the arguments after the kind, if there are any.
@@ -152,6 +154,7 @@ impl Router {
                 match Ticket::take(&route.plugin, kind) {
                     Ok(ticket) => return Ok((ticket, route.index, route.cost)),
                     Err(Entry::Held) => Arc::clone(&route.plugin),
+                    Err(Entry::Full) => return Err(route.plugin.refuse()),
                     // Closed between look-up and entry. When another plugin has taken its place, go there.
                     Err(_) if self.is_current(&routes) => return Err(no_method(method)),
                     Err(_) => continue,
@@ -251,7 +254,7 @@ impl JsonBytes {
     pub(crate) fn new(bytes: OwnedBytes, namespace: &str) -> Result<Self, Failure> {
         if bytes.as_ref().is_empty() {
             tracing::error!(namespace, "plugin answered with nothing where JSON was due");
-            return Err(Failure::server("the plugin gave no result"));
+            return Err(Failure::server(NO_RESULT));
         }
         Ok(Self(bytes))
     }

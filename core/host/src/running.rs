@@ -6,14 +6,20 @@ use std::{
     time::Duration,
 };
 
-use tenon_api::Failure;
+use tenon_api::{
+    Failure,
+    messages::{ModuleFaults, ModuleLimits},
+};
 use tokio::{
+    runtime::Handle,
     sync::watch,
+    task::AbortHandle,
     time::{Instant, timeout_at},
 };
 
 use crate::{
     Manifest,
+    faults::Faults,
     gate::{Entry, Gate, Kind},
     instance::PluginInstance,
     stream::Slot,
@@ -24,16 +30,29 @@ const STOP_POLL: Duration = Duration::from_millis(1);
 /// How long cancelled calls may take to go. Only code that neither answers nor yields takes longer.
 const CANCEL_WAIT: Duration = Duration::from_millis(500);
 
+/// The pause after which a plugin's own work begins anew after its first error.
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// The longest one.
+const LONGEST_PAUSE: Duration = Duration::from_secs(30);
+
 /// A started plugin. Whoever calls it owns a share, so that it is stopped when the last one has gone.
 pub(crate) struct Running {
     pub(crate) manifest: Manifest,
     pub(crate) instance: Box<dyn PluginInstance>,
     pub(crate) gate: Gate,
+    /// What went wrong in it.
+    pub(crate) faults: Faults,
+    /// The bounds that hold for it.
+    pub(crate) limits: ModuleLimits,
+    /// What should protect the node from it and does not.
+    pub(crate) warnings: Vec<String>,
     /// Says why, once the calls that still run must end.
     cancelled: watch::Sender<Option<Failure>>,
     /// Its subscriptions, some of which may have ended. Touched when one opens and by the life cycle; nothing awaits
     /// under the lock.
     slots: Mutex<Vec<Weak<Slot>>>,
+    /// The task that polls the plugin's own work, if it has any.
+    background: Mutex<Option<AbortHandle>>,
 }
 
 /// How the end of a plugin went.
@@ -46,8 +65,25 @@ pub(crate) struct Drained {
 }
 
 impl Running {
-    pub(crate) fn new(manifest: Manifest, instance: Box<dyn PluginInstance>) -> Self {
-        Self { manifest, instance, gate: Gate::default(), cancelled: watch::Sender::new(None), slots: Mutex::default() }
+    pub(crate) fn new(
+        manifest: Manifest,
+        instance: Box<dyn PluginInstance>,
+        limits: ModuleLimits,
+        mut warnings: Vec<String>,
+    ) -> Self {
+        warnings.extend(instance.warnings());
+        let calls = limits.calls.and_then(|calls| u32::try_from(calls).ok());
+        Self {
+            manifest,
+            instance,
+            gate: Gate::for_calls(calls),
+            faults: Faults::default(),
+            limits,
+            warnings,
+            cancelled: watch::Sender::new(None),
+            slots: Mutex::default(),
+            background: Mutex::default(),
+        }
     }
 
     /// Waits for work in this plugin, but not beyond its end.
@@ -62,6 +98,22 @@ impl Running {
             biased;
             answer = work => Ok(answer),
             reason = reason => Err(reason),
+        }
+    }
+
+    /// Why a call is refused that would be one too many.
+    pub(crate) fn refuse(&self) -> Failure {
+        self.faults.note_refused();
+        let most = self.limits.calls.unwrap_or_default();
+        Failure::limit(format!("plugin {} has as many calls as it may ({most}); try again later", self.manifest.name))
+    }
+
+    /// What went wrong in it.
+    pub(crate) fn faults(&self) -> ModuleFaults {
+        ModuleFaults {
+            failed_calls: self.faults.failed(),
+            refused_calls: self.faults.refused(),
+            ..self.instance.faults()
         }
     }
 
@@ -80,8 +132,29 @@ impl Running {
         slots.iter().filter_map(Weak::upgrade).filter(|slot| slot.is_open()).collect()
     }
 
+    /// Polls the plugin's own work from now on. Its task owns a share until [`Running::end_background`].
+    pub(crate) fn begin_background(self: &Arc<Self>) {
+        if !self.manifest.has_background {
+            return;
+        }
+        let Ok(runtime) = Handle::try_current() else {
+            tracing::warn!(plugin = self.manifest.name, "without a runtime the plugin's own work is not done");
+            return;
+        };
+        let task = runtime.spawn(work_in_background(Arc::clone(self)));
+        *self.background.lock().unwrap_or_else(PoisonError::into_inner) = Some(task.abort_handle());
+    }
+
+    /// Ends the plugin's own work at its next wait.
+    pub(crate) fn end_background(&self) {
+        if let Some(task) = self.background.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            task.abort();
+        }
+    }
+
     /// Lets nobody in any more and closes the subscriptions with a notice. Gives how many there were.
     pub(crate) fn close(&self, notice: &str) -> u64 {
+        self.end_background();
         self.gate.close();
         let slots = self.open_slots();
         for slot in &slots {
@@ -121,6 +194,22 @@ impl Running {
             }
             tokio::time::sleep(STOP_POLL).await;
         }
+    }
+}
+
+/// Does a plugin's own work until it says that there is no more. An error begins it anew, after a pause that grows while
+/// errors follow one another.
+async fn work_in_background(running: Arc<Running>) {
+    let mut pause = FIRST_PAUSE;
+    loop {
+        let begun = Instant::now();
+        let Err(failure) = running.instance.background().await else { return };
+        if begun.elapsed() > LONGEST_PAUSE {
+            pause = FIRST_PAUSE;
+        }
+        tracing::warn!(plugin = running.manifest.name, %failure, ?pause, "the plugin's own work failed; it begins anew");
+        tokio::time::sleep(pause).await;
+        pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
     }
 }
 

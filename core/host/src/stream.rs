@@ -35,7 +35,7 @@ type Item = Result<OwnedBytes, Failure>;
 /// A plugin's side of a subscription. Fields drop in this order: the items before the plugin's share.
 pub(crate) struct Part {
     items: PluginItems,
-    _ticket: Ticket,
+    ticket: Ticket,
 }
 
 /// What was asked for; asked again when the plugin is replaced.
@@ -152,7 +152,7 @@ impl Slot {
                 parts.ahead.push_back(item);
             }
         }
-        parts.next = Some(Part { items, _ticket: ticket });
+        parts.next = Some(Part { items, ticket });
         parts.has_next = true;
         self.unlock(parts);
         Ok(())
@@ -301,6 +301,9 @@ impl Parts {
                 // The next instance goes on where this one failed.
                 Poll::Ready(Some(Err(_))) if self.has_next => self.current = None,
                 Poll::Ready(Some(item)) => {
+                    if let Err(failure) = &item {
+                        current.ticket.plugin.faults.note(failure);
+                    }
                     if self.is_noting {
                         self.note(&item);
                     } else if self.was_sent(&item) {
@@ -406,7 +409,7 @@ impl PluginStream {
     pub(crate) fn begin(ticket: Ticket, index: u32, wish: Wish) -> Self {
         let items = ticket.plugin.instance.subscribe(index, wish.params.as_deref(), &wish.caller);
         let plugin = Arc::clone(&ticket.plugin);
-        let parts = Parts { current: Some(Part { items, _ticket: ticket }), ..Parts::default() };
+        let parts = Parts { current: Some(Part { items, ticket }), ..Parts::default() };
         let slot = Slot { wish, parts: Mutex::new(parts), notice: OnceLock::new(), is_over: AtomicBool::new(false) };
         let slot = Arc::new(slot);
         plugin.add_slot(&slot);

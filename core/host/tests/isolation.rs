@@ -7,64 +7,17 @@ mod support;
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::join_all};
-use support::{TestHost, c_library, rust_plugin, text};
+use support::{
+    TestHost, c_library,
+    processes::{call, host, hostile, in_processes, misbehaving, plan, serves_again},
+    rust_plugin, text,
+};
 use tenon_api::{
     BlockNumber, Failure, FailureCode,
     messages::{SyncChanged, SyncStatus},
 };
 use tenon_bus::CallContext;
-use tenon_host::{Caller, Exposure, HostOptions, Isolation, IsolationOptions, PluginPlan, Router};
-
-/// A host whose plugins run in processes, with tight limits.
-fn host() -> TestHost {
-    TestHost::with_options(|options| in_processes(options, |_| {}))
-}
-
-fn in_processes(options: &mut HostOptions, change: impl FnOnce(&mut IsolationOptions)) {
-    let mut processes = IsolationOptions::of_program::<String>(env!("CARGO_BIN_EXE_tenon-plugin-child"), []);
-    processes.memory = 256 * 1024 * 1024;
-    processes.processor_time = Duration::from_millis(300);
-    (processes.first_pause, processes.longest_pause) = (Duration::from_millis(10), Duration::from_millis(20));
-    change(&mut processes);
-    options.processes = Some(processes);
-}
-
-fn plan(library: std::path::PathBuf, settings: &str) -> PluginPlan {
-    let mut plan = PluginPlan::new("bad", library);
-    plan.isolation = Some(Isolation::Process);
-    plan.is_required = true;
-    plan.settings = settings.to_owned();
-    plan
-}
-
-/// Starts the misbehaving plugin.
-fn misbehaving(test: &TestHost) -> Router {
-    test.host.start(&[plan(rust_plugin("tenon-test-misbehaving"), "{}")]).expect("it starts");
-    test.host.router()
-}
-
-/// Starts the one in C that does what only unsafe code can.
-fn hostile(test: &TestHost) -> Router {
-    let library = test.folder.path().join("hostile.so");
-    let library = c_library(&library, "tests/plugins/hostile.c", &[]);
-    test.host.start(&[plan(library, "{}")]).expect("it starts");
-    test.host.router()
-}
-
-async fn call(router: &Router, method: &str, params: &str) -> Result<String, Failure> {
-    router.call(method, Some(params), &Caller::local()).await.map(text)
-}
-
-/// Calls until the plugin serves again.
-async fn serves_again(router: &Router, method: &str) -> String {
-    loop {
-        match call(router, method, "[]").await {
-            Ok(answer) => return answer,
-            Err(failure) => assert!(failure.message.contains("process has ended"), "{failure}"),
-        }
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-}
+use tenon_host::{Caller, Exposure};
 
 #[tokio::test]
 async fn a_plugin_gives_the_same_results_in_a_process() {
@@ -132,7 +85,7 @@ async fn a_library_that_is_refused_is_refused_by_the_same_words() {
     let no = test.host.start(&[plan(rust_plugin("tenon-test-misbehaving"), r#"{"please":"refuse"}"#)]);
     let panic = test.host.start(&[plan(rust_plugin("tenon-test-misbehaving"), r#"{"please":"panic"}"#)]);
 
-    assert!(refused.contains("plugin.so: built for plugin ABI 2.0, this node has 1.0"), "{refused}");
+    assert!(refused.contains("plugin.so: built for plugin ABI 2.0, this node has 1.1"), "{refused}");
     assert!(no.unwrap_err().to_string().ends_with("did not start: told to refuse"));
     assert!(panic.unwrap_err().to_string().ends_with("did not start: the plugin crashed at start"));
 }
@@ -254,8 +207,6 @@ async fn a_process_that_dies_costs_its_callers_one_error_and_comes_back() {
         ("hostile_crash", "signal 11, invalid access to memory"),
         ("hostile_abort", "signal 6, aborted"),
         ("hostile_exit", "exit code 7"),
-        ("hostile_loop", "hostile_loop kept it for more than 300ms of processor time"),
-        ("hostile_block", "hostile_block kept it for more than 300ms of processor time"),
         ("hostile_leak", "signal 6, aborted"),
         ("hostile_lie", "it announced a message of 4294967295 bytes; at most 67108864 are read"),
         ("hostile_short", "it announced a message of 3 bytes; none is that short"),
@@ -270,6 +221,21 @@ async fn a_process_that_dies_costs_its_callers_one_error_and_comes_back() {
 
     others.abort();
     assert!(others.await.unwrap_err().is_cancelled(), "others were served all the time");
+}
+
+#[tokio::test]
+async fn a_call_that_keeps_its_process_is_ended_whether_it_computes_or_waits() {
+    let test = TestHost::with_options(|options| {
+        in_processes(options, |processes| processes.processor_time = Duration::from_millis(300));
+    });
+    let router = hostile(&test);
+
+    for method in ["hostile_loop", "hostile_block"] {
+        let failure = call(&router, method, "[]").await.unwrap_err().message;
+        let reason = format!("{method} kept it for more than 300ms of processor time");
+        assert_eq!(failure, format!("plugin hostile: its process has ended: {reason}"));
+        assert_eq!(serves_again(&router, "hostile_true").await, "true");
+    }
 }
 
 #[tokio::test]

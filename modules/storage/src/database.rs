@@ -140,6 +140,12 @@ impl Batch<'_> {
         Ok(())
     }
 
+    /// Removes the records from `from` up to, not including, `to`.
+    pub(crate) fn delete_range(&mut self, column: Column, from: &[u8], to: &[u8]) -> Result<(), StoreError> {
+        self.changes.delete_range_cf(self.database.family(column)?, from, to);
+        Ok(())
+    }
+
     /// Applies the changes. When this returns they survive the death of the process, and with `is_synced` a power
     /// loss too. On an error nothing was applied.
     pub(crate) fn write(self, is_synced: bool) -> Result<(), StoreError> {

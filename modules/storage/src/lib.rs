@@ -10,7 +10,8 @@
 //! [`BlockCommit`](tenon_api::BlockCommit) says.
 //!
 //! Layout: `format` says what is stored, how, and why so; `write` has the three ways in which anything changes; `read`
-//! the readings that are more than a look-up; `ports` and `handlers` are the two faces, `verify` checks it all.
+//! the readings that are more than a look-up; `space` keeps the records of plugins, apart from all of
+//! it; `ports` and `handlers` are the two faces, `verify` checks it all.
 //!
 //! ```no_run
 //! use tenon_api::{BlockCommit, ChainReader, ChainWriter};
@@ -35,6 +36,7 @@ mod handlers;
 mod options;
 mod ports;
 mod read;
+mod space;
 mod statistics;
 mod store;
 mod verify;

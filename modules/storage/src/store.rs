@@ -11,6 +11,7 @@ use crate::{
     database::Database,
     format::meta::{self, FORMAT, Identity, MIGRATIONS},
     read::shared::{Shared, corrupt},
+    space::Writers,
 };
 
 /// The chain database of one node. See the crate's head.
@@ -23,6 +24,8 @@ pub struct Store {
     /// Whoever changes the database holds this lock from its first read to the publication of the head; readers
     /// never take it.
     pub(crate) writer: Mutex<Writer>,
+    /// Whoever commits to a plugin's space holds its lock; the chain's writer and readers never do.
+    pub(crate) spaces: Writers,
 }
 
 /// What only the writer touches.
@@ -68,6 +71,7 @@ impl Store {
             mode: options.mode,
             durability: options.durability,
             writer: Mutex::new(writer),
+            spaces: Writers::default(),
         }))
     }
 

@@ -27,6 +27,7 @@ fn table() -> Table<Admin> {
         .capabilities(&[Capability::Administer, Capability::ReadNode])
         .lasting_subscriptions()
         .method("admin_datadir", &[], "The data folder.", data_folder)
+        .slow_method("admin_importChain", &["file"], "Inserts the blocks of a file of the node's machine.", import_chain)
         .method("admin_listModules", &[], "All modules and their states.", list_modules)
         .method("admin_moduleInfo", &["name"], "One module, with all that is known of it.", module_info)
         .method("admin_loadModule", &["nameOrPath", "options"], "Makes a module known and enables it.", load_module)
@@ -34,10 +35,17 @@ fn table() -> Table<Admin> {
         .method("admin_disableModule", &["name"], "Stops a module; it can be enabled again.", disable_module)
         .method("admin_replaceModule", &["name", "options"], "Puts another build in a module's place.", replace_module)
         .method("admin_unloadModule", &["name"], "Stops a module and forgets it.", unload_module)
+        .method("admin_purgeModuleStorage", &["name"], "Removes what a module has stored; not while it is enabled.", purge_storage)
         .subscription("modules", modules)
 }
 
 tenon_sdk::export!(Admin, table);
+
+/// Every block as if a peer had sent it; those before one that is refused stay.
+async fn import_chain(context: AdminContext, file: String) -> Result<bool, Failure> {
+    context.call(ImportChain { path: file }).await?;
+    Ok(true)
+}
 
 /// The second argument of `admin_loadModule`.
 #[derive(Debug, Default, Deserialize)]
@@ -108,6 +116,10 @@ async fn disable_module(context: AdminContext, name: String) -> Result<ModuleRep
 async fn unload_module(context: AdminContext, name: String) -> Result<ModuleReport, Failure> {
     refuse_own(&context, &name).await?;
     context.call(ChangeModule { name, change: ModuleChange::Unload, waits_for_drain: true }).await
+}
+
+async fn purge_storage(context: AdminContext, name: String) -> Result<SpaceUsage, Failure> {
+    context.call(PurgeSpace { module: name }).await
 }
 
 async fn replace_module(

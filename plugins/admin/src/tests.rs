@@ -28,6 +28,12 @@ fn info(name: &str) -> ModuleInfo {
         subscriptions: Vec::new(),
         running_calls: 0,
         open_subscriptions: 0,
+        kind: ModuleKind::Plugin,
+        summary: String::new(),
+        fixed: None,
+        limits: ModuleLimits::default(),
+        faults: ModuleFaults::default(),
+        warnings: Vec::new(),
     }
 }
 
@@ -47,6 +53,7 @@ fn report(module: &str) -> ModuleReport {
         drain_micros: 0,
         total_micros: 0,
         is_draining: false,
+        dependants: Vec::new(),
     }
 }
 

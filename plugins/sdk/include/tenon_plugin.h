@@ -1,4 +1,4 @@
-/* The boundary between Tenon and its plugins, version 1.0.
+/* The boundary between Tenon and its plugins, version 1.1.
  *
  * A plugin is a shared library that exports one function, tenon_plugin_v1. Rules:
  *
@@ -25,7 +25,7 @@ extern "C" {
 
 #define TENON_PLUGIN_MAGIC UINT64_C(0x54454e4f4e504c47) /* "TENONPLG" */
 #define TENON_ABI_MAJOR 1
-#define TENON_ABI_MINOR 0
+#define TENON_ABI_MINOR 1 /* 1: TenonPlugin.run */
 /* Feature bit: subscriptions depend on nothing but their arguments, the chain and the events, so that the host may
  * open them again in the instance that replaces this one. */
 #define TENON_FEATURE_LASTING_SUBSCRIPTIONS 1
@@ -159,6 +159,10 @@ typedef struct TenonPlugin {
     TenonReply (*export_state)(void *instance);
     /* Ends the instance. All futures and streams have been dropped before. The library may be unloaded after. */
     void (*stop)(void *instance);
+    /* Since minor number 1. The work that the plugin does on its own account, whoever calls or not: polled from the
+     * moment in which its methods are routed until it is taken away. Ready with code 0 when there is nothing more to
+     * do; after an error the host begins it again, after a pause. Null when there is none. */
+    TenonFuture (*run)(void *instance);
 } TenonPlugin;
 
 /* The one symbol that a plugin exports. */

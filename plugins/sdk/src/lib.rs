@@ -1,8 +1,16 @@
 //! What the author of a Tenon plugin depends on: a method is a plain `async fn` with typed positional
 //! parameters, registered in one [`Table`]; decoding, arity, optionals and the words of errors are done here.
 //!
+//! | An author wants | There is |
+//! |---|---|
+//! | methods, subscriptions, work of its own | [`Table`], [`Sink`], [`Table::background`] |
+//! | blocks, state, logs, calls | [`Node`], for a [`Context`] and a [`Host`]; every message of [`api`] through their `call` |
+//! | events, and the chain step by step through reorganisations | [`Context::events`], [`Follower`] |
+//! | records that outlast a restart | [`Storage`], [`Batch`] |
+//! | tests without a node | [`testing`] |
+//!
 //! It owns the plugin's side of the C boundary ([`boundary`], shared with the host), the decoding of
-//! parameters ([`param`]), the writing of results ([`output`]) and a fake host for unit tests ([`testing`]).
+//! parameters ([`param`]), the writing of results ([`output`]) and what stands in for a node in tests ([`testing`]).
 //!
 //! What must always hold: no panic leaves a plugin; nothing here starts a thread, a runtime or a socket; no
 //! `unsafe` stands outside [`boundary`]. It knows no namespace.
@@ -31,21 +39,27 @@
 #[allow(unsafe_code)]
 pub mod boundary;
 mod context;
+mod follower;
+mod node;
 pub mod output;
 pub mod param;
 mod plugin;
 pub mod shapes;
 mod sink;
+mod storage;
 mod table;
 pub mod testing;
 
 pub use context::{Context, Delivery, Events, Host, LogLevel};
+pub use follower::{Follower, Step};
+pub use node::Node;
 pub use output::{Data, RawJson};
 pub use param::{
     ArgumentError, BlockNumberParam, BlockParam, Index, Json, Number, Object, Param, Quantity, RawArgument,
 };
 pub use plugin::{Exported, Plugin};
 pub use sink::Sink;
+pub use storage::{Batch, Storage};
 pub use table::{MethodFunction, SubscriptionFunction, Table};
 
 pub use tenon_api as api;
@@ -57,8 +71,8 @@ pub mod prelude {
     pub use tenon_api::{messages::*, *};
 
     pub use crate::{
-        ArgumentError, BlockNumberParam, BlockParam, Context, Data, Delivery, Events, Host, Index, Json, LogLevel,
-        Number, Object, Param, Plugin, Quantity, RawArgument, RawJson, Sink, Table,
+        ArgumentError, Batch, BlockNumberParam, BlockParam, Context, Data, Delivery, Events, Follower, Host, Index,
+        Json, LogLevel, Node, Number, Object, Param, Plugin, Quantity, RawArgument, RawJson, Sink, Storage, Table,
     };
 }
 

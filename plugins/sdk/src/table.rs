@@ -24,6 +24,7 @@ pub struct Table<S> {
     pub(crate) capabilities: Vec<Capability>,
     pub(crate) needs: &'static str,
     pub(crate) has_lasting_subscriptions: bool,
+    pub(crate) background: Option<Background<S>>,
     pub(crate) methods: Vec<Method<S>>,
     pub(crate) subscriptions: Vec<Subscription<S>>,
 }
@@ -41,6 +42,7 @@ pub(crate) struct Subscription<S> {
 }
 
 type MethodCall<S> = Box<dyn Fn(Context<S>, &[u8]) -> ExportedFuture + Send + Sync>;
+type Background<S> = Box<dyn Fn(Context<S>) -> ExportedFuture + Send + Sync>;
 type SubscriptionOpen<S> = Box<dyn Fn(Context<S>, &[u8]) -> ExportedStream + Send + Sync>;
 
 impl<S: Send + Sync + 'static> Table<S> {
@@ -52,6 +54,7 @@ impl<S: Send + Sync + 'static> Table<S> {
             capabilities: Vec::new(),
             needs: "",
             has_lasting_subscriptions: false,
+            background: None,
             methods: Vec::new(),
             subscriptions: Vec::new(),
         }
@@ -77,6 +80,23 @@ impl<S: Send + Sync + 'static> Table<S> {
     #[must_use]
     pub const fn lasting_subscriptions(mut self) -> Self {
         self.has_lasting_subscriptions = true;
+        self
+    }
+
+    /// Names the work that the plugin does on its own account, whoever calls or not: following the chain, for instance.
+    /// The host runs it from the moment in which the methods are served, and drops it at its next `await` when the plugin
+    /// is disabled or replaced. It may return when there is nothing more to do; after an error or a panic the host begins
+    /// it again, after a pause of 0.2 s that doubles up to 30 s.
+    #[must_use]
+    pub fn background<Work>(mut self, function: impl Fn(Context<S>) -> Work + Send + Sync + 'static) -> Self
+    where
+        Work: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        let begin = move |context| {
+            let work = function(context);
+            ExportedFuture::new(async move { work.await.map(|()| Vec::new()) })
+        };
+        self.background = Some(Box::new(begin));
         self
     }
 

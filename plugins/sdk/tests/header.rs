@@ -47,7 +47,7 @@ fn expectations() -> Expectations {
         TenonPlugin {
             magic, abi_major, abi_minor, needs_minor, reserved, size, features, schema_hash, name,
             namespace as "namespace_", version, built_with, capabilities, needs, methods, method_count,
-            subscriptions, subscription_count, start, call, subscribe, export_state, stop,
+            subscriptions, subscription_count, start, call, subscribe, export_state, stop, run,
         }
     };
     let constants = [

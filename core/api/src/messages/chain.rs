@@ -203,6 +203,39 @@ pub enum Profile {
     Native,
 }
 
+/// Proofs that a transaction of the canonical chain and its receipt are part of its block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetTransactionProof {
+    /// Transaction hash.
+    pub hash: B256,
+}
+request!(GetTransactionProof => Option<TransactionProof>, topic 0x010b, ReadChain);
+
+/// The way from a block's roots to a transaction and its receipt.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TransactionProof {
+    /// Hash of the block.
+    pub block_hash: B256,
+    /// Root of its transactions.
+    pub transactions_root: B256,
+    /// Root of its receipts.
+    pub receipts_root: B256,
+    /// The key in both tries: RLP of the transaction's position.
+    pub key: Bytes,
+    /// RLP of the trie nodes from the root to the transaction; those that are part of their parent are left out.
+    pub transaction_nodes: Vec<Bytes>,
+    /// The same for the receipt.
+    pub receipt_nodes: Vec<Bytes>,
+}
+
+/// Inserts the blocks of a file of this machine, RLP one after another (`admin_importChain`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImportChain {
+    /// The file.
+    pub path: String,
+}
+request!(ImportChain => (), topic 0x010c, Administer);
+
 /// Moves the head back to a canonical block (`debug_setHead`); destructive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetHead {

@@ -5,31 +5,41 @@
 
 mod accounts;
 mod chain;
+mod consensus;
+mod debug;
 mod events;
 mod evm;
 mod fees;
 mod modules;
 mod node;
 mod pool;
+mod space;
 mod state;
 
 pub use accounts::*;
 pub use chain::*;
+pub use consensus::*;
+pub use debug::*;
 pub use events::*;
 pub use evm::*;
 pub use fees::*;
 pub use modules::*;
 pub use node::*;
 pub use pool::*;
+pub use space::*;
 pub use state::*;
 
 /// Implements [`Request`](crate::Request) for a type.
 macro_rules! request {
     ($type:ty => $reply:ty, topic $topic:literal, $capability:ident) => {
+        request!($type => $reply, topic $topic, schema 1, $capability);
+    };
+    ($type:ty => $reply:ty, topic $topic:literal, schema $schema:literal, $capability:ident) => {
         impl crate::Request for $type {
             type Reply = $reply;
             const TOPIC: crate::Topic = crate::Topic($topic);
             const NAME: &'static str = stringify!($type);
+            const SCHEMA: u16 = $schema;
             const CAPABILITY: crate::Capability = crate::Capability::$capability;
         }
     };
@@ -38,9 +48,13 @@ macro_rules! request {
 /// Implements [`Event`](crate::Event) for a type.
 macro_rules! event {
     ($type:ty, topic $topic:literal, $capability:ident) => {
+        event!($type, topic $topic, schema 1, $capability);
+    };
+    ($type:ty, topic $topic:literal, schema $schema:literal, $capability:ident) => {
         impl crate::Event for $type {
             const TOPIC: crate::Topic = crate::Topic($topic);
             const NAME: &'static str = stringify!($type);
+            const SCHEMA: u16 = $schema;
             const CAPABILITY: crate::Capability = crate::Capability::$capability;
         }
     };

@@ -1,12 +1,33 @@
 //! The modules of the node and their life cycle. Topics `0x0700..`.
 //!
-//! A module is a plugin, known by the name that its settings have. States: `loaded → enabled ⇄ disabled → unloaded`,
-//! and `failed`.
+//! A module is a plugin, known by the name that its settings have, or an actor of the node. States:
+//! `loaded → enabled ⇄ disabled → unloaded`, and `failed`.
 
 use serde::{Deserialize, Serialize};
 
 use super::{event, request};
 use crate::Capability;
+
+/// What a module is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum ModuleKind {
+    /// A library that serves a namespace.
+    #[default]
+    Plugin,
+    /// A part of the node: it is there from the start to the end, and some can be stopped meanwhile.
+    Actor,
+}
+
+impl ModuleKind {
+    /// The word for people.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Plugin => "plugin",
+            Self::Actor => "actor",
+        }
+    }
+}
 
 /// Where a module stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,12 +102,57 @@ pub struct ModuleInfo {
     pub running_calls: u64,
     /// Subscriptions that are open now.
     pub open_subscriptions: u64,
+    /// Plugin or actor.
+    pub kind: ModuleKind,
+    /// What it does, in a sentence; empty for plugins, whose methods say it.
+    pub summary: String,
+    /// Why it cannot be stopped; none when it can.
+    pub fixed: Option<String>,
+    /// The bounds that hold for it.
+    pub limits: ModuleLimits,
+    /// What went wrong in it since it was enabled.
+    pub faults: ModuleFaults,
+    /// What should protect the node from it and does not, a line each: limits that do not hold where it runs, rules that
+    /// this kernel does not know.
+    pub warnings: Vec<String>,
 }
 
-/// All modules, by name (`admin_listModules`).
+/// The bounds that hold for a module; none where there is no bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModuleLimits {
+    /// Memory of its own, bytes.
+    pub memory: Option<u64>,
+    /// Processor time of one call, milliseconds.
+    pub call_millis: Option<u64>,
+    /// Calls at a time.
+    pub calls: Option<u64>,
+    /// How many times a minute its process is started again before it has failed for good.
+    pub restarts: Option<u32>,
+    /// Lines a second in the log, on average.
+    pub log_lines: Option<u32>,
+}
+
+/// What went wrong in a module since it was enabled.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModuleFaults {
+    /// How many times it was started again after it ended by itself.
+    pub restarts: u64,
+    /// Why it ended by itself last.
+    pub last_end: Option<String>,
+    /// Calls that ended in a panic or with their process, or whose answer was none.
+    pub failed_calls: u64,
+    /// Calls that were refused because too many ran in it.
+    pub refused_calls: u64,
+    /// Lines that were left out of the log because it wrote too many.
+    pub omitted_lines: u64,
+}
+
+/// All modules, plugins and actors, each kind by name (`admin_listModules`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListModules;
-request!(ListModules => Vec<ModuleInfo>, topic 0x0700, Administer);
+request!(ListModules => Vec<ModuleInfo>, topic 0x0700, schema 2, Administer);
 
 /// One module (`admin_moduleInfo`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -94,7 +160,7 @@ pub struct GetModule {
     /// Its name.
     pub name: String,
 }
-request!(GetModule => ModuleInfo, topic 0x0701, Administer);
+request!(GetModule => ModuleInfo, topic 0x0701, schema 2, Administer);
 
 /// One step of a module's life. Answered when the step is done as a whole or has changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -106,7 +172,7 @@ pub struct ChangeModule {
     /// Whether the answer waits until what ran in the old instance has ended. A module that changes itself must not.
     pub waits_for_drain: bool,
 }
-request!(ChangeModule => ModuleReport, topic 0x0702, Administer);
+request!(ChangeModule => ModuleReport, topic 0x0702, schema 2, Administer);
 
 /// A step of a module's life.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -209,6 +275,9 @@ pub struct ModuleReport {
     pub total_micros: u64,
     /// Whether the old instance was still draining when this was written.
     pub is_draining: bool,
+    /// Enabled modules that may ask for what was stopped, or started; an error that names the module answers them while
+    /// it is stopped.
+    pub dependants: Vec<String>,
 }
 
 /// A module's state changed.
@@ -217,4 +286,4 @@ pub struct ModuleChanged {
     /// What was done.
     pub report: ModuleReport,
 }
-event!(ModuleChanged, topic 0x8007, Administer);
+event!(ModuleChanged, topic 0x8007, schema 2, Administer);

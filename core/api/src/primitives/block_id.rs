@@ -69,6 +69,24 @@ pub enum BlockId {
     },
 }
 
+impl From<BlockNumber> for BlockId {
+    fn from(number: BlockNumber) -> Self {
+        Self::Number(number)
+    }
+}
+
+impl From<BlockTag> for BlockId {
+    fn from(tag: BlockTag) -> Self {
+        Self::Tag(tag)
+    }
+}
+
+impl From<B256> for BlockId {
+    fn from(hash: B256) -> Self {
+        Self::hash(hash)
+    }
+}
+
 impl BlockId {
     /// The head of the canonical chain.
     pub const LATEST: Self = Self::Tag(BlockTag::Latest);

@@ -2,15 +2,19 @@
 
 use std::{
     ffi::c_void,
+    future::{poll_fn, ready},
     marker::PhantomData,
     ptr,
+    sync::Arc,
     task::{Context as TaskContext, Poll},
     time::Instant,
 };
 
+use futures_util::{FutureExt, future::BoxFuture};
 use tenon_api::{
     Failure,
     abi::{TenonCallContext, TenonHost, TenonSlice},
+    messages::ModuleFaults,
 };
 use tenon_bus::CallContext;
 use tenon_sdk::boundary::{ForeignFuture, ForeignStream, OwnedBytes, reply_into_result, slice};
@@ -22,6 +26,7 @@ use super::{
 use crate::{
     Caller, Manifest,
     instance::{OpenedPlugin, PluginCall, PluginInstance, PluginItems, Start},
+    journal::{Journal, Journaled},
 };
 
 /// A library that is mapped here and has not been started.
@@ -48,7 +53,7 @@ impl LocalPlugin {
         settings: &str,
         handover: &[u8],
     ) -> Result<Box<dyn PluginInstance>, Failure> {
-        Ok(Box::new(LocalInstance::start_with(self.library, backend, settings, handover)?))
+        Ok(Box::new(LocalInstance::start_with(self.library, backend, None, settings, handover)?))
     }
 }
 
@@ -58,6 +63,8 @@ struct LocalInstance {
     library: Library,
     state: *mut c_void,
     services: &'static Services,
+    /// Counts its lines in the log, where they are bounded.
+    journal: Option<Arc<Journal>>,
 }
 
 // SAFETY: the functions of a plugin may be called from any thread, `call` and `subscribe` from several at a time.
@@ -67,14 +74,20 @@ unsafe impl Sync for LocalInstance {}
 
 impl LocalInstance {
     fn start(library: Library, manifest: &Manifest, start: Start<'_>) -> Result<Self, Failure> {
-        let Start { granted, bus, settings, handover } = start;
-        let backend = BusBackend::new(manifest.name.clone(), bus, granted, manifest.sends_frames);
-        Self::start_with(library, Box::new(backend), settings, handover)
+        let Start { granted, bus, space, log_lines, settings, handover } = start;
+        let backend = BusBackend::new(manifest.name.clone(), bus, granted, manifest.sends_frames, space);
+        let journal = log_lines.map(|lines| Arc::new(Journal::new(lines)));
+        let backend: Box<dyn Backend> = match &journal {
+            None => Box::new(backend),
+            Some(journal) => Box::new(Journaled { backend, journal: Arc::clone(journal) }),
+        };
+        Self::start_with(library, backend, journal, settings, handover)
     }
 
     fn start_with(
         library: Library,
         backend: Box<dyn Backend>,
+        journal: Option<Arc<Journal>>,
         settings: &str,
         handover: &[u8],
     ) -> Result<Self, Failure> {
@@ -89,7 +102,7 @@ impl LocalInstance {
             reply_into_result(start(table, slice(settings.as_bytes()), slice(handover), &mut state))
         };
         match outcome {
-            Ok(_) => Ok(Self { library, state, services }),
+            Ok(_) => Ok(Self { library, state, services, journal }),
             Err(failure) => {
                 services.backend.stop();
                 Err(failure)
@@ -153,8 +166,20 @@ impl PluginInstance for LocalInstance {
         self.services.backend.end_events();
     }
 
+    fn background(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        let Some(run) = self.library.table().run else { return ready(Ok(())).boxed() };
+        // SAFETY: started and, while borrowed, not stopped; the library stays mapped.
+        let mut future = unsafe { ForeignFuture::from_raw(run(self.state)) };
+        poll_fn(move |task| future.poll_reply(task).map_ok(drop)).boxed()
+    }
+
     fn process(&self) -> Option<u32> {
         None
+    }
+
+    fn faults(&self) -> ModuleFaults {
+        let omitted_lines = self.journal.as_ref().map_or(0, |journal| journal.omitted());
+        ModuleFaults { omitted_lines, ..ModuleFaults::default() }
     }
 }
 

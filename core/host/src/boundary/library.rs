@@ -1,6 +1,10 @@
 //! Opens a library and reads what it says about itself.
 
-use std::{mem::size_of, path::Path};
+use std::{
+    mem::{MaybeUninit, offset_of, size_of},
+    path::Path,
+    ptr,
+};
 
 use libloading::os::unix::{Library as OpenLibrary, RTLD_LOCAL, RTLD_NOW};
 use tenon_api::{
@@ -15,6 +19,9 @@ use tenon_sdk::boundary::borrow;
 
 use super::LocalPlugin;
 use crate::{Cost, HostError, Manifest, Method, Need, library_file::CheckedLibrary};
+
+/// Where the table of ABI minor number 0 ends.
+const SIZE_OF_MINOR_0: usize = offset_of!(TenonPlugin, run);
 
 /// The most methods, and the most subscriptions, that a plugin can list.
 const MAX_ENTRIES: usize = 4096;
@@ -51,8 +58,8 @@ impl Library {
         let manifest = unsafe { shake_hands(path, table)? };
         // Never unmapped: a buffer, a waker or a pinned thread-local may point into it for ever.
         let _ = library.into_raw();
-        // SAFETY: `shake_hands` saw that the table is as long as ours; it is static, and so stays.
-        let library = Self { table: unsafe { &*table } };
+        // SAFETY: `shake_hands` saw that the table is long enough, as it says.
+        let library = Self { table: Box::leak(Box::new(unsafe { own_copy(table) })) };
         Ok(LocalPlugin { library, manifest })
     }
 
@@ -80,12 +87,12 @@ unsafe fn shake_hands(path: &Path, table: *const TenonPlugin) -> Result<Manifest
             host: format!("{ABI_MAJOR}.{ABI_MINOR}"),
         });
     }
-    let needed = size_of::<TenonPlugin>();
+    let needed = SIZE_OF_MINOR_0;
     if size < needed {
         return Err(HostError::TableSize { path: own_path(), plugin: size, host: needed });
     }
     // SAFETY: long enough, as it says.
-    let table = unsafe { &*table };
+    let table = &unsafe { own_copy(table) };
     let sends_frames = table.schema_hash != [0; 32];
     if sends_frames && table.schema_hash != schema_hash().0 {
         return Err(HostError::SchemaHash {
@@ -98,6 +105,22 @@ unsafe fn shake_hands(path: &Path, table: *const TenonPlugin) -> Result<Manifest
     let manifest = unsafe { read_manifest(path, table, sends_frames)? };
     manifest.check().map_err(|what| HostError::Manifest { path: own_path(), what })?;
     Ok(manifest)
+}
+
+/// A whole table of this ABI from one that may end earlier: what it lacks is null.
+///
+/// # Safety
+/// `table` points to a plugin's static table of at least the size that it states, and that is [`SIZE_OF_MINOR_0`] or more.
+unsafe fn own_copy(table: *const TenonPlugin) -> TenonPlugin {
+    let mut copy = MaybeUninit::<TenonPlugin>::zeroed();
+    // SAFETY: `size` stands at the beginning in every version.
+    let has_all = unsafe { (*table).size } >= size_of::<TenonPlugin>();
+    let known = if has_all { size_of::<TenonPlugin>() } else { SIZE_OF_MINOR_0 };
+    // SAFETY: both are at least that long. What minor number 0 does not have may be null by its type, and is zeroed.
+    unsafe {
+        ptr::copy_nonoverlapping(table.cast::<u8>(), copy.as_mut_ptr().cast::<u8>(), known);
+        copy.assume_init()
+    }
 }
 
 /// # Safety
@@ -137,6 +160,7 @@ unsafe fn read_manifest(path: &Path, table: &TenonPlugin, sends_frames: bool) ->
         capabilities: wanted.map(capability).collect::<Result<_, _>>()?,
         needs: Need::parse_list(&text(table.needs, "list of needs")?).map_err(malformed)?,
         has_lasting_subscriptions: table.features & FEATURE_LASTING_SUBSCRIPTIONS != 0,
+        has_background: table.run.is_some(),
         methods: methods.iter().map(method).collect::<Result<_, _>>()?,
         subscriptions: subscriptions
             .iter()

@@ -21,6 +21,8 @@ use tenon_bus::{Bus, CallContext, FrameDelivery};
 use tenon_sdk::boundary::{ExportedFuture, ExportedStream, borrow, crashed};
 use tokio::{sync::watch, task::unconstrained};
 
+use crate::space::Space;
+
 /// Beginning of the clock that plugins see.
 static CLOCK: LazyLock<Instant> = LazyLock::new(Instant::now);
 
@@ -80,14 +82,16 @@ pub(crate) struct BusBackend {
     /// Whether its messages are this node's.
     sends_frames: bool,
     is_stopped: AtomicBool,
+    /// Its own storage.
+    space: Space,
     /// Becomes true when its listeners to events are to end.
     events_end: watch::Sender<bool>,
 }
 
 impl BusBackend {
-    pub(crate) fn new(plugin: String, bus: Bus, granted: Vec<Capability>, sends_frames: bool) -> Self {
+    pub(crate) fn new(plugin: String, bus: Bus, granted: Vec<Capability>, sends_frames: bool, space: Space) -> Self {
         let events_end = watch::Sender::new(false);
-        Self { plugin, bus, granted, sends_frames, is_stopped: AtomicBool::new(false), events_end }
+        Self { plugin, bus, granted, sends_frames, is_stopped: AtomicBool::new(false), space, events_end }
     }
 
     /// Whether the plugin may send or receive what has this topic.
@@ -117,6 +121,9 @@ impl Backend for BusBackend {
     fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
         if let Err(failure) = self.check(topic) {
             return ExportedFuture::ready(Err(failure));
+        }
+        if let Some(answer) = self.space.answer(topic, frame) {
+            return answer;
         }
         let schema = u16::try_from(schema).unwrap_or(u16::MAX);
         // A context of its own with the caller's deadline: a plugin that drops one of its questions must not

@@ -3,15 +3,15 @@
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, OnceLock,
-        atomic::{AtomicU32, Ordering},
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU32, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use arc_swap::ArcSwap;
-use futures_util::{FutureExt, StreamExt, stream};
-use tenon_api::Failure;
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
+use tenon_api::{Failure, messages::ModuleFaults};
 use tenon_sdk::boundary::OwnedBytes;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader},
@@ -23,15 +23,16 @@ use tokio::{
 };
 
 use super::{
-    IsolationOptions, LONGEST_LINE,
-    journal::Journal,
+    BACKGROUND, IsolationOptions,
     link::{Answer, Ending, Limits, Link},
     process::{self, Early, Greeting, Process, ProcessError, Running},
 };
 use crate::{
     Caller, HostError, Manifest,
     boundary::{Backend, BusBackend},
+    faults::{NOT_JSON, PROCESS},
     instance::{OpenedPlugin, PluginCall, PluginInstance, PluginItems, Start},
+    journal::{Journal, LONGEST_LINE},
     library_file::CheckedLibrary,
 };
 
@@ -58,13 +59,16 @@ pub(crate) fn open(library: &CheckedLibrary, options: &IsolationOptions) -> Resu
         tracing::warn!(plugin = manifest.name, "sandbox of the plugin's process: {warning}");
     }
     let (library, options) = (library.clone(), options.clone());
-    Ok(Box::new(ProcessPlugin { process, manifest, library, options }))
+    let warnings = warnings.lines().map(|warning| format!("sandbox: {warning}")).collect();
+    Ok(Box::new(ProcessPlugin { process, manifest, warnings, library, options }))
 }
 
 /// A library that a child has mapped and that has not been started.
 struct ProcessPlugin {
     process: Process,
     manifest: Manifest,
+    /// What its sandbox could not do.
+    warnings: Vec<String>,
     library: CheckedLibrary,
     options: IsolationOptions,
 }
@@ -77,15 +81,16 @@ impl OpenedPlugin for ProcessPlugin {
     fn start(mut self: Box<Self>, start: Start<'_>) -> Result<Box<dyn PluginInstance>, Failure> {
         let runtime = Handle::try_current()
             .map_err(|_| Failure::server("a plugin in a process of its own needs the node's runtime"))?;
-        let Start { granted, bus, settings, handover } = start;
-        let backend = BusBackend::new(self.manifest.name.clone(), bus, granted, self.manifest.sends_frames);
+        let Start { granted, bus, space, settings, handover, .. } = start;
+        let backend = BusBackend::new(self.manifest.name.clone(), bus, granted, self.manifest.sends_frames, space);
+        let log_lines = self.options.log_lines;
         let spec = Spec {
             manifest: self.manifest,
             library: self.library,
             options: self.options,
             settings: settings.to_owned(),
             backend: Arc::new(backend),
-            journal: Arc::new(Journal::new()),
+            journal: Arc::new(Journal::new(log_lines)),
         };
         let early = spec.start(&mut self.process, handover)?;
         let link = spec.link();
@@ -93,6 +98,10 @@ impl OpenedPlugin for ProcessPlugin {
             state: ArcSwap::from_pointee(State::Serving(Arc::clone(&link))),
             process: AtomicU32::new(self.process.running.id()),
             failed: OnceLock::new(),
+            warnings: self.warnings,
+            journal: Arc::clone(&spec.journal),
+            restarts: AtomicU64::new(0),
+            last_end: Mutex::default(),
             is_stopping: watch::Sender::new(false),
             backend: Arc::clone(&spec.backend),
         });
@@ -140,6 +149,7 @@ impl Spec {
     fn asked(&self, link: &Link, id: u64) -> String {
         let name = match link.asked(id) {
             Some((false, method)) => self.manifest.methods.get(method as usize).map(|method| method.name.clone()),
+            Some((true, BACKGROUND)) => Some("its own work".to_owned()),
             Some((true, kind)) => {
                 self.manifest.subscriptions.get(kind as usize).map(|kind| format!("subscription {kind}"))
             }
@@ -163,6 +173,12 @@ struct Shared {
     process: AtomicU32,
     /// Set once the supervisor has given up.
     failed: OnceLock<String>,
+    /// What its sandbox could not do.
+    warnings: Vec<String>,
+    journal: Arc<Journal>,
+    restarts: AtomicU64,
+    /// Why it ended by itself last. Nothing awaits under the lock.
+    last_end: Mutex<Option<String>>,
     is_stopping: watch::Sender<bool>,
     backend: Arc<dyn Backend>,
 }
@@ -209,12 +225,31 @@ impl PluginInstance for ProcessInstance {
         self.shared.backend.end_events();
     }
 
+    /// Over the wire it is a subscription without items: it has no end either, and the same bounds.
+    fn background(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        let opened = self.link().and_then(|link| link.subscribe(BACKGROUND, None, &Caller::local()));
+        async move { opened?.next().await.map_or(Ok(()), |item| item.map(drop)) }.boxed()
+    }
+
     fn process(&self) -> Option<u32> {
         Some(self.shared.process.load(Ordering::Relaxed)).filter(|process| *process != 0)
     }
 
     fn failure(&self) -> Option<String> {
         self.shared.failed.get().cloned()
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        self.shared.warnings.clone()
+    }
+
+    fn faults(&self) -> ModuleFaults {
+        ModuleFaults {
+            restarts: self.shared.restarts.load(Ordering::Relaxed),
+            last_end: self.shared.last_end.lock().unwrap_or_else(PoisonError::into_inner).clone(),
+            omitted_lines: self.shared.journal.omitted(),
+            ..ModuleFaults::default()
+        }
     }
 }
 
@@ -232,7 +267,7 @@ fn checked(answer: Answer) -> Result<OwnedBytes, Failure> {
     };
     match answer {
         Ok(bytes) if bytes.is_empty() || is_json(&bytes) => Ok(OwnedBytes::from(bytes)),
-        Ok(_) => Err(Failure::server("the plugin gave a result that is not JSON")),
+        Ok(_) => Err(Failure::server(NOT_JSON)),
         Err(mut failure) => {
             failure.data = failure.data.filter(|data| is_json(data.as_bytes()));
             Err(failure)
@@ -252,6 +287,7 @@ impl Supervisor {
     async fn run(mut self, mut process: Process, mut early: Vec<Early>, mut link: Arc<Link>) {
         loop {
             let Some(reason) = self.serve(process, early, &link).await else { return };
+            self.note_end(&reason);
             match self.start_again(reason).await {
                 Some(again) => (process, early) = again,
                 None => return,
@@ -265,6 +301,10 @@ impl Supervisor {
 
     fn name(&self) -> &str {
         &self.spec.manifest.name
+    }
+
+    fn note_end(&self, reason: &str) {
+        *self.shared.last_end.lock().unwrap_or_else(PoisonError::into_inner) = Some(reason.to_owned());
     }
 
     /// Waits until the instance is dropped.
@@ -296,7 +336,7 @@ impl Supervisor {
             }
         };
         self.shared.process.store(0, Ordering::Relaxed);
-        let failure = Failure::server(format!("plugin {}: its process has ended: {reason}", self.name()));
+        let failure = Failure::server(format!("plugin {}{PROCESS}: {reason}", self.name()));
         self.shared.state.store(Arc::new(State::Down(failure.clone())));
         link.end(&failure);
         (!is_stopping).then_some(reason)
@@ -335,17 +375,21 @@ impl Supervisor {
             }
             let pause = first_pause.saturating_mul(1 << count.min(20)).min(longest_pause);
             tracing::error!(plugin = self.name(), reason, ?pause, "plugin's process ended; it is started again");
-            let words = format!("plugin {}: its process has ended and is started again: {reason}", self.name());
+            let words = format!("plugin {}{PROCESS} and is started again: {reason}", self.name());
             self.shared.state.store(Arc::new(State::Down(Failure::server(words))));
             tokio::select! {
                 () = sleep(pause) => {}
                 () = self.stopped() => return None,
             }
             self.restarts.push_back(Instant::now());
+            self.shared.restarts.fetch_add(1, Ordering::Relaxed);
             let spec = Arc::clone(&self.spec);
             match tokio::task::spawn_blocking(move || spec.start_again()).await {
                 Ok(Ok(again)) => return Some(again),
-                Ok(Err(failure)) => reason = failure.message,
+                Ok(Err(failure)) => {
+                    reason = failure.message;
+                    self.note_end(&reason);
+                }
                 // The runtime is going down.
                 Err(_) => return None,
             }

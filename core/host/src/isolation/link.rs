@@ -21,12 +21,11 @@ use tokio::{
 
 use super::{
     WINDOW,
-    journal::Journal,
     outgoing::{LARGEST_BACKLOG, Outgoing},
     process::{Early, level},
     wire::{Frame, FrameBuffer, Kind, WireError, put_bytes, put_reply},
 };
-use crate::{Caller, boundary::Backend};
+use crate::{Caller, boundary::Backend, journal::Journal};
 
 /// How often calls that take too long, and a process that is silent, are looked for.
 const LOOK: Duration = Duration::from_millis(100);

@@ -27,8 +27,10 @@ pub(super) fn put_manifest(out: &mut Vec<u8>, manifest: &Manifest) {
     for text in [name, namespace, version, built_with, &needs] {
         put_bytes(out, text.as_bytes());
     }
-    let Manifest { capabilities, methods, subscriptions, sends_frames, has_lasting_subscriptions, .. } = manifest;
-    out.extend_from_slice(&[u8::from(*sends_frames), u8::from(*has_lasting_subscriptions)]);
+    let Manifest {
+        capabilities, methods, subscriptions, sends_frames, has_lasting_subscriptions, has_background, ..
+    } = manifest;
+    out.extend_from_slice(&[*sends_frames, *has_lasting_subscriptions, *has_background].map(u8::from));
     put_count(out, capabilities.len());
     for capability in capabilities {
         put_bytes(out, capability.name().as_bytes());
@@ -54,7 +56,8 @@ pub(super) fn read_manifest(fields: &mut Fields<'_>) -> Result<Manifest, Manifes
     let mut text = || fields.text().map(str::to_owned);
     let (name, namespace, version, built_with, needs) = (text()?, text()?, text()?, text()?, text()?);
     let needs = Need::parse_list(&needs).map_err(ManifestError::Malformed)?;
-    let (sends_frames, has_lasting_subscriptions) = (fields.u8()? != 0, fields.u8()? != 0);
+    let mut flag = || Ok::<_, WireError>(fields.u8()? != 0);
+    let (sends_frames, has_lasting_subscriptions, has_background) = (flag()?, flag()?, flag()?);
     let capabilities = (0..count(fields)?)
         .map(|_| {
             let name = fields.text()?;
@@ -78,6 +81,7 @@ pub(super) fn read_manifest(fields: &mut Fields<'_>) -> Result<Manifest, Manifes
         capabilities,
         needs,
         has_lasting_subscriptions,
+        has_background,
         methods,
         subscriptions,
         sends_frames,
@@ -108,6 +112,7 @@ mod tests {
             capabilities: vec![Capability::ReadChain, Capability::Sign],
             needs: Need::parse_list("eth >= 1, net").unwrap(),
             has_lasting_subscriptions: true,
+            has_background: true,
             methods: vec![
                 Method { name: "good_one".into(), cost: Cost::Fast, description: "{}".into() },
                 Method { name: "good_two".into(), cost: Cost::Slow, description: "{}".into() },

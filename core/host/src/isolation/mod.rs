@@ -11,7 +11,6 @@
 mod child;
 pub mod fuzzing;
 mod instance;
-mod journal;
 mod link;
 mod manifest;
 mod options;
@@ -26,8 +25,8 @@ pub use child::run_plugin_child;
 pub(crate) use instance::open;
 pub use options::{Isolation, IsolationOptions};
 
+/// The number of the subscription that stands for the plugin's own work.
+const BACKGROUND: u32 = u32::MAX;
+
 /// Items of a subscription, and events, that may be under way before the receiver has asked for more.
 const WINDOW: usize = 16;
-
-/// Bytes of a log line beyond which it is cut.
-const LONGEST_LINE: usize = 4096;

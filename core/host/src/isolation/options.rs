@@ -49,11 +49,13 @@ pub struct IsolationOptions {
     pub first_pause: Duration,
     /// Longest pause before a restart.
     pub longest_pause: Duration,
+    /// Lines a second that it may write to the log on average; four times as many may come at once.
+    pub log_lines: u32,
 }
 
 impl IsolationOptions {
     /// Defaults: this program with the argument `plugin-child`, 512 MiB, 5 s of processor time and 60 s a call, 30 s to
-    /// start, 5 restarts in a minute after 0.1 s to 10 s.
+    /// start, 5 restarts in a minute after 0.1 s to 10 s, 50 lines a second.
     pub fn of_this_program() -> Self {
         // Not by its name: a new build may lie there by now, and host and child must be the same.
         Self::of_program("/proc/self/exe", ["plugin-child"])
@@ -72,6 +74,7 @@ impl IsolationOptions {
             restart_window: Duration::from_secs(60),
             first_pause: Duration::from_millis(100),
             longest_pause: Duration::from_secs(10),
+            log_lines: 50,
         }
     }
 }

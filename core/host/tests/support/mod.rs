@@ -3,6 +3,8 @@
 #![allow(dead_code, reason = "every test program uses a part of it")]
 #![allow(clippy::expect_used, reason = "a test that cannot be set up has failed")]
 
+pub(crate) mod processes;
+
 use std::{
     env,
     path::{Path, PathBuf},

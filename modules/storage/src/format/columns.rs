@@ -50,6 +50,9 @@ pub(crate) enum Column {
     Trie,
     /// number → what the block changed: accounts, slots, superseded trie nodes.
     Changes,
+    /// Spaces of plugins: `space::keys` says how. A release that does not know the column leaves it alone, so it came
+    /// without a new format.
+    Spaces,
 }
 
 /// How a column is read, which decides how it is stored.
@@ -65,7 +68,7 @@ struct Shape {
 
 impl Column {
     /// Every column, in the order in which they are created.
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Meta,
         Self::Headers,
         Self::HeaderNumbers,
@@ -82,6 +85,7 @@ impl Column {
         Self::Codes,
         Self::Trie,
         Self::Changes,
+        Self::Spaces,
     ];
 
     /// The name on disk; never changes.
@@ -103,6 +107,7 @@ impl Column {
             Self::Codes => "codes",
             Self::Trie => "trie",
             Self::Changes => "changes",
+            Self::Spaces => "spaces",
         }
     }
 
@@ -135,6 +140,8 @@ impl Column {
             Self::AccountHistory => shape(POINT, Some(ACCOUNT_KEY_LENGTH), Lz4, Zstd, LARGE),
             Self::SlotHistory => shape(POINT, Some(SLOT_KEY_LENGTH), Lz4, Zstd, LARGE),
             Self::Codes => shape(BULK, Option::None, Lz4, Zstd, SMALL),
+            // What plugins keep: point reads and scans of small records, as far as one can know.
+            Self::Spaces => shape(POINT, Option::None, Lz4, Lz4, SMALL),
             // Branch nodes are hashes; the leaves of plain accounts compress to half.
             Self::Trie => shape(POINT, Option::None, Lz4, Lz4, LARGE),
         }

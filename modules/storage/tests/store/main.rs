@@ -8,5 +8,6 @@ mod damage;
 mod handlers;
 mod history;
 mod logs;
+mod spaces;
 mod support;
 mod unwind;

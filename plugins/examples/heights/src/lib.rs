@@ -38,26 +38,44 @@ fn table() -> Table<Heights> {
 tenon_sdk::export!(Heights, table);
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 mod tests {
-    use std::sync::Arc;
-
-    use tenon_sdk::testing::FakeHost;
+    use tenon_sdk::testing::{Chain, TestBlock};
 
     use super::*;
 
     #[test]
-    fn a_height_that_is_no_number_is_refused() {
-        let refused = FakeHost::new().call(&table(), &Arc::new(Heights), "heights_above", "[\"high\"]");
+    fn the_head_is_compared_with_a_height() {
+        let chain = Chain::new();
+        chain.add(TestBlock::new());
+        let heights = chain.start::<Heights>("{}").unwrap();
 
-        assert!(refused.is_err_and(|failure| failure.message.starts_with("invalid argument 0")));
+        assert_eq!(heights.call("heights_above", "[\"0x0\"]").unwrap(), "true");
+        assert_eq!(heights.call("heights_above", "[\"0x1\"]").unwrap(), "false");
+        let refused = heights.call("heights_above", "[\"high\"]").unwrap_err();
+        assert!(refused.message.starts_with("invalid argument 0"), "{refused}");
+    }
+
+    #[test]
+    fn a_subscription_follows_the_head_through_a_reorganisation() {
+        let chain = Chain::new();
+        let heights = chain.start::<Heights>("{}").unwrap();
+        let mut changes = heights.subscribe("changes", "[]").unwrap();
+        assert_eq!(changes.items(), [Ok(String::new())], "it is open");
+
+        chain.add(TestBlock::new());
+        chain.reorganise(0, vec![TestBlock::new(), TestBlock::new()]);
+
+        let told: Vec<_> = changes.items().into_iter().map(Result::unwrap).collect();
+        assert_eq!(told, ["\"0x1\"", "\"0x1\"", "\"0x2\""]);
     }
 
     #[test]
     fn the_nodes_own_words_reach_the_caller() {
-        let host = FakeHost::new().answer(|_: GetHead| Err(Failure::server("no head")));
+        let chain = Chain::new();
+        let heights = chain.start::<Heights>("{}").unwrap();
+        chain.fail::<GetHead>(Failure::server("no head"));
 
-        let answer = host.call(&table(), &Arc::new(Heights), "heights_above", "[\"0x1\"]");
-
-        assert_eq!(answer, Err(Failure::server("no head")));
+        assert_eq!(heights.call("heights_above", "[\"0x1\"]"), Err(Failure::server("no head")));
     }
 }

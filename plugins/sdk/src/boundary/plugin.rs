@@ -79,7 +79,8 @@ fn build_descriptor<P: Exported>(name: &'static str) -> Descriptor {
         magic: PLUGIN_MAGIC,
         abi_major: ABI_MAJOR,
         abi_minor: ABI_MINOR,
-        needs_minor: 0,
+        // An older host would never begin the plugin's own work.
+        needs_minor: u16::from(table.background.is_some()),
         reserved: 0,
         size: size_of::<TenonPlugin>(),
         features: if table.has_lasting_subscriptions { FEATURE_LASTING_SUBSCRIPTIONS } else { 0 },
@@ -99,6 +100,7 @@ fn build_descriptor<P: Exported>(name: &'static str) -> Descriptor {
         subscribe: subscribe::<P>,
         export_state: export_state::<P>,
         stop: stop::<P>,
+        run: if table.background.is_some() { Some(run::<P>) } else { None },
     };
     Descriptor { plugin, _methods: methods, _subscriptions: subscriptions, _capabilities: capabilities }
 }
@@ -167,6 +169,19 @@ unsafe extern "C" fn subscribe<P: Exported>(
     };
     let stream = catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| ExportedStream::refused(crashed()));
     stream.into_raw()
+}
+
+unsafe extern "C" fn run<P: Exported>(instance: *mut c_void) -> TenonFuture {
+    // SAFETY: `instance` came from `start` and lives until `stop`.
+    let instance = unsafe { &*instance.cast::<Instance<P>>() };
+    let begin = || match &instance.table.background {
+        Some(function) => {
+            let (plugin, host) = (instance.plugin.clone(), instance.host.clone());
+            function(Context::new(plugin, host, CallToken::NONE, "*", None))
+        }
+        None => ExportedFuture::ready(Ok(Vec::new())),
+    };
+    catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| ExportedFuture::ready(Err(crashed()))).into_raw()
 }
 
 /// # Safety

@@ -32,6 +32,10 @@ impl BlockParam {
     }
 }
 
+/// An epoch of a native chain by number; none means the current one (`spec/rpc-eth.md` 4.6).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EpochParam(pub Option<u64>);
+
 /// `safe` is Ethereum's and unknown to the reference; it is taken everywhere, because clients send it.
 fn tag(text: &str) -> Option<BlockTag> {
     match text {
@@ -105,6 +109,27 @@ impl Param for BlockParam {
         ParamDescription::required(
             r#"{"anyOf":[{"type":"string"},{"type":"object","properties":{"blockNumber":{"type":"string"},"blockHash":{"type":"string"},"requireCanonical":{"type":"boolean"}}}]}"#,
         )
+    }
+}
+
+impl Param for EpochParam {
+    fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
+        let text = raw.quoted().unwrap_or(raw.as_str());
+        if raw.quoted().is_some() && text == "latest" {
+            return Ok(Self(None));
+        }
+        if text.is_empty() {
+            return Err(ArgumentError::text("empty hex string"));
+        }
+        let number = quantity_digits(text).and_then(parse_64_bits).map_err(ArgumentError::text)?;
+        if number >= HEIGHT_LIMIT {
+            return Err(ArgumentError::text("EpochNumber too high"));
+        }
+        Ok(Self(Some(number)))
+    }
+
+    fn description() -> ParamDescription {
+        ParamDescription::required(r#"{"type":"string","pattern":"^(latest|0x(0|[1-9a-f][0-9a-f]{0,15}))$"}"#)
     }
 }
 

@@ -13,7 +13,7 @@ use std::fmt;
 
 use tenon_api::{Failure, FailureCode};
 
-pub use block::{BlockNumberParam, BlockParam};
+pub use block::{BlockNumberParam, BlockParam, EpochParam};
 pub use hex::{Index, Quantity};
 pub use json::{Json, Number};
 pub use object::Object;

@@ -140,6 +140,19 @@ fn blocks_by_number_or_hash() {
 }
 
 #[test]
+fn epochs_by_number() {
+    assert_eq!(decode("\"latest\""), Ok(EpochParam(None)));
+    assert_eq!(decode("\"0xb\""), Ok(EpochParam(Some(11))));
+    check_words::<EpochParam>(&[
+        ("\"finalized\"", "hex string without 0x prefix"),
+        ("11", "hex string without 0x prefix"),
+        ("\"\"", "empty hex string"),
+        ("\"0x0b\"", "hex number with leading zero digits"),
+        ("\"0x8000000000000000\"", "EpochNumber too high"),
+    ]);
+}
+
+#[test]
 fn plain_values() {
     assert_eq!(decode("null"), Ok(false));
     assert_eq!(decode("\"a\\u0062\""), Ok("ab".to_owned()));

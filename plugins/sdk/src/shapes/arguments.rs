@@ -46,6 +46,33 @@ impl CallArguments {
         self.input.as_ref().or(self.data.as_ref())
     }
 
+    /// Whether `data` is absent or empty, whatever `input` holds: the reference looks at it alone where it takes a call for
+    /// a plain transfer (`spec/rpc-eth.md` 10.3).
+    pub fn has_no_data(&self) -> bool {
+        self.data.as_ref().is_none_or(|data| data.is_empty())
+    }
+
+    /// The call to ask the node for; the node looks for contradictions.
+    pub fn into_unchecked_request(self) -> CallRequest {
+        CallRequest {
+            from: self.from,
+            to: self.to,
+            gas: self.gas,
+            gas_price: self.gas_price,
+            max_fee_per_gas: self.max_fee_per_gas,
+            max_priority_fee_per_gas: self.max_priority_fee_per_gas,
+            value: self.value,
+            nonce: self.nonce,
+            input: self.input.or(self.data).unwrap_or_default(),
+            // No chain has an id beyond 64 bits: such a number stays wrong when it is cut.
+            chain_id: self.chain_id.map(|id| id.saturating_to()),
+            access_list: self.access_list,
+            max_fee_per_blob_gas: self.max_fee_per_blob_gas,
+            blob_versioned_hashes: self.blob_versioned_hashes,
+            authorization_list: self.authorization_list,
+        }
+    }
+
     /// Refuses prices of both kinds at once.
     ///
     /// # Errors
@@ -63,23 +90,7 @@ impl CallArguments {
     /// `-32000` when prices of both kinds are given.
     pub fn into_request(self) -> Result<CallRequest, Failure> {
         self.check_prices()?;
-        Ok(CallRequest {
-            from: self.from,
-            to: self.to,
-            gas: self.gas,
-            gas_price: self.gas_price,
-            max_fee_per_gas: self.max_fee_per_gas,
-            max_priority_fee_per_gas: self.max_priority_fee_per_gas,
-            value: self.value,
-            nonce: self.nonce,
-            input: self.input.or(self.data).unwrap_or_default(),
-            // No chain has an id beyond 64 bits: such a number stays wrong when it is cut.
-            chain_id: self.chain_id.map(|id| id.saturating_to()),
-            access_list: self.access_list,
-            max_fee_per_blob_gas: self.max_fee_per_blob_gas,
-            blob_versioned_hashes: self.blob_versioned_hashes,
-            authorization_list: self.authorization_list,
-        })
+        Ok(self.into_unchecked_request())
     }
 }
 

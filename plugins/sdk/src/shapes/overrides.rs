@@ -13,6 +13,11 @@ use crate::param::{ArgumentError, Object, Param, ParamDescription, Quantity, Raw
 pub struct StateOverridesArgument(Vec<(Address, AccountOverride)>);
 
 impl StateOverridesArgument {
+    /// The overrides as they were written, an account each; the node looks for contradictions.
+    pub fn as_written(self) -> Vec<(Address, AccountOverride)> {
+        self.0
+    }
+
     /// The overrides, an account each.
     ///
     /// # Errors

@@ -23,6 +23,8 @@ struct Misbehaving {
     /// A context that is kept longer than its call.
     kept: Mutex<Option<Context<Misbehaving>>>,
     settings: String,
+    /// Memory that is never given back.
+    filled: Mutex<Vec<u8>>,
 }
 
 impl Plugin for Misbehaving {
@@ -47,6 +49,10 @@ fn table() -> Table<Misbehaving> {
         .method("bad_panic", &[], "Panics before its first answer.", panic_at_once)
         .method("bad_panicLater", &[], "Panics after it has waited.", panic_later)
         .method("bad_panicInDrop", &[], "Panics when it is cancelled.", panic_in_drop)
+        .method("bad_abort", &[], "Aborts its process.", abort)
+        .method("bad_loop", &[], "Computes for ever.", endless)
+        .method("bad_fill", &["mebibytes"], "Takes memory and keeps it.", fill)
+        .method("bad_log", &["lines"], "Writes to the log.", write_log)
         .method("bad_never", &[], "Never answers.", never)
         .slow_method("bad_neverSlow", &[], "Never answers, and is slow.", never)
         .slow_method("bad_slow", &[], "Answers, and is slow.", slow)
@@ -102,6 +108,33 @@ impl Drop for CountDrop {
     fn drop(&mut self) {
         self.0.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+async fn abort(_context: Context<Misbehaving>) -> Result_<()> {
+    std::process::abort()
+}
+
+async fn endless(context: Context<Misbehaving>) -> Result_<u64> {
+    let mut turns = 0_u64;
+    // Somebody else could change it, for all that the compiler knows.
+    while context.dropped.load(Ordering::Relaxed) < u64::MAX {
+        turns = turns.wrapping_add(1);
+    }
+    Ok(turns)
+}
+
+async fn fill(context: Context<Misbehaving>, mebibytes: Number) -> Result_<usize> {
+    let size = usize::try_from(mebibytes.0).unwrap_or_default() << 20;
+    let mut filled = context.filled.lock().unwrap_or_else(PoisonError::into_inner);
+    filled.extend(std::iter::repeat_n(1, size));
+    Ok(filled.len())
+}
+
+async fn write_log(context: Context<Misbehaving>, lines: Number) -> Result_<u64> {
+    for line in 0..lines.0 {
+        context.host().log(LogLevel::Info, &format!("line {line}"));
+    }
+    Ok(lines.0)
 }
 
 async fn never(context: Context<Misbehaving>) -> Result_<()> {

@@ -34,7 +34,7 @@ use self::{
     watchdog::Watch,
 };
 use super::{
-    WINDOW, manifest, sandbox, system,
+    BACKGROUND, WINDOW, manifest, sandbox, system,
     wire::{Frame, FrameBuffer, Kind, WireError, put_bytes, put_reply},
 };
 use crate::{Caller, Exposure, boundary::Library, instance::PluginInstance, library_file::CheckedLibrary};
@@ -315,6 +315,13 @@ impl Child {
     }
 
     async fn run_subscription(&self, id: u64, kind: u32, params: &str, caller: &Caller, credit: &Semaphore) {
+        if kind == BACKGROUND {
+            let mut work = self.watch.over(id, || self.instance.background());
+            if let Err(failure) = poll_fn(|task| self.watch.over(id, || work.as_mut().poll(task))).await {
+                self.upstream.out.push(Kind::Item, id, |out| put_reply(out, Err(&failure)));
+            }
+            return;
+        }
         let params = (!params.is_empty()).then_some(params);
         let mut items = self.watch.over(id, || self.instance.subscribe(kind, params, caller));
         loop {

@@ -18,11 +18,11 @@ use tenon_sdk::boundary::{ExportedFuture, ExportedStream};
 use tokio::sync::{mpsc, oneshot};
 
 use super::super::{
-    LONGEST_LINE, WINDOW,
+    WINDOW,
     outgoing::Outgoing,
     wire::{Frame, Kind, LARGEST_FRAME, WireError},
 };
-use crate::boundary::Backend;
+use crate::{boundary::Backend, journal::LONGEST_LINE};
 
 /// Log lines that wait, in bytes, before further ones are left out.
 const LARGEST_LOG_BACKLOG: usize = 1024 * 1024;

@@ -1,24 +1,12 @@
-//! A host made of closures, for unit tests of plugins.
-//!
-//! ```
-//! use tenon_sdk::{prelude::*, testing::FakeHost};
-//!
-//! struct Heads;
-//! async fn head(context: Context<Heads>) -> Result<String, Failure> {
-//!     context.call(GetClientVersion).await
-//! }
-//! let host = FakeHost::new().answer(|_: GetClientVersion| Ok("Tenon/1".to_string()));
-//! let context = host.context(Heads);
-//! assert_eq!(host.run(head(context)), Ok("Tenon/1".to_string()));
-//! ```
+//! A host made of closures.
 
 use std::{
-    collections::HashMap,
-    future::Future,
+    collections::{HashMap, VecDeque},
+    future::{Future, poll_fn},
     pin::pin,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     task::{Context as TaskContext, Poll, Waker},
     time::Duration,
@@ -39,6 +27,18 @@ type Answer = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, Failure> + Send + Sync>;
 
 /// A host that answers requests by closures, announces prepared events and remembers what was logged.
 /// Cheap to clone; clones are the same host.
+///
+/// ```
+/// use tenon_sdk::{prelude::*, testing::FakeHost};
+///
+/// struct Heads;
+/// async fn head(context: Context<Heads>) -> Result<String, Failure> {
+///     context.call(GetClientVersion).await
+/// }
+/// let host = FakeHost::new().answer(|_: GetClientVersion| Ok("Tenon/1".to_string()));
+/// let context = host.context(Heads);
+/// assert_eq!(host.run(head(context)), Ok("Tenon/1".to_string()));
+/// ```
 #[derive(Clone, Default)]
 pub struct FakeHost {
     port: Arc<FakePort>,
@@ -51,7 +51,24 @@ struct FakePort {
     /// Frames that the next subscriber of a topic receives.
     events: Mutex<HashMap<u32, Vec<PreparedEvent>>>,
     log: Mutex<Vec<(LogLevel, String)>>,
+    clock: Arc<Clock>,
+    /// Subscribers stay and get what is announced later, and who sleeps waits for [`FakeHost::advance`].
+    is_live: AtomicBool,
+    listeners: Mutex<Vec<(u32, Weak<Mutex<Listener>>)>>,
+}
+
+/// The host's time.
+#[derive(Default)]
+struct Clock {
     nanos: AtomicU64,
+    sleepers: Mutex<Vec<Waker>>,
+}
+
+/// Somebody who listens to an event for as long as the stream is kept.
+#[derive(Default)]
+struct Listener {
+    waiting: VecDeque<PreparedEvent>,
+    waker: Option<Waker>,
 }
 
 impl FakeHost {
@@ -80,6 +97,33 @@ impl FakeHost {
         let frame = codec::encode(event).map_err(|error| Failure::server(error.to_string()));
         lock(&self.port.events).entry(E::TOPIC.0).or_default().push(frame);
         self
+    }
+
+    /// A host whose events go on: what is published reaches whoever listens at that moment, and time passes by
+    /// [`FakeHost::advance`] only.
+    pub(super) fn live() -> Self {
+        let host = Self::default();
+        host.port.is_live.store(true, Ordering::Relaxed);
+        host
+    }
+
+    /// Announces an event to whoever listens.
+    pub(super) fn publish<E: Event>(&self, event: &E) {
+        let frame = codec::encode(event).map_err(|error| Failure::server(error.to_string()));
+        self.port.publish(E::TOPIC.0, &frame);
+    }
+
+    /// Tells whoever listens that so many events were missed.
+    pub(super) fn publish_missed<E: Event>(&self, count: u64) {
+        self.port.publish(E::TOPIC.0, &Err(Failure::limit(count.to_string())));
+    }
+
+    /// As [`FakeHost::answer`], for a host that is shared already.
+    pub(super) fn set_answer<R: Request>(
+        &self,
+        answer: impl Fn(R) -> Result<R::Reply, Failure> + Send + Sync + 'static,
+    ) {
+        drop(self.clone().answer(answer));
     }
 
     /// Prepares the notice that so many events were missed.
@@ -179,13 +223,44 @@ impl FakeHost {
     /// Moves the host's clock on.
     pub fn advance(&self, duration: Duration) {
         self.port.advance(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX));
+        lock(&self.port.clock.sleepers).drain(..).for_each(Waker::wake);
     }
 }
 
 impl FakePort {
     fn advance(&self, nanos: u64) {
         // Counts time; orders nothing else.
-        let _ = self.nanos.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| Some(now.saturating_add(nanos)));
+        let _ =
+            self.clock.nanos.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| Some(now.saturating_add(nanos)));
+    }
+
+    fn publish(&self, topic: u32, event: &PreparedEvent) {
+        let mut listeners = lock(&self.listeners);
+        listeners.retain(|(_, listener)| listener.strong_count() > 0);
+        let of_topic = listeners.iter().filter(|(listens_to, _)| *listens_to == topic);
+        for listener in of_topic.filter_map(|(_, listener)| listener.upgrade()) {
+            let mut listener = lock(&listener);
+            listener.waiting.push_back(event.clone());
+            if let Some(waker) = listener.waker.take() {
+                waker.wake();
+            }
+        }
+    }
+
+    fn listen(&self, topic: u32, prepared: Vec<PreparedEvent>) -> ForeignStream {
+        let listener = Arc::new(Mutex::new(Listener { waiting: prepared.into(), waker: None }));
+        lock(&self.listeners).push((topic, Arc::downgrade(&listener)));
+        let next = stream::poll_fn(move |task| {
+            let mut listener = lock(&listener);
+            match listener.waiting.pop_front() {
+                Some(event) => Poll::Ready(Some(event)),
+                None => {
+                    listener.waker = Some(task.waker().clone());
+                    Poll::Pending
+                }
+            }
+        });
+        ExportedStream::new(next).into()
     }
 }
 
@@ -201,11 +276,25 @@ impl HostPort for FakePort {
 
     fn subscribe(&self, topic: u32, _schema: u32) -> ForeignStream {
         let frames = lock(&self.events).remove(&topic).unwrap_or_default();
+        if self.is_live.load(Ordering::Relaxed) {
+            return self.listen(topic, frames);
+        }
         ExportedStream::new(stream::iter(frames)).into()
     }
 
-    /// Time passes at once.
+    /// Time passes at once, unless events go on: then the test moves the clock.
     fn sleep(&self, nanos: u64) -> ForeignFuture {
+        if self.is_live.load(Ordering::Relaxed) {
+            let (clock, end) = (Arc::clone(&self.clock), self.now_nanos().saturating_add(nanos));
+            let wait = poll_fn(move |task| {
+                if clock.nanos.load(Ordering::Relaxed) >= end {
+                    return Poll::Ready(Ok(Vec::new()));
+                }
+                lock(&clock.sleepers).push(task.waker().clone());
+                Poll::Pending
+            });
+            return ExportedFuture::new(wait).into();
+        }
         self.advance(nanos);
         ExportedFuture::ready(Ok(Vec::new())).into()
     }
@@ -215,14 +304,14 @@ impl HostPort for FakePort {
     }
 
     fn now_nanos(&self) -> u64 {
-        self.nanos.load(Ordering::Relaxed)
+        self.clock.nanos.load(Ordering::Relaxed)
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn text(bytes: crate::boundary::OwnedBytes) -> String {
+pub(super) fn text(bytes: crate::boundary::OwnedBytes) -> String {
     String::from_utf8_lossy(bytes.as_ref()).into_owned()
 }

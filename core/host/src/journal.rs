@@ -1,29 +1,38 @@
-//! What a plugin's process writes to the node's log, in bounded amounts.
+//! What a plugin writes to the node's log, in bounded amounts.
 
 use std::{
-    sync::{Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use super::LONGEST_LINE;
+use tenon_api::Topic;
+use tenon_bus::CallContext;
+use tenon_sdk::boundary::{ExportedFuture, ExportedStream};
+
 use crate::boundary::Backend;
 
-/// Lines a second that are written on average.
-const LINES_A_SECOND: u32 = 50;
-/// Lines that may come at once.
-const BURST: u32 = 200;
+/// The longest line that is kept of what a plugin writes, bytes.
+pub(crate) const LONGEST_LINE: usize = 4096;
+/// How many seconds' worth of lines may come at once.
+const BURST: u32 = 4;
 /// How often it is said that lines are left out.
 const NOTICE: Duration = Duration::from_secs(5);
 
 /// The account of one plugin's lines.
 #[derive(Debug)]
-pub(super) struct Journal {
-    /// Touched by the readers of one process; nothing awaits under the lock.
+pub(crate) struct Journal {
+    /// Touched by whoever writes for the plugin; nothing awaits under the lock.
     account: Mutex<Account>,
+    omitted: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Account {
+    /// Lines a second that are written on average.
+    rate: f64,
     /// Lines that may be written now.
     left: f64,
     counted: Instant,
@@ -32,18 +41,25 @@ struct Account {
 }
 
 impl Journal {
-    pub(super) fn new() -> Self {
-        let account = Account { left: f64::from(BURST), counted: Instant::now(), left_out: 0, noticed: None };
-        Self { account: Mutex::new(account) }
+    /// A journal of so many lines a second, on average.
+    pub(crate) fn new(lines: u32) -> Self {
+        Self { account: Mutex::new(Account::new(lines, Instant::now())), omitted: AtomicU64::new(0) }
+    }
+
+    /// How many lines were left out.
+    pub(crate) fn omitted(&self) -> u64 {
+        self.omitted.load(Ordering::Relaxed)
     }
 
     /// Writes a line, or counts it.
-    pub(super) fn write(&self, backend: &dyn Backend, level: u32, line: &str) {
+    pub(crate) fn write(&self, backend: &dyn Backend, level: u32, line: &str) {
         let (is_written, left_out) = self.account.lock().unwrap_or_else(PoisonError::into_inner).count(Instant::now());
         if let Some(left_out) = left_out {
             backend.log(2, &format!("{left_out} lines of the plugin were left out: it writes too many"));
         }
-        if is_written {
+        if !is_written {
+            self.omitted.fetch_add(1, Ordering::Relaxed);
+        } else {
             let end = line.floor_char_boundary(LONGEST_LINE);
             // A line that holds control characters could pass for another line, or drive a terminal.
             let clean: String = line
@@ -58,11 +74,16 @@ impl Journal {
 }
 
 impl Account {
+    fn new(lines: u32, now: Instant) -> Self {
+        let rate = f64::from(lines);
+        Self { rate, left: rate * f64::from(BURST), counted: now, left_out: 0, noticed: None }
+    }
+
     /// Whether a line may be written now, and how many lines to confess to.
     fn count(&mut self, now: Instant) -> (bool, Option<u64>) {
         let passed = now.saturating_duration_since(self.counted).as_secs_f64();
         self.counted = now;
-        self.left = (passed.mul_add(f64::from(LINES_A_SECOND), self.left)).min(f64::from(BURST));
+        self.left = passed.mul_add(self.rate, self.left).min(self.rate * f64::from(BURST));
         let is_written = self.left >= 1.0;
         if is_written {
             self.left -= 1.0;
@@ -78,6 +99,34 @@ impl Account {
     }
 }
 
+/// The services of a plugin whose lines are counted.
+pub(crate) struct Journaled<B> {
+    pub(crate) backend: B,
+    pub(crate) journal: Arc<Journal>,
+}
+
+impl<B: Backend> Backend for Journaled<B> {
+    fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
+        self.backend.call(context, topic, schema, frame)
+    }
+
+    fn subscribe(&self, topic: Topic, schema: u32) -> ExportedStream {
+        self.backend.subscribe(topic, schema)
+    }
+
+    fn log(&self, level: u32, message: &str) {
+        self.journal.write(&self.backend, level, message);
+    }
+
+    fn end_events(&self) {
+        self.backend.end_events();
+    }
+
+    fn stop(&self) {
+        self.backend.stop();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,14 +134,14 @@ mod tests {
     #[test]
     fn a_flood_is_cut_and_confessed_to() {
         let begin = Instant::now();
-        let mut account = Account { left: f64::from(BURST), counted: begin, left_out: 0, noticed: None };
+        let mut account = Account::new(50, begin);
 
         let written = (0..10_000).filter(|_| account.count(begin).0).count();
         let later = account.count(begin + NOTICE);
 
-        assert_eq!(written, BURST as usize);
+        assert_eq!(written, 200);
         // The first line that was left out was confessed to at once, the others when the time came.
-        assert_eq!(later, (true, Some(10_000 - u64::from(BURST) - 1)));
+        assert_eq!(later, (true, Some(10_000 - 200 - 1)));
         assert_eq!(account.count(begin + NOTICE), (true, None));
     }
 }

@@ -1,0 +1,183 @@
+//! Parts of the node that are listed, stopped and started like plugins.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use std::sync::{
+    Arc, Mutex,
+    atomic::{AtomicBool, Ordering},
+};
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use support::{TestHost, rust_plugin};
+use tenon_api::{
+    Failure, Request, Topic,
+    messages::{GetClientVersion, ModuleChange, ModuleChanged, ModuleKind, ModuleOperation, ModuleState},
+};
+use tenon_bus::{CallContext, Delivery};
+use tenon_host::{ActorControl, ActorModule, ActorSwitch, PluginPlan};
+
+/// A part that notes what is done with it, and does not start when told so.
+#[derive(Clone, Default)]
+struct Part {
+    steps: Arc<Mutex<Vec<&'static str>>>,
+    is_broken: Arc<AtomicBool>,
+}
+
+impl Part {
+    fn steps(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.steps.lock().unwrap())
+    }
+}
+
+impl ActorSwitch for Part {
+    fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        async {
+            if self.is_broken.load(Ordering::Relaxed) {
+                return Err(Failure::server("no key"));
+            }
+            self.steps.lock().unwrap().push("start");
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn stop(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        async {
+            self.steps.lock().unwrap().push("stop");
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.is_broken.load(Ordering::Relaxed).then(|| "it fell over".to_owned())
+    }
+}
+
+const VERSION: &[Topic] = &[GetClientVersion::TOPIC];
+
+fn module(name: &'static str, uses: &'static [&'static str], answers: &'static [Topic], part: &Part) -> ActorModule {
+    let control = ActorControl::Switch(Box::new(part.clone()));
+    ActorModule { name, summary: "Serves the test.", uses, answers, is_wanted: true, control }
+}
+
+fn fixed(name: &'static str) -> ActorModule {
+    let control = ActorControl::Fixed("it is all there is");
+    ActorModule { name, summary: "Stays.", uses: &[], answers: &[], is_wanted: true, control }
+}
+
+fn states(test: &TestHost) -> Vec<String> {
+    let actors = test.host.list().into_iter().filter(|info| info.kind == ModuleKind::Actor);
+    actors.map(|info| format!("{} {}", info.name, info.state.name())).collect()
+}
+
+async fn version(test: &TestHost) -> Result<String, Failure> {
+    test.bus.call(GetClientVersion, &CallContext::new()).await
+}
+
+#[tokio::test]
+async fn a_part_is_stopped_and_started_and_its_dependants_are_told() {
+    let test = TestHost::new();
+    test.answer_version();
+    let (base, user) = (Part::default(), Part::default());
+    test.host.add_actor(module("base", &[], VERSION, &base)).unwrap();
+    test.host.add_actor(module("user", &["base"], &[], &user)).unwrap();
+    test.host.start_actors().await.unwrap();
+    test.host.start(&[PluginPlan::new("bad", rust_plugin("tenon-test-misbehaving"))]).unwrap();
+    let mut changes = test.bus.subscribe::<ModuleChanged>();
+
+    let report = test.host.change("base", ModuleChange::Disable, true).await.unwrap();
+    let stopped = Failure::server("module base is stopped; it can be enabled again");
+
+    assert_eq!((report.operation, report.state), (ModuleOperation::Disable, ModuleState::Disabled));
+    assert_eq!(report.dependants, ["user", "bad"], "bad was granted what base answers");
+    assert_eq!(version(&test).await, Err(stopped));
+    assert_eq!(states(&test), ["base disabled", "user enabled"]);
+    let Some(Delivery::Event(ModuleChanged { report: told })) = changes.next().await else { panic!("an event") };
+    assert_eq!(told, report);
+    let twice = test.host.change("base", ModuleChange::Disable, true).await.unwrap_err().to_string();
+    assert_eq!(twice, "module base is disabled and not enabled");
+
+    test.host.change("base", ModuleChange::Enable, true).await.unwrap();
+    assert_eq!(version(&test).await, Ok("Tenon/test".to_owned()));
+    assert_eq!(test.host.info("base").unwrap().needed_by, ["user", "bad"]);
+    let twice = test.host.change("base", ModuleChange::Enable, true).await.unwrap_err().to_string();
+    assert_eq!(twice, "module base is enabled already");
+    assert_eq!(base.steps(), ["start", "stop", "start"]);
+
+    test.host.shutdown(std::time::Duration::from_secs(1)).await;
+    assert_eq!((base.steps(), user.steps()), (vec!["stop"], vec!["start", "stop"]));
+}
+
+#[tokio::test]
+async fn a_part_that_fell_over_is_seen_and_enabled_anew() {
+    let test = TestHost::new();
+    let part = Part::default();
+    test.host.add_actor(module("part", &[], &[], &part)).unwrap();
+    test.host.start_actors().await.unwrap();
+
+    part.is_broken.store(true, Ordering::Relaxed);
+    let info = test.host.info("part").unwrap();
+    let again = test.host.change("part", ModuleChange::Enable, true).await.unwrap_err().to_string();
+    let after = test.host.info("part").unwrap();
+    part.is_broken.store(false, Ordering::Relaxed);
+    test.host.change("part", ModuleChange::Enable, true).await.unwrap();
+
+    assert_eq!((info.state, info.reason.as_deref()), (ModuleState::Failed, Some("it fell over")));
+    assert_eq!(again, "module part did not start: no key");
+    assert_eq!((after.state, after.reason.as_deref()), (ModuleState::Failed, Some("no key")));
+    assert_eq!(states(&test), ["part enabled"]);
+    assert_eq!(part.steps(), ["start", "stop", "stop", "start"]);
+}
+
+#[tokio::test]
+async fn what_can_not_be_done_is_refused_by_name_and_names_are_no_plugins() {
+    let test = TestHost::new();
+    let part = Part::default();
+    test.host.add_actor(fixed("rock")).unwrap();
+    test.host.add_actor(module("part", &[], &[], &part)).unwrap();
+    test.host.start_actors().await.unwrap();
+    let refusal = async |name: &str, change| test.host.change(name, change, true).await.unwrap_err().to_string();
+    let load = ModuleChange::Load { path: None, settings: None, is_enabled: true };
+    let replace = ModuleChange::Replace { path: None, settings: None };
+
+    assert_eq!(refusal("rock", ModuleChange::Disable).await, "module rock cannot be stopped: it is all there is");
+    assert!(refusal("rock", ModuleChange::Enable).await.ends_with("is enabled already"));
+    for change in [replace, ModuleChange::Unload] {
+        assert!(refusal("part", change).await.contains("is a part of the node: it can be enabled and disabled"));
+    }
+    assert!(refusal("part", load).await.ends_with("is a part of the node; give the library another name"));
+    assert!(test.host.add_actor(fixed("part")).unwrap_err().to_string().ends_with("is known already"));
+    let hello = PluginPlan::new("part", rust_plugin("tenon-example-hello"));
+    test.host.start(std::slice::from_ref(&hello)).unwrap();
+    let applied = test.host.apply(vec![PluginPlan { settings: "{\"new\":1}".to_owned(), ..hello }]).await;
+    assert!(applied[0].as_ref().unwrap_err().to_string().contains("is a part of the node"));
+    assert_eq!(states(&test), ["part enabled", "rock enabled"]);
+    assert_eq!(test.host.info("rock").unwrap().fixed.as_deref(), Some("it is all there is"));
+}
+
+#[tokio::test]
+async fn a_choice_outlasts_the_node_until_the_settings_say_something_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("modules.json");
+    let start = async |is_wanted| {
+        let test = TestHost::with_options(|options| options.choices_file = Some(file.clone()));
+        test.answer_version();
+        let part = ActorModule { is_wanted, ..module("part", &[], VERSION, &Part::default()) };
+        test.host.add_actor(part).unwrap();
+        test.host.start_actors().await.unwrap();
+        test
+    };
+
+    let first = start(true).await;
+    first.host.change("part", ModuleChange::Disable, true).await.unwrap();
+    let second = start(true).await;
+    assert_eq!(states(&second), ["part disabled"]);
+    assert!(version(&second).await.unwrap_err().message.starts_with("module part is stopped"));
+    assert_eq!(states(&start(false).await), ["part disabled"]);
+    second.host.change("part", ModuleChange::Enable, true).await.unwrap();
+    assert_eq!(states(&start(true).await), ["part enabled"]);
+    assert_eq!(states(&start(false).await), ["part disabled"], "nothing was chosen against these settings");
+}

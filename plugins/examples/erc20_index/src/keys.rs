@@ -1,0 +1,106 @@
+//! What is stored, and under which key. Numbers are big-endian, so that keys stand in the order of what they mean.
+//!
+//! | Key | Value |
+//! |---|---|
+//! | `C` | cursor: number u64 ‖ hash of the last block that is counted |
+//! | `S` | hash of the settings that the index was made with |
+//! | `N` token | holders u64 ‖ transfers u64 |
+//! | `B` token holder | balance, 32 bytes; no record means zero |
+//! | `R` token !balance holder | nothing: the ranking, the largest balance first |
+//! | `T` token place | transaction hash ‖ sender ‖ receiver ‖ value |
+//! | `A` token holder place | nothing: the transfers of one account |
+//!
+//! A place is block number u64 ‖ position of the log in the block u64.
+
+use tenon_sdk::prelude::*;
+
+/// Where a transfer stands in the chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) block: u64,
+    pub(crate) log: u64,
+}
+
+impl Place {
+    pub(crate) const LENGTH: usize = 16;
+
+    pub(crate) fn encode(self) -> [u8; Self::LENGTH] {
+        let mut bytes = [0; Self::LENGTH];
+        bytes[..8].copy_from_slice(&self.block.to_be_bytes());
+        bytes[8..].copy_from_slice(&self.log.to_be_bytes());
+        bytes
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (block, log) = bytes.split_first_chunk::<8>()?;
+        Some(Self { block: u64::from_be_bytes(*block), log: u64::from_be_bytes(log.try_into().ok()?) })
+    }
+}
+
+/// The block up to which everything is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Cursor {
+    pub(crate) number: u64,
+    pub(crate) hash: B256,
+}
+
+impl Cursor {
+    pub(crate) fn encode(self) -> Vec<u8> {
+        [self.number.to_be_bytes().as_slice(), self.hash.as_slice()].concat()
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let (number, hash) = bytes.split_first_chunk::<8>()?;
+        Some(Self { number: u64::from_be_bytes(*number), hash: B256::try_from(hash).ok()? })
+    }
+}
+
+pub(crate) const CURSOR: &[u8] = b"C";
+pub(crate) const SETTINGS: &[u8] = b"S";
+
+/// A kind of record and a token: what its keys begin with.
+pub(crate) fn of_token(kind: u8, token: Address) -> Vec<u8> {
+    [&[kind], token.as_slice()].concat()
+}
+
+/// The first key after all those that begin with `prefix`. The kinds are letters, so that the first byte never overflows.
+pub(crate) fn after(prefix: &[u8]) -> Vec<u8> {
+    let mut end = prefix.to_vec();
+    while end.last() == Some(&u8::MAX) {
+        end.pop();
+    }
+    if let Some(last) = end.last_mut() {
+        *last += 1;
+    }
+    end
+}
+
+pub(crate) fn counts(token: Address) -> Vec<u8> {
+    of_token(b'N', token)
+}
+
+pub(crate) fn balance(token: Address, holder: Address) -> Vec<u8> {
+    [of_token(b'B', token).as_slice(), holder.as_slice()].concat()
+}
+
+pub(crate) fn rank(token: Address, balance: U256, holder: Address) -> Vec<u8> {
+    [of_token(b'R', token).as_slice(), &(!balance).to_be_bytes::<32>(), holder.as_slice()].concat()
+}
+
+/// Balance and holder from the part of a ranking's key after the token.
+pub(crate) fn decode_rank(rest: &[u8]) -> Option<(U256, Address)> {
+    let (balance, holder) = rest.split_first_chunk::<32>()?;
+    Some((!U256::from_be_bytes(*balance), Address::try_from(holder).ok()?))
+}
+
+pub(crate) fn transfer(token: Address, place: Place) -> Vec<u8> {
+    [of_token(b'T', token).as_slice(), &place.encode()].concat()
+}
+
+pub(crate) fn of_holder(token: Address, holder: Address) -> Vec<u8> {
+    [of_token(b'A', token).as_slice(), holder.as_slice()].concat()
+}
+
+pub(crate) fn transfer_of(token: Address, holder: Address, place: Place) -> Vec<u8> {
+    [of_holder(token, holder).as_slice(), &place.encode()].concat()
+}

@@ -1,0 +1,96 @@
+//! The namespace `token`: balances and transfers of chosen ERC-20 tokens, as an index inside the node.
+//!
+//! It is a model of how a company builds its own index. The parts, in the order in which to read them:
+//!
+//! - here: settings, the table of methods, and how the plugin starts;
+//! - [`keys`]: what is stored, and under which key;
+//! - [`transfer`]: what a log says;
+//! - [`ledger`]: how transfers change balances, and how a batch of them is written;
+//! - [`follow`]: the work in the background, which catches up, follows the head and undoes what was reorganised;
+//! - [`methods`]: what is answered.
+//!
+//! What must always hold: the stored cursor names the block up to which everything is counted, and is written in the same
+//! batch as what it stands for. So the index is right after a crash, after a reorganisation, and while two builds of it
+//! run for a moment during a replacement.
+//!
+//! ```toml
+//! [plugins.token]
+//! path = "…/libtenon_example_erc20_index.so"
+//! [plugins.token.settings]
+//! tokens = ["0x5FbDB2315678afecb367f032d93F642f64180aa3"]
+//! from = 0 # the block before the tokens' first transfer, or any before it
+//! [plugins.token.limits]
+//! storage = "4GiB"
+//! storage-records = 40000000
+//! ```
+
+#![deny(unsafe_code)]
+
+mod follow;
+mod keys;
+mod ledger;
+mod methods;
+#[cfg(test)]
+mod tests;
+mod transfer;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tenon_sdk::prelude::*;
+
+/// The most tokens that one index has: each costs a look-up in every block that is undone.
+const MOST_TOKENS: usize = 64;
+
+/// The plugin's own settings.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    /// The contracts.
+    tokens: Vec<Address>,
+    /// Transfers of later blocks are counted.
+    #[serde(default)]
+    from: u64,
+}
+
+/// One running instance.
+struct Erc20Index {
+    settings: Settings,
+    /// Why following stopped last; none while it goes on. Nothing awaits under the lock.
+    problem: Mutex<Option<String>>,
+}
+
+impl Erc20Index {
+    fn problem(&self) -> MutexGuard<'_, Option<String>> {
+        self.problem.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Plugin for Erc20Index {
+    fn start(_host: Host, settings: &str, _handover: &[u8]) -> Result<Self, Failure> {
+        let malformed = |error| Failure::server(format!("settings: {error}; wanted are `tokens` and perhaps `from`"));
+        let mut settings: Settings = serde_json::from_str(settings).map_err(malformed)?;
+        settings.tokens.sort_unstable();
+        settings.tokens.dedup();
+        if settings.tokens.is_empty() || settings.tokens.len() > MOST_TOKENS {
+            let count = settings.tokens.len();
+            return Err(Failure::server(format!(
+                "settings: tokens has {count} addresses, wanted are 1 to {MOST_TOKENS}"
+            )));
+        }
+        Ok(Self { settings, problem: Mutex::default() })
+    }
+}
+
+fn table() -> Table<Erc20Index> {
+    Table::new("token", "1.0")
+        .capabilities(&[Capability::ReadChain, Capability::Storage])
+        .lasting_subscriptions()
+        .background(follow::follow)
+        .method("token_balanceOf", &["token", "holder"], "What an account holds of a token.", methods::balance_of)
+        .method("token_holders", &["token", "page"], "Who holds a token, the largest first.", methods::holders)
+        .method("token_transfers", &["token", "page"], "Transfers of a token, the newest first.", methods::transfers)
+        .method("token_status", &[], "How far the index is, and how full.", methods::status)
+        .subscription("transfers", methods::subscribe)
+}
+
+tenon_sdk::export!(Erc20Index, table);

@@ -1,0 +1,230 @@
+//! What is answered, out of what is stored.
+
+use tenon_sdk::{api::LocatedLog, prelude::*};
+
+use crate::{
+    Erc20Index,
+    keys::{self, Cursor, Place},
+    ledger::{Counts, decode_balance},
+    transfer::{self, Transfer},
+};
+
+/// The most entries of a page.
+const LARGEST_PAGE: u64 = 1_000;
+/// Entries of a page for which no number was asked.
+const USUAL_PAGE: u64 = 100;
+
+type TokenContext = Context<Erc20Index>;
+
+fn check_token(context: &TokenContext, token: Address) -> Result<(), Failure> {
+    if context.settings.tokens.contains(&token) {
+        return Ok(());
+    }
+    let tokens: Vec<_> = context.settings.tokens.iter().map(ToString::to_string).collect();
+    Err(Failure::invalid_params(format!("token {token} is not indexed; these are: {}", tokens.join(", "))))
+}
+
+/// `token_balanceOf`.
+pub(crate) async fn balance_of(context: TokenContext, token: Address, holder: Address) -> Result<U256, Failure> {
+    check_token(&context, token)?;
+    Ok(decode_balance(context.storage().get(&keys::balance(token, holder)).await?.as_ref()))
+}
+
+/// Which part of a list is wanted.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct Page {
+    /// How many entries.
+    limit: Option<u64>,
+    /// What the page before gave as `next`.
+    after: Option<Bytes>,
+    /// Only transfers from or to this account.
+    holder: Option<Address>,
+}
+
+impl Page {
+    fn limit(&self) -> u64 {
+        self.limit.unwrap_or(USUAL_PAGE).clamp(1, LARGEST_PAGE)
+    }
+}
+
+/// A part of a list.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Entries<T> {
+    entries: Vec<T>,
+    /// For the next question; none at the end.
+    next: Option<Bytes>,
+}
+
+/// An account with what it holds.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Holder {
+    address: Address,
+    balance: U256,
+}
+
+/// `token_holders`.
+pub(crate) async fn holders(
+    context: TokenContext,
+    token: Address,
+    page: Option<Json<Page>>,
+) -> Result<Entries<Holder>, Failure> {
+    check_token(&context, token)?;
+    let page = page.map(|Json(page)| page).unwrap_or_default();
+    if page.holder.is_some() {
+        return Err(Failure::invalid_params("page.holder belongs to token_transfers"));
+    }
+    let prefix = keys::of_token(b'R', token);
+    let from = match &page.after {
+        // The smallest key after that of the last entry.
+        Some(after) => [prefix.as_slice(), after, &[0]].concat(),
+        None => prefix.clone(),
+    };
+    let found = context.storage().range(&from, Some(&keys::after(&prefix)), page.limit()).await?;
+    let rest = |key: &Bytes| Bytes::copy_from_slice(key.get(prefix.len()..).unwrap_or_default());
+    let entries = found.records.iter().filter_map(|(key, _)| {
+        let (balance, address) = keys::decode_rank(&rest(key))?;
+        Some(Holder { address, balance })
+    });
+    let next = found.records.last().filter(|_| found.has_more).map(|(key, _)| rest(key));
+    Ok(Entries { entries: entries.collect(), next })
+}
+
+/// A transfer as clients see it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TransferEntry {
+    token: Address,
+    from: Address,
+    to: Address,
+    value: U256,
+    block_number: Quantity,
+    log_index: Quantity,
+    transaction_hash: B256,
+}
+
+impl From<Transfer> for TransferEntry {
+    fn from(transfer: Transfer) -> Self {
+        Self {
+            token: transfer.token,
+            from: transfer.from,
+            to: transfer.to,
+            value: transfer.value,
+            block_number: Quantity(transfer.place.block),
+            log_index: Quantity(transfer.place.log),
+            transaction_hash: transfer.transaction,
+        }
+    }
+}
+
+/// `token_transfers`.
+pub(crate) async fn transfers(
+    context: TokenContext,
+    token: Address,
+    page: Option<Json<Page>>,
+) -> Result<Entries<TransferEntry>, Failure> {
+    check_token(&context, token)?;
+    let page = page.map(|Json(page)| page).unwrap_or_default();
+    let prefix = match page.holder {
+        Some(holder) => keys::of_holder(token, holder),
+        None => keys::of_token(b'T', token),
+    };
+    let end = match &page.after {
+        Some(after) => [prefix.as_slice(), after].concat(),
+        None => keys::after(&prefix),
+    };
+    let storage = context.storage();
+    let found = storage.range_descending(&prefix, Some(&end), page.limit()).await?;
+    let place = |key: &Bytes| key.get(prefix.len()..).and_then(Place::decode);
+    let places: Vec<Place> = found.records.iter().filter_map(|(key, _)| place(key)).collect();
+    let records = storage.get_many(places.iter().map(|place| keys::transfer(token, *place))).await?;
+    // One that was undone between the two questions is left out.
+    let entries = places.iter().zip(records).filter_map(|(place, record)| Transfer::decode(token, *place, &record?));
+    let next = places.last().filter(|_| found.has_more).map(|place| Bytes::copy_from_slice(&place.encode()));
+    Ok(Entries { entries: entries.map(TransferEntry::from).collect(), next })
+}
+
+/// `token_status`.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Status {
+    /// The block up to which everything is counted; none before the first.
+    indexed: Option<Indexed>,
+    /// The node's head.
+    head: Quantity,
+    /// Whether the two are one.
+    is_caught_up: bool,
+    /// Why following stopped last; it begins anew by itself.
+    problem: Option<String>,
+    tokens: Vec<TokenStatus>,
+    storage: SpaceUsage,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Indexed {
+    number: Quantity,
+    hash: B256,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct TokenStatus {
+    token: Address,
+    holders: u64,
+    transfers: u64,
+}
+
+/// `token_status`.
+pub(crate) async fn status(context: TokenContext) -> Result<Status, Failure> {
+    let storage = context.storage();
+    let cursor = storage.get(keys::CURSOR).await?.and_then(|record| Cursor::decode(&record));
+    let tokens = &context.settings.tokens;
+    let counts = storage.get_many(tokens.iter().map(|token| keys::counts(*token))).await?;
+    let token_status = |(token, record): (&Address, Option<Bytes>)| {
+        let Counts { holders, transfers } = Counts::decode(record.as_ref())?;
+        Ok(TokenStatus { token: *token, holders, transfers })
+    };
+    let tokens = tokens.iter().zip(counts).map(token_status).collect::<Result<_, Failure>>()?;
+    let (head, usage) = (context.head().await?, storage.usage().await?);
+    Ok(Status {
+        is_caught_up: cursor.is_some_and(|cursor| cursor.hash == head.header.hash()),
+        indexed: cursor.map(|cursor| Indexed { number: Quantity(cursor.number), hash: cursor.hash }),
+        head: Quantity(head.header.number),
+        problem: context.problem().clone(),
+        tokens,
+        storage: usage,
+    })
+}
+
+/// A notification of `transfers`.
+#[derive(Clone, Debug, Serialize)]
+struct Notification {
+    #[serde(flatten)]
+    transfer: TransferEntry,
+    /// Whether a reorganisation took it off the chain.
+    removed: bool,
+}
+
+/// The subscription `transfers`: those of one token, or of all, as they join the chain and leave it.
+pub(crate) async fn subscribe(context: TokenContext, sink: Sink, token: Option<Address>) -> Result<(), Failure> {
+    if let Some(token) = token {
+        check_token(&context, token)?;
+    }
+    let wanted = match token {
+        Some(token) => vec![token],
+        None => context.settings.tokens.clone(),
+    };
+    let filter = LogFilter { addresses: wanted, topics: vec![vec![transfer::topic()]] };
+    let mut events = context.events::<LogsChanged>();
+    sink.accept().await;
+    while let Some(delivery) = events.next().await? {
+        // Who was too slow finds what it missed with token_transfers.
+        let Delivery::Event(event) = delivery else { continue };
+        let is_wanted = |located: &&LocatedLog| filter.matches(&located.log);
+        for located in event.logs.iter().filter(is_wanted) {
+            if let Some(transfer) = Transfer::of_log(located) {
+                sink.send(&Notification { transfer: transfer.into(), removed: located.removed }).await?;
+            }
+        }
+    }
+    Ok(())
+}

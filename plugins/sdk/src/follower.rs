@@ -1,0 +1,99 @@
+//! Following the canonical chain, block by block, through reorganisations.
+
+use alloy_primitives::B256;
+use futures_util::future::{Either, select};
+use tenon_api::{
+    BlockNumber, Failure,
+    messages::{BlocksUnwound, NewHead},
+};
+
+use crate::{Events, Host, Node};
+
+/// What became of the canonical chain since a block.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Blocks that left it, newest first.
+    pub removed: Vec<(BlockNumber, B256)>,
+    /// The last block of before that is still on it: the one that was known, if nothing left.
+    pub common: (BlockNumber, B256),
+    /// Blocks that joined it, oldest first, without a gap after `common`.
+    pub added: Vec<(BlockNumber, B256)>,
+}
+
+impl Step {
+    /// The block up to which the chain is known once the step has been taken.
+    pub fn reached(&self) -> (BlockNumber, B256) {
+        self.added.last().copied().unwrap_or(self.common)
+    }
+}
+
+/// Tells a plugin what became of the canonical chain since the block that it knows: first all of history, then what
+/// happens. Nothing is lost when events are missed, for they only wake it: what counts is what the node answers.
+///
+/// ```
+/// use tenon_sdk::{Follower, prelude::*, testing::{Chain, TestBlock}};
+///
+/// async fn follow(host: Host, genesis: B256) -> Result<Vec<u64>, Failure> {
+///     let mut follower = Follower::new(&host, genesis);
+///     let mut seen = Vec::new();
+///     while seen.len() < 3 {
+///         let step = follower.next(100).await?;
+///         seen.retain(|number| *number <= step.common.0.0);
+///         seen.extend(step.added.iter().map(|(number, _)| number.0));
+///         follower.set_known(step.reached().1);
+///     }
+///     Ok(seen)
+/// }
+///
+/// let chain = Chain::new();
+/// let genesis = chain.head().hash();
+/// (0..3).for_each(|_| { chain.add(TestBlock::new()); });
+/// assert_eq!(chain.run(follow(chain.host(), genesis)), Ok(vec![1, 2, 3]));
+/// ```
+pub struct Follower {
+    host: Host,
+    known: B256,
+    heads: Events<NewHead>,
+    unwound: Events<BlocksUnwound>,
+}
+
+impl Follower {
+    /// Begins after this block, which need not be on the canonical chain any more. The genesis block's hash is in
+    /// [`Node::chain_info`].
+    pub fn new(host: &Host, known: B256) -> Self {
+        Self { host: host.clone(), known, heads: host.events(), unwound: host.events() }
+    }
+
+    /// Waits until the chain differs from what is known, and says how: at most `limit` blocks that joined at a time. Gives
+    /// the same again until [`Follower::set_known`].
+    ///
+    /// # Errors
+    /// When the node does not know the block, or announces nothing any more because the plugin is being stopped.
+    pub async fn next(&mut self, limit: u64) -> Result<Step, Failure> {
+        loop {
+            let changes = self.host.changes_since(self.known, limit).await?;
+            if !(changes.removed.is_empty() && changes.added.is_empty()) {
+                let oldest = changes.removed.last().map_or(self.known, |(_, hash)| *hash);
+                let header = self.host.header(oldest).await?.ok_or_else(|| Failure::server("unknown block"))?.header;
+                let common = match changes.removed.is_empty() {
+                    true => (BlockNumber(header.number), oldest),
+                    false => (BlockNumber(header.number.saturating_sub(1)), header.parent_hash),
+                };
+                return Ok(Step { removed: changes.removed, common, added: changes.added });
+            }
+            let (head, unwound) = (Box::pin(self.heads.next()), Box::pin(self.unwound.next()));
+            let goes_on = match select(head, unwound).await {
+                Either::Left((head, _)) => head?.is_some(),
+                Either::Right((unwound, _)) => unwound?.is_some(),
+            };
+            if !goes_on {
+                return Err(Failure::server("the node announces no more blocks"));
+            }
+        }
+    }
+
+    /// Goes on after this block: the one that a step reached, or another.
+    pub const fn set_known(&mut self, known: B256) {
+        self.known = known;
+    }
+}

@@ -1,0 +1,182 @@
+//! A plugin that runs on a test chain as it does in a node.
+
+use std::{
+    cell::RefCell,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context as TaskContext, Poll, Wake, Waker},
+};
+
+use tenon_api::{Failure, FailureCode};
+
+use super::{Chain, fake_host::text};
+use crate::{
+    Context, Exported,
+    boundary::{CallToken, ForeignFuture, ForeignStream},
+};
+
+/// How often work may wake itself before a test gives up on it.
+const MOST_POLLS: usize = 100_000;
+
+/// Remembers that somebody was woken.
+struct Flag(AtomicBool);
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// The plugin's own work.
+struct Background {
+    work: ForeignFuture,
+    woken: Arc<Flag>,
+}
+
+/// A plugin that was started on a [`Chain`]. Its own work goes on whenever the test calls it or says
+/// [`Started::settle`].
+pub struct Started<P: Exported> {
+    chain: Chain,
+    plugin: Arc<P>,
+    /// None when there is none, or it has ended.
+    background: RefCell<Option<Background>>,
+    failures: RefCell<Vec<Failure>>,
+}
+
+impl Chain {
+    /// Starts a plugin. `settings` is the JSON text of its own settings.
+    ///
+    /// # Errors
+    /// The plugin's reason against it.
+    pub fn start<P: Exported>(&self, settings: &str) -> Result<Started<P>, Failure> {
+        self.start_with(settings, &[])
+    }
+
+    /// Starts a plugin with what the version before handed over.
+    ///
+    /// # Errors
+    /// The plugin's reason against it.
+    pub fn start_with<P: Exported>(&self, settings: &str, handover: &[u8]) -> Result<Started<P>, Failure> {
+        let plugin = Arc::new(P::start(self.host(), settings, handover)?);
+        let started =
+            Started { chain: self.clone(), plugin, background: RefCell::new(None), failures: RefCell::default() };
+        started.begin_background();
+        started.settle();
+        Ok(started)
+    }
+}
+
+impl<P: Exported> Started<P> {
+    /// The plugin's state.
+    pub fn plugin(&self) -> &Arc<P> {
+        &self.plugin
+    }
+
+    /// Lets the plugin's own work go on until it waits for something that the test has to bring about. After an error it
+    /// begins anew, as in a node, but only at the next call of this.
+    ///
+    /// # Panics
+    /// When it does not come to wait.
+    pub fn settle(&self) {
+        let mut background = self.background.borrow_mut();
+        let Some(running) = background.as_mut() else { return };
+        let waker = Waker::from(Arc::clone(&running.woken));
+        for _ in 0..MOST_POLLS {
+            if !running.woken.0.swap(false, Ordering::AcqRel) {
+                return;
+            }
+            match running.work.poll_reply(&TaskContext::from_waker(&waker)) {
+                Poll::Pending => {}
+                Poll::Ready(Ok(_)) => {
+                    *background = None;
+                    return;
+                }
+                Poll::Ready(Err(failure)) => {
+                    self.failures.borrow_mut().push(failure);
+                    drop(background);
+                    self.begin_background();
+                    return;
+                }
+            }
+        }
+        panic!("the plugin's own work wakes itself without end");
+    }
+
+    /// Errors with which the plugin's own work ended, in order.
+    pub fn failures(&self) -> Vec<Failure> {
+        self.failures.borrow().clone()
+    }
+
+    /// Lets the plugin's own work go on, then calls a method: raw JSON parameters in, JSON text out.
+    ///
+    /// # Errors
+    /// What the method answers; `-32601` when the table does not have it.
+    pub fn call(&self, method: &str, params: &str) -> Result<String, Failure> {
+        self.settle();
+        let found = P::table().methods.iter().find(|candidate| candidate.name == method);
+        let found = found.ok_or_else(|| Failure {
+            code: FailureCode::METHOD_NOT_FOUND,
+            message: format!("the method {method} does not exist/is not available"),
+            data: None,
+        })?;
+        let future = (found.call)(self.context(), params.as_bytes());
+        self.chain.run(ForeignFuture::from(future)).map(text)
+    }
+
+    /// Opens a subscription of the plugin.
+    ///
+    /// # Errors
+    /// `-32601` when the table does not have the kind. Whether the plugin accepts is the first item.
+    pub fn subscribe(&self, kind: &str, params: &str) -> Result<TestSubscription, Failure> {
+        let found = P::table().subscriptions.iter().find(|candidate| candidate.name == kind);
+        let found = found.ok_or_else(|| Failure {
+            code: FailureCode::METHOD_NOT_FOUND,
+            message: format!("no {kind:?} subscription"),
+            data: None,
+        })?;
+        Ok(TestSubscription { stream: (found.open)(self.context(), params.as_bytes()).into() })
+    }
+
+    /// Ends it as its replacement does, and gives what it hands over.
+    pub fn stop(self) -> Vec<u8> {
+        let state = self.plugin.export_state();
+        self.background.borrow_mut().take();
+        self.plugin.stop();
+        state
+    }
+
+    /// Ends it as the death of its process does: nothing of it runs any more, and what it stored is there.
+    pub fn crash(self) {
+        drop(self);
+    }
+
+    fn context(&self) -> Context<P> {
+        self.chain.fake.context_of(Arc::clone(&self.plugin))
+    }
+
+    fn begin_background(&self) {
+        let Some(begin) = &P::table().background else { return };
+        let context = Context::new(Arc::clone(&self.plugin), self.chain.host(), CallToken::NONE, "*", None);
+        let work = ForeignFuture::from(begin(context));
+        *self.background.borrow_mut() = Some(Background { work, woken: Arc::new(Flag(AtomicBool::new(true))) });
+    }
+}
+
+/// An open subscription.
+pub struct TestSubscription {
+    stream: ForeignStream,
+}
+
+impl TestSubscription {
+    /// What it has sent since it was asked last; the first item of all is empty: the acceptance.
+    pub fn items(&mut self) -> Vec<Result<String, Failure>> {
+        let task = TaskContext::from_waker(Waker::noop());
+        let next = || match self.stream.poll_item(&task) {
+            Poll::Ready(item) => item,
+            Poll::Pending => None,
+        };
+        std::iter::from_fn(next).map(|item| item.map(text)).collect()
+    }
+}

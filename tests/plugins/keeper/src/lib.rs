@@ -1,0 +1,78 @@
+//! A plugin that stores things and works on its own account, for the tests of both.
+//!
+//! It owns what it stores: what it is told, and how often its work ran. What must always hold: it does nothing that a
+//! well-behaved plugin would not do, unless its settings say so.
+
+#![deny(unsafe_code)]
+
+use std::time::Duration;
+
+use tenon_sdk::prelude::*;
+
+struct Keeper {
+    /// Its own work fails as often as this key says, counted in storage.
+    fails: bool,
+}
+
+impl Plugin for Keeper {
+    fn start(_host: Host, settings: &str, _handover: &[u8]) -> Result<Self, Failure> {
+        Ok(Self { fails: settings.contains("fails") })
+    }
+}
+
+async fn put(context: Context<Keeper>, key: String, value: String) -> Result<(), Failure> {
+    context.storage().put(&key, value.as_bytes()).await
+}
+
+async fn get(context: Context<Keeper>, key: String) -> Result<Option<String>, Failure> {
+    let value = context.storage().get(&key).await?;
+    Ok(value.map(|value| String::from_utf8_lossy(&value).into_owned()))
+}
+
+async fn keys(context: Context<Keeper>) -> Result<Vec<String>, Failure> {
+    let page = context.storage().range(&[], None, 100).await?;
+    Ok(page.records.iter().map(|(key, _)| String::from_utf8_lossy(key).into_owned()).collect())
+}
+
+async fn usage(context: Context<Keeper>) -> Result<SpaceUsage, Failure> {
+    context.storage().usage().await
+}
+
+/// Counts how often it was begun, then ticks.
+async fn work(context: Context<Keeper>) -> Result<(), Failure> {
+    let storage = context.storage();
+    let begun = storage.get("begun").await?.map_or(0, |value| value[0]);
+    storage.put("begun", &[begun + 1]).await?;
+    if context.fails && begun < 2 {
+        return Err(Failure::server("told to fail"));
+    }
+    loop {
+        let ticks = storage
+            .get("ticks")
+            .await?
+            .map_or(0, |value| u64::from_be_bytes(value[..8].try_into().unwrap_or_default()));
+        storage.put("ticks", &(ticks + 1).to_be_bytes()).await?;
+        context.sleep(Duration::from_millis(1)).await;
+    }
+}
+
+async fn ticks(context: Context<Keeper>) -> Result<(u8, u64), Failure> {
+    let values = context.storage().get_many(["begun", "ticks"]).await?;
+    let number = |value: &Option<Bytes>| {
+        value.as_ref().map_or(0, |value| u64::from_be_bytes(value[..8].try_into().unwrap_or_default()))
+    };
+    Ok((values[0].as_ref().map_or(0, |value| value[0]), number(&values[1])))
+}
+
+fn table() -> Table<Keeper> {
+    Table::new("keeper", "1.0")
+        .capabilities(&[Capability::Storage])
+        .background(work)
+        .method("keeper_put", &["key", "value"], "Stores.", put)
+        .method("keeper_get", &["key"], "Reads.", get)
+        .method("keeper_keys", &[], "Lists.", keys)
+        .method("keeper_usage", &[], "How full.", usage)
+        .method("keeper_ticks", &[], "How often its own work was begun, and went on.", ticks)
+}
+
+tenon_sdk::export!(Keeper, table);
