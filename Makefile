@@ -6,7 +6,7 @@ PLUGINS := eth net web3 rpc txpool debug admin
 PLUGIN_CRATES := $(PLUGINS:%=-p tenon-plugin-%)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CACHE)/target)
 
-.PHONY: help dev build test conformance fuzz bench lint format docs setup clean
+.PHONY: help dev build test conformance fuzz bench soak lint format docs setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,11 +34,15 @@ conformance: setup ## run every case of the public suites; ARGS="--filter TEXT" 
 fuzz: setup ## fuzz every parser of bytes from outside; FUZZ_SECONDS=3600 for longer, ARGS="TARGET…" for some
 	scripts/fuzz.sh $(ARGS)
 
-bench: build ## measure the node beside its limit and its rivals, as ratios of one run
+bench: build ## measure the node beside its limit and its rivals, as ratios of one run; ARGS="--connections 64" for a part
 	@scripts/setup.sh test
 	$(CARGO) build --release -p tenon-bench -p tenon-bench-import
-	benches/run.py
+	benches/run.py $(ARGS)
 	benches/importing.py
+
+soak: build ## full load for SECONDS (3600) or a million blocks: memory and open files must stay flat
+	$(CARGO) build --release -p tenon-bench
+	benches/run.py --soak $(or $(SECONDS),3600)
 
 lint: setup ## clippy with warnings as errors, and where unsafe code stands
 	$(CARGO) clippy --workspace --all-targets -- -D warnings

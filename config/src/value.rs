@@ -45,6 +45,21 @@ impl Value {
     }
 }
 
+/// A basic string of TOML, on one line.
+fn write_text(formatter: &mut fmt::Formatter<'_>, text: &str) -> fmt::Result {
+    formatter.write_str("\"")?;
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => write!(formatter, "\\{letter}")?,
+            '\n' => formatter.write_str("\\n")?,
+            '\t' => formatter.write_str("\\t")?,
+            _ if letter.is_ascii_control() => write!(formatter, "\\u{:04X}", u32::from(letter))?,
+            _ => write!(formatter, "{letter}")?,
+        }
+    }
+    formatter.write_str("\"")
+}
+
 /// As TOML writes it; an absent value as `(none)`.
 impl fmt::Display for Value {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -53,7 +68,7 @@ impl fmt::Display for Value {
             Self::Bool(value) => value.fmt(formatter),
             Self::Integer(value) => value.fmt(formatter),
             Self::Float(value) => write!(formatter, "{value:?}"),
-            Self::Text(value) | Self::Untyped(value) => write!(formatter, "{value:?}"),
+            Self::Text(value) | Self::Untyped(value) => write_text(formatter, value),
             Self::List(values) => {
                 formatter.write_str("[")?;
                 for (index, value) in values.iter().enumerate() {
@@ -455,6 +470,16 @@ mod tests {
         for mode in [HistoryMode::Archive, HistoryMode::Pruned] {
             assert_eq!(HistoryMode::read(&mode.show()), Ok(mode));
         }
+    }
+
+    #[test]
+    fn shows_any_text_as_a_string_of_toml() {
+        let text = "say \"hé\"\\ \t\n\r\u{7f}\u{0}";
+        let line = format!("text = {}", Value::Text(text.into()));
+
+        assert_eq!(line, "text = \"say \\\"hé\\\"\\\\ \\t\\n\\u000D\\u007F\\u0000\"");
+        let table: toml::Table = line.parse().unwrap();
+        assert_eq!(table["text"].as_str(), Some(text));
     }
 
     #[test]

@@ -243,6 +243,7 @@ fn evm_frames(frames: &mut Frames) {
             block,
             state_overrides: overrides(),
             block_overrides: block_overrides.clone(),
+            has_no_data: true,
         },
         21_000,
     );

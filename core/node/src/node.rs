@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use tenon_accounts::Accounts;
 use tenon_api::messages::{BlockCommitted, ModuleInfo, ModuleState};
-use tenon_api::{ChainWriter, ConsensusEngine, PendingTransactions};
+use tenon_api::{ChainWriter, ConsensusEngine, PendingTransactions, PluginSpaces};
 use tenon_bus::{Bus, Delivery, WorkPool};
 use tenon_config::Settings;
-use tenon_consensus::{SealerClock, SealerOptions, SealerPorts, spawn_sealer};
+use tenon_consensus::native::questions;
+use tenon_consensus::{SealerClock, SealerOptions, SealerPorts};
 use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Importer};
 use tenon_host::{HostOptions, IsolationOptions, PluginHost};
 use tenon_ipc::{HealthReport, Servers};
@@ -21,8 +22,9 @@ use tokio::task::JoinSet;
 use crate::data_folder::DataFolder;
 use crate::endpoints::Endpoints;
 use crate::exit::Stop;
+use crate::module_actors::{self, PoolSwitch};
 use crate::opened_chain::OpenedChain;
-use crate::{front_ends, node_facts, plugin_folder, pool_settings};
+use crate::{front_ends, node_facts, plugin_folder, pool_settings, process_facts};
 
 /// How long actors and tasks may take to finish what they have accepted.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -84,12 +86,15 @@ impl Node {
         let work = work_pool(&settings);
 
         node_facts::register(&bus, &settings.node.identity, &settings.node.datadir)?;
+        process_facts::register(&bus, &work)?;
         let writer = start_chain(&bus, &supervisor, &settings, &chain, &engine, &work)?;
-        let pool = start_pool(&bus, &settings, &chain, &mut tasks)?;
-        start_role(role, &bus, &supervisor, &chain, &pool, writer, &mut tasks)?;
+        let plugins = plugin_host(&bus, &settings, &chain)?;
+        let pool = open_pool(&bus, &settings, &chain)?;
+        add_actors(&plugins, role, &bus, &supervisor, &chain, &pool, writer)?;
+        plugins.start_actors().await.map_err(Stop::failure)?;
         tasks.spawn(log_blocks(bus.clone()));
 
-        let plugins = start_plugins(&bus, &settings)?;
+        start_plugins(&plugins, &settings)?;
         let servers = start_front_ends(&settings, &plugins, &chain, &supervisor).await?;
         let endpoints = endpoints(&servers);
         endpoints.announce(&folder)?;
@@ -134,8 +139,8 @@ impl Node {
         }
     }
 
-    /// Stops in order: no more requests, running ones get their grace, plugins, sealer and chain writer finish what
-    /// they have accepted, the database is written.
+    /// Stops in order: no more requests, running ones get their grace, plugins, module actors and chain writer finish
+    /// what they have accepted, the database is written.
     ///
     /// # Errors
     /// [`Stop::Failure`] when the database could not be flushed.
@@ -207,26 +212,32 @@ fn start_chain(
     };
     let (spec, engine) = (Arc::clone(&chain.spec), Arc::clone(engine));
     tenon_execution::register(bus, chain.reader(), spec, engine, work, limits, handle.clone())?;
+    if chain.spec.native.is_some() {
+        questions::register(bus, &chain.spec, chain.reader(), work).map_err(Stop::failure)?;
+    }
     Ok(handle)
 }
 
-fn start_pool(bus: &Bus, settings: &Settings, chain: &OpenedChain, tasks: &mut JoinSet<()>) -> Result<Pool, Stop> {
+fn open_pool(bus: &Bus, settings: &Settings, chain: &OpenedChain) -> Result<Arc<PoolSwitch>, Stop> {
     let options = pool_settings::options(settings);
     let pool = Pool::open(Arc::clone(&chain.spec), chain.reader(), bus.clone(), options).map_err(Stop::failure)?;
     tenon_txpool::register(bus, &pool)?;
-    tasks.spawn(pool.follow());
-    Ok(pool)
+    Ok(PoolSwitch::new(pool))
 }
 
-fn start_role(
+/// The parts of the node that are modules, in the order in which they start.
+fn add_actors(
+    host: &PluginHost,
     role: Role,
     bus: &Bus,
-    supervisor: &Supervisor,
+    supervisor: &Arc<Supervisor>,
     chain: &OpenedChain,
-    pool: &Pool,
+    pool: &Arc<PoolSwitch>,
     writer: ChainHandle,
-    tasks: &mut JoinSet<()>,
 ) -> Result<(), Stop> {
+    for actor in [module_actors::storage(), module_actors::execution(), module_actors::pool(Arc::clone(pool))] {
+        host.add_actor(actor).map_err(Stop::failure)?;
+    }
     let (accounts, sealer) = match role {
         Role::Follow => (Accounts::none(chain.info.chain_id), None),
         Role::Develop { accounts, sealer } => (accounts, Some(sealer)),
@@ -236,18 +247,17 @@ fn start_role(
         let ports = SealerPorts {
             spec: Arc::clone(&chain.spec),
             chain: chain.reader(),
-            pool: Arc::new(pool.clone()) as Arc<dyn PendingTransactions>,
+            pool: Arc::clone(pool) as Arc<dyn PendingTransactions>,
             producer: Arc::new(writer),
             clock: SealerClock::system(),
         };
-        tasks.spawn(spawn_sealer(supervisor, bus, options, ports)?.run());
+        host.add_actor(module_actors::sealing(supervisor, bus, options, ports)).map_err(Stop::failure)?;
     }
     Ok(())
 }
 
-/// Starts every plugin that is found and enabled. One that can't be started is noted, and does not keep the others from
-/// being served, unless it is required.
-fn start_plugins(bus: &Bus, settings: &Settings) -> Result<Arc<PluginHost>, Stop> {
+/// The host of plugins and module actors, without any yet.
+fn plugin_host(bus: &Bus, settings: &Settings, chain: &OpenedChain) -> Result<Arc<PluginHost>, Stop> {
     let mut options = HostOptions::new(settings.node.datadir.join("plugins"));
     if let Some(threads) = std::num::NonZero::new(settings.rpc.threads as usize) {
         options.slow_calls = threads;
@@ -257,9 +267,17 @@ fn start_plugins(bus: &Bus, settings: &Settings) -> Result<Arc<PluginHost>, Stop
     options.processes = Some(IsolationOptions::of_this_program());
     options.folders = plugin_folder::folders(settings, &plugin_folder::program_folder()?);
     options.choices_file = Some(settings.node.datadir.join(MODULE_CHOICES));
-    let plans = plugin_folder::plans(settings, &options.folders)?;
+    options.spaces = Some(Arc::clone(&chain.store) as Arc<dyn PluginSpaces>);
     let host = PluginHost::new(bus.clone(), options);
     tenon_host::register(bus, &host)?;
+    Ok(host)
+}
+
+/// Starts every plugin that is found and enabled. One that can't be started is noted, and does not keep the others from
+/// being served, unless it is required.
+fn start_plugins(host: &PluginHost, settings: &Settings) -> Result<(), Stop> {
+    let folders = plugin_folder::folders(settings, &plugin_folder::program_folder()?);
+    let plans = plugin_folder::plans(settings, &folders)?;
     let modules = host.start(&plans).map_err(Stop::failure)?;
     let is_served = |module: &ModuleInfo| module.state == ModuleState::Enabled;
     let served: Vec<_> = modules.into_iter().filter(is_served).map(|module| module.namespace).collect();
@@ -268,7 +286,7 @@ fn start_plugins(bus: &Bus, settings: &Settings) -> Result<Arc<PluginHost>, Stop
             tracing::warn!(setting = key, namespace, "no plugin serves this namespace");
         }
     }
-    Ok(host)
+    Ok(())
 }
 
 async fn start_front_ends(

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use tenon_api::Capability;
+use tenon_api::{Capability, SpaceLimits};
 use tenon_config::{PluginEntry, Settings};
-use tenon_host::{Isolation, PluginFolder, PluginPlan, libraries_in};
+use tenon_host::{Isolation, PluginFolder, PluginLimits, PluginPlan, libraries_in};
 
 use crate::exit::Stop;
 
@@ -61,10 +61,28 @@ fn plan(entry: PluginEntry, name: String, path: PathBuf) -> Result<PluginPlan, S
     Ok(PluginPlan {
         is_enabled: entry.is_enabled,
         is_required: entry.is_required,
-        settings: entry.settings_json,
         isolation: entry.isolation.as_deref().and_then(Isolation::from_name),
         capabilities,
+        limits: PluginLimits {
+            memory: entry.limits.memory.map(|bytes| bytes.0),
+            call_time: entry.limits.call_time,
+            calls: entry.limits.calls,
+            restarts: entry.limits.restarts,
+            log_lines: entry.limits.log_lines,
+        },
+        storage: storage_limits(&entry),
+        settings: entry.settings_json,
         ..PluginPlan::new(name, path)
+    })
+}
+
+/// How much a plugin can store, if its settings say so.
+fn storage_limits(entry: &PluginEntry) -> Option<SpaceLimits> {
+    let (bytes, records) = (entry.limits.storage, entry.limits.storage_records);
+    let default = SpaceLimits::default();
+    (bytes.is_some() || records.is_some()).then(|| SpaceLimits {
+        bytes: bytes.map_or(default.bytes, |bytes| bytes.0),
+        records: records.unwrap_or(default.records),
     })
 }
 

@@ -7,13 +7,13 @@ mod support;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
-use std::process::{Output, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
-use support::{RunningNode, plugin_folder, run, run_well, send_signal, tenon, text};
+use support::{RunningNode, module, module_well, plugin_folder, run, run_well, send_signal, tenon, text};
 
 /// A folder for a node, and for the command line that talks to it.
 fn data_folder() -> (tempfile::TempDir, String) {
@@ -22,22 +22,10 @@ fn data_folder() -> (tempfile::TempDir, String) {
     (folder, name)
 }
 
-fn module(folder: &str, arguments: &[&str]) -> Output {
-    let mut all = vec!["module"];
-    all.extend(arguments);
-    all.extend(["--datadir", folder]);
-    run(&all)
-}
-
-fn module_well(folder: &str, arguments: &[&str]) -> String {
-    let output = module(folder, arguments);
-    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
-    text(&output.stdout)
-}
-
 fn states(folder: &str) -> Vec<String> {
     let list: Vec<Value> = serde_json::from_str(&module_well(folder, &["list", "--json"])).unwrap();
-    list.iter().map(|info| format!("{} {}", info["name"].as_str().unwrap(), info["state"].as_str().unwrap())).collect()
+    let plugins = list.iter().filter(|info| info["kind"] == "plugin");
+    plugins.map(|info| format!("{} {}", info["name"].as_str().unwrap(), info["state"].as_str().unwrap())).collect()
 }
 
 /// Asks the same over and over on one connection, until told to stop. Gives the answers' kinds: how many results, and the

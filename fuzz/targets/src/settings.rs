@@ -6,7 +6,7 @@ use std::io::{Seek as _, Write as _};
 use std::sync::LazyLock;
 
 use tempfile::NamedTempFile;
-use tenon_config::{Layers, Resolved, SettingInfo, all_settings, resolve};
+use tenon_config::{Layers, Resolved, SettingInfo, Value, all_settings, resolve};
 
 static ROWS: LazyLock<Vec<SettingInfo>> = LazyLock::new(all_settings);
 
@@ -51,8 +51,8 @@ fn comes_back(resolved: &Resolved) {
     let mut file = String::new();
     let mut chosen = Vec::new();
     for row in ROWS.iter().filter(|row| resolved.is_chosen(row.key)) {
-        let Some(value) = resolved.settings.show(row.key).map(|value| value.to_json()) else { continue };
-        if !value.is_null() {
+        let Some(value) = resolved.settings.show(row.key) else { continue };
+        if value != Value::Absent {
             file.push_str(&format!("{} = {value}\n", row.key));
             chosen.push((row.key, value));
         }
@@ -62,6 +62,6 @@ fn comes_back(resolved: &Resolved) {
     }
     let again = from_file(file.as_bytes()).unwrap_or_else(|error| panic!("{error} in\n{file}"));
     for (key, value) in chosen {
-        assert_eq!(again.settings.show(key).map(|value| value.to_json()), Some(value), "{key}");
+        assert_eq!(again.settings.show(key), Some(value), "{key}");
     }
 }

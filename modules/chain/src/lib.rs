@@ -39,7 +39,8 @@ pub use codec::{
 pub use genesis::{EMPTY_REQUESTS_HASH, Genesis, GenesisAccount, GenesisError, PublicNetwork};
 pub use resolve::{require_block, resolve_block};
 pub use roots::{
-    ommers_hash, receipts_root, receipts_root_and_bloom, requests_hash, transactions_root, withdrawals_root,
+    PositionProof, ommers_hash, prove_receipt, prove_transaction, receipts_root, receipts_root_and_bloom,
+    requests_hash, transactions_root, withdrawals_root,
 };
 pub use sender::{
     HighS, RecoverError, SignerRules, recover_authority, recover_sender, recover_sender_with, recover_senders,

@@ -2,8 +2,12 @@
 
 use std::borrow::Borrow;
 
-use alloy_primitives::{B256, Bloom, keccak256};
-use alloy_trie::root::ordered_trie_root_with_encoder;
+use alloy_primitives::{B256, Bloom, Bytes, keccak256};
+use alloy_trie::{
+    HashBuilder, Nibbles,
+    proof::ProofRetainer,
+    root::{adjust_index_for_rlp, ordered_trie_root_with_encoder},
+};
 use sha2::{Digest, Sha256};
 use tenon_api::{EMPTY_OMMERS_HASH, Header, Receipt, Transaction, Withdrawal};
 
@@ -15,6 +19,46 @@ pub fn transactions_root<T: Borrow<Transaction>>(transactions: &[T]) -> B256 {
     ordered_trie_root_with_encoder(transactions, |transaction, out| {
         out.extend_from_slice(&encode_transaction(transaction.borrow()));
     })
+}
+
+/// The way from the root of a body's trie to one of its entries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PositionProof {
+    /// The root.
+    pub root: B256,
+    /// The entry's key: RLP of its position.
+    pub key: Bytes,
+    /// RLP of the nodes from the root to the entry. One that is part of its parent, being shorter than a hash, is left
+    /// out; the root never is.
+    pub nodes: Vec<Bytes>,
+}
+
+/// Proves that a transaction stands at a position of a block.
+pub fn prove_transaction<T: Borrow<Transaction>>(transactions: &[T], position: usize) -> PositionProof {
+    let values: Vec<_> = transactions.iter().map(|transaction| encode_transaction(transaction.borrow())).collect();
+    prove_position(&values, position)
+}
+
+/// Proves that a receipt stands at a position of a block.
+pub fn prove_receipt(receipts: &[Receipt], position: usize) -> PositionProof {
+    let encode = |receipt: &Receipt| encode_receipt_with_bloom(receipt, &logs_bloom(&receipt.logs));
+    let values: Vec<_> = receipts.iter().map(encode).collect();
+    prove_position(&values, position)
+}
+
+fn prove_position(values: &[Vec<u8>], position: usize) -> PositionProof {
+    let key = alloy_rlp::encode_fixed_size(&position);
+    let retainer = ProofRetainer::from_iter([Nibbles::unpack(&key)]);
+    let mut builder = HashBuilder::default().with_proof_retainer(retainer);
+    for place in 0..values.len() {
+        let index = adjust_index_for_rlp(place, values.len());
+        builder.add_leaf(Nibbles::unpack(alloy_rlp::encode_fixed_size(&index)), &values[index]);
+    }
+    let root = builder.root();
+    let nodes = builder.take_proof_nodes().into_nodes_sorted().into_iter();
+    let stands_alone = |(path, node): &(Nibbles, Bytes)| path.is_empty() || node.len() >= B256::len_bytes();
+    let nodes = nodes.filter(stands_alone).map(|(_, node)| node).collect();
+    PositionProof { root, key: Bytes::copy_from_slice(&key), nodes }
 }
 
 /// Root of the trie of receipts: RLP of the position → canonical bytes.

@@ -1,10 +1,13 @@
 //! The handlers of the messages that this crate answers.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use tenon_api::{
     ChainReader, ConsensusEngine,
-    messages::{Call, CreateAccessList, EstimateGas, GetFeeHistory, GetNextBlockFees, SetHead, SuggestTip, Trace},
+    messages::{
+        Call, CreateAccessList, EstimateGas, GetBadBlocks, GetFeeHistory, GetNextBlockFees, GetStorageRange,
+        ImportChain, SetHead, SuggestTip, Trace,
+    },
 };
 use tenon_bus::{Bus, RegisterError, WorkPool};
 use tenon_chain::ChainSpec;
@@ -32,6 +35,13 @@ pub fn register(
     let fees = Fees::new(spec, chain, limits);
     register_calls(bus, pool, &calls)?;
     register_fees(bus, pool, &fees)?;
+    let reader = writer.clone();
+    bus.handle(move |_: GetBadBlocks, _| {
+        let reader = reader.clone();
+        async move { reader.refused_blocks().await }
+    })?;
+    let importer = writer.clone();
+    bus.handle_work(pool, move |request: ImportChain, caller| importer.import_file(Path::new(&request.path), caller))?;
     bus.handle(move |request: SetHead, _| {
         let writer = writer.clone();
         async move { writer.set_head(request.number).await }
@@ -45,6 +55,8 @@ fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), Regis
     bus.handle_work(pool, move |request: EstimateGas, caller| own.estimate_gas(&request, caller))?;
     let own = calls.clone();
     bus.handle_work(pool, move |request: CreateAccessList, caller| own.create_access_list(&request, caller))?;
+    let own = calls.clone();
+    bus.handle_work(pool, move |request: GetStorageRange, caller| own.storage_range(&request, caller))?;
     let own = calls.clone();
     bus.handle_work(pool, move |request: Trace, caller| own.trace(&request, caller))
 }

@@ -24,7 +24,13 @@ fn call(request: CallRequest) -> Call {
 }
 
 fn estimate(request: CallRequest) -> EstimateGas {
-    EstimateGas { request, block: BlockId::LATEST, state_overrides: vec![], block_overrides: BlockOverrides::default() }
+    EstimateGas {
+        request,
+        block: BlockId::LATEST,
+        state_overrides: vec![],
+        block_overrides: BlockOverrides::default(),
+        has_no_data: false,
+    }
 }
 
 fn assert_recorded(case: &RecordedCase, outcome: Result<Value, Failure>) {

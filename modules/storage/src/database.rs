@@ -110,6 +110,17 @@ impl Database {
         self.engine.flush_cfs_opt(&families, &rocksdb::FlushOptions::default()).map_err(engine_error)
     }
 
+    /// The table files.
+    pub(crate) fn files(&self) -> Result<Vec<rocksdb::LiveFile>, StoreError> {
+        self.engine.live_files().map_err(engine_error)
+    }
+
+    /// Rewrites a column without what is deleted or overwritten.
+    pub(crate) fn compact(&self, column: Column) -> Result<(), StoreError> {
+        self.engine.compact_range_cf(self.family(column)?, None::<&[u8]>, None::<&[u8]>);
+        Ok(())
+    }
+
     /// A number that the engine keeps of a column.
     pub(crate) fn property(&self, column: Column, name: &str) -> Result<u64, StoreError> {
         Ok(self.engine.property_int_value_cf(self.family(column)?, name).map_err(engine_error)?.unwrap_or_default())

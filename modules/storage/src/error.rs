@@ -24,6 +24,21 @@ pub enum OpenError {
         /// The newest format of this release.
         known: u32,
     },
+    /// It was written by an older release and could not be brought to this release's format.
+    #[error(
+        "database {path} could not be brought from format {from} to {to}: {source}; \
+         mend the cause and start again, nothing is lost"
+    )]
+    Migration {
+        /// The folder.
+        path: PathBuf,
+        /// The format that it still has.
+        from: u32,
+        /// The format that it was to get.
+        to: u32,
+        /// What failed.
+        source: StoreError,
+    },
     /// It holds another chain.
     #[error(
         "database holds chain {found_chain} with genesis {found_genesis}, \

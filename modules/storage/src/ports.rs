@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{Address, B256, U256};
 use tenon_api::{
     BlockCommit, BlockNumber, ChainReader, ChainWriter, Head, LocatedLog, LogFilter, Receipt, RecoveredBlock,
     SealedHeader, StateReader, StoreError, TrieReader,
@@ -10,7 +10,7 @@ use tenon_api::{
 
 use crate::{
     format::meta,
-    read::{log_search::LogSearch, state::StateAt},
+    read::{listing, log_search::LogSearch, state::StateAt},
     store::Store,
 };
 
@@ -47,6 +47,10 @@ impl ChainReader for Store {
 
     fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
         Ok(Arc::new(StateAt::new(&self.shared, number)?))
+    }
+
+    fn slots_of(&self, address: Address, most: usize) -> Result<Option<Vec<B256>>, StoreError> {
+        listing::slots(&self.shared, address, most)
     }
 
     fn trie(&self) -> Arc<dyn TrieReader> {

@@ -9,7 +9,10 @@ use tenon_api::{BlockCommit, Head, Header, SealedHeader};
 use crate::{
     Durability, Mode, OpenError, StoreOptions,
     database::Database,
-    format::meta::{self, FORMAT, Identity, MIGRATIONS},
+    format::{
+        meta::{self, Identity, MIGRATIONS},
+        migration,
+    },
     read::shared::{Shared, corrupt},
     space::Writers,
 };
@@ -48,12 +51,13 @@ impl Store {
     ///
     /// # Errors
     /// [`OpenError::Locked`] when a process has it open, [`OpenError::NewerFormat`] when a newer release has
-    /// written it, [`OpenError::Engine`] when it can't be used.
+    /// written it, [`OpenError::Migration`] when it is older and can't be brought up, [`OpenError::Engine`] when it
+    /// can't be used.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Arc<Self>, OpenError> {
         std::fs::create_dir_all(path)
             .map_err(|error| OpenError::Engine { path: path.into(), reason: error.to_string() })?;
         let database = Database::open(path, &options).map_err(|error| refusal(path, error))?;
-        bring_to_this_format(path, &database)?;
+        migration::bring_up(path, &database, &MIGRATIONS)?;
         let identity = meta::identity(&database)?;
         let oldest_state = meta::oldest_state(&database)?;
         let (finalized, safe) = meta::finality(&database)?;
@@ -160,29 +164,5 @@ fn refusal(path: &Path, error: rocksdb::Error) -> OpenError {
         OpenError::Locked { path }
     } else {
         OpenError::Engine { path, reason }
-    }
-}
-
-/// Refuses a newer format and migrates an older one, step by step.
-fn bring_to_this_format(path: &Path, database: &Database) -> Result<(), OpenError> {
-    let found = meta::format(database)?;
-    let known = FORMAT;
-    match found {
-        Some(found) if found > known => Err(OpenError::NewerFormat { path: path.to_path_buf(), found, known }),
-        Some(found) => {
-            for (from, migrate) in (1..known).zip(MIGRATIONS).skip_while(|(from, _)| *from < found) {
-                tracing::info!(from, to = from + 1, "bringing the database to a newer format");
-                migrate(database)?;
-                let mut batch = database.batch();
-                meta::set_format(&mut batch, from + 1)?;
-                batch.write(false)?;
-            }
-            Ok(())
-        }
-        None => {
-            let mut batch = database.batch();
-            meta::set_format(&mut batch, known)?;
-            Ok(batch.write(true)?)
-        }
     }
 }

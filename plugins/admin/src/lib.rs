@@ -27,7 +27,12 @@ fn table() -> Table<Admin> {
         .capabilities(&[Capability::Administer, Capability::ReadNode])
         .lasting_subscriptions()
         .method("admin_datadir", &[], "The data folder.", data_folder)
-        .slow_method("admin_importChain", &["file"], "Inserts the blocks of a file of the node's machine.", import_chain)
+        .slow_method(
+            "admin_importChain",
+            &["file"],
+            "Inserts the blocks of a file of the node's machine.",
+            import_chain,
+        )
         .method("admin_listModules", &[], "All modules and their states.", list_modules)
         .method("admin_moduleInfo", &["name"], "One module, with all that is known of it.", module_info)
         .method("admin_loadModule", &["nameOrPath", "options"], "Makes a module known and enables it.", load_module)
@@ -35,7 +40,12 @@ fn table() -> Table<Admin> {
         .method("admin_disableModule", &["name"], "Stops a module; it can be enabled again.", disable_module)
         .method("admin_replaceModule", &["name", "options"], "Puts another build in a module's place.", replace_module)
         .method("admin_unloadModule", &["name"], "Stops a module and forgets it.", unload_module)
-        .method("admin_purgeModuleStorage", &["name"], "Removes what a module has stored; not while it is enabled.", purge_storage)
+        .method(
+            "admin_purgeModuleStorage",
+            &["name"],
+            "Removes what a module has stored; not while it is enabled.",
+            purge_storage,
+        )
         .subscription("modules", modules)
 }
 

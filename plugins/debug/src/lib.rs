@@ -8,22 +8,38 @@
 
 #![deny(unsafe_code)]
 
+mod bad_blocks;
+mod base64;
+mod database;
 mod print;
+mod process;
 mod raw;
+mod state;
 mod trace;
 
 #[cfg(test)]
 mod tests;
 
+use std::sync::atomic::AtomicI64;
+
 use tenon_sdk::prelude::*;
 
-/// The running plugin; it keeps nothing.
-#[derive(Default)]
-pub struct Debug;
+/// The running plugin; it keeps nothing of the chain.
+pub struct Debug {
+    /// What `debug_setGCPercent` was told last.
+    collector_target: AtomicI64,
+}
+
+impl Default for Debug {
+    fn default() -> Self {
+        // What Go begins with.
+        Self { collector_target: AtomicI64::new(100) }
+    }
+}
 
 impl Plugin for Debug {
     fn start(_host: Host, _settings: &str, _handover: &[u8]) -> Result<Self, Failure> {
-        Ok(Self)
+        Ok(Self::default())
     }
 }
 
@@ -40,23 +56,26 @@ async fn set_head(context: DebugContext, number: Height) -> Result<(), Failure> 
 }
 
 /// A height: the reference takes a plain number for most methods and a hexadecimal string for one, the seed
-/// the other way round, so both are taken everywhere (`spec/rpc-node.md` 8).
+/// the other way round, so both are taken everywhere; what is neither is refused as no number (`spec/rpc-node.md` 8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Height(u64);
 
 impl Param for Height {
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
         match raw.kind() {
-            "string" => Quantity::decode(raw).map(|number| Self(number.0)),
+            "string" => {
+                let not_a_number = |_| ArgumentError::mismatch("string", "uint64");
+                Quantity::decode(raw).map(|number| Self(number.0)).map_err(not_a_number)
+            }
             _ => Number::decode(raw).map(|number| Self(number.0)),
         }
     }
 }
 
 fn table() -> Table<Debug> {
-    let capabilities = [Capability::ReadChain, Capability::CallEvm, Capability::Administer];
+    let capabilities = [Capability::ReadChain, Capability::CallEvm, Capability::ReadNode, Capability::Administer];
     let table = Table::new("debug", "1.0").capabilities(&capabilities);
-    with_traces(table)
+    with_profiles(with_process(with_states(with_traces(table))))
         .method("debug_getRawHeader", &["block"], "RLP of a header.", raw::header)
         .method("debug_getRawBlock", &["block"], "RLP of a block.", raw::block)
         .method("debug_getRawReceipts", &["block"], "Canonical bytes of every receipt of a block.", raw::receipts)
@@ -65,6 +84,60 @@ fn table() -> Table<Debug> {
         .method("debug_printBlock", &["number"], "A block as text.", print::print_block)
         .method("debug_seedHash", &["number"], "The ethash seed of a block's epoch.", print::seed_hash)
         .slow_method("debug_setHead", &["number"], "Moves the head back to a block; destructive.", set_head)
+}
+
+fn with_states(table: Table<Debug>) -> Table<Debug> {
+    let range = ["blockHash", "txIndex", "contractAddress", "keyStart", "maxResult"];
+    table
+        .slow_method("debug_storageRangeAt", &range, "Slots of a contract inside a block.", state::storage_range)
+        .slow_method("debug_dumpBlock", &["block"], "All accounts after a block.", state::dump_block)
+        .slow_method(
+            "debug_getModifiedAccountsByNumber",
+            &["start", "end"],
+            "Accounts that blocks changed.",
+            state::modified_by_number,
+        )
+        .slow_method(
+            "debug_getModifiedAccountsByHash",
+            &["start", "end"],
+            "Accounts that blocks changed.",
+            state::modified_by_hash,
+        )
+        .slow_method("debug_preimage", &["hash"], "What has this keccak256.", state::preimage)
+        .method("debug_getBadBlocks", &[], "The newest blocks that were refused.", bad_blocks::list)
+        .method("debug_dbGet", &["key"], "A record by the reference's key.", database::get)
+        .method("debug_chaindbProperty", &["property"], "A figure of the database.", database::property)
+        .slow_method("debug_chaindbCompact", &[], "Rewrites the database without what is gone.", database::compact)
+}
+
+fn with_process(table: Table<Debug>) -> Table<Debug> {
+    table
+        .method("debug_memStats", &[], "Memory of the node, under Go's names.", process::memory)
+        .method("debug_gcStats", &[], "Collections: there is no collector.", process::collections)
+        .method("debug_stacks", &[], "What the node's threads do.", process::stacks)
+        .method("debug_freeOSMemory", &[], "Without effect: memory is given back anyway.", process::free_memory)
+        .method("debug_setGCPercent", &["percent"], "Kept, without effect.", process::set_collector_target)
+        .method("debug_verbosity", &["level"], "How much is logged, 0 to 5.", process::set_verbosity)
+        .method("debug_vmodule", &["patterns"], "What logs more than the rest.", process::set_modules)
+}
+
+fn with_profiles(table: Table<Debug>) -> Table<Debug> {
+    const FILE: [&str; 1] = ["file"];
+    const TIMED: [&str; 2] = ["file", "seconds"];
+    table
+        .method("debug_startCPUProfile", &TIMED, "Not built in; says what serves instead.", process::cpu_profile)
+        .method("debug_cpuProfile", &TIMED, "Not built in; says what serves instead.", process::cpu_profile)
+        .method("debug_stopCPUProfile", &[], "Not built in.", process::stop_cpu_profile)
+        .method("debug_startGoTrace", &TIMED, "Not built in; says what serves instead.", process::runtime_trace)
+        .method("debug_goTrace", &TIMED, "Not built in; says what serves instead.", process::runtime_trace)
+        .method("debug_stopGoTrace", &[], "Not built in.", process::stop_runtime_trace)
+        .method("debug_writeMemProfile", &FILE, "Not built in.", process::heap_profile)
+        .method("debug_blockProfile", &TIMED, "Not built in; says what serves instead.", process::wait_profile)
+        .method("debug_mutexProfile", &TIMED, "Not built in; says what serves instead.", process::wait_profile)
+        .method("debug_writeBlockProfile", &TIMED, "Not built in.", process::wait_profile)
+        .method("debug_writeMutexProfile", &TIMED, "Not built in.", process::wait_profile)
+        .method("debug_setBlockProfileRate", &["rate"], "Without effect.", process::set_profile_rate)
+        .method("debug_setMutexProfileFraction", &["rate"], "Without effect.", process::set_profile_rate)
 }
 
 fn with_traces(table: Table<Debug>) -> Table<Debug> {

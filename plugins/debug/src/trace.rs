@@ -6,7 +6,7 @@ use tenon_sdk::{
     shapes::{BlockOverridesArgument, CallArguments, JsonWriter, StateOverridesArgument},
 };
 
-use crate::DebugContext;
+use crate::{DebugContext, base64::decode_base64};
 
 /// The options object as it stands: the node reads it, because tracers have options of their own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,14 +22,59 @@ impl TraceOptions {
 
 impl Param for TraceOptions {
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
-        // Says now what is no object; what is in it is the node's to judge.
-        Object::decode(raw, "tracers.TraceConfig")?;
+        // Says now what has a wrong type; what it means is the node's to judge.
+        check_types(&Object::decode(raw, "eth.TraceConfig")?, "TraceConfig")?;
         Ok(Self { json: raw.as_str().to_owned() })
     }
 
     fn description() -> ParamDescription {
         ParamDescription::required(r#"{"type":"object"}"#)
     }
+}
+
+/// What the reference expects in a member of the options.
+#[derive(Clone, Copy)]
+enum Expected {
+    Flag,
+    Text,
+    Integer,
+    NaturalNumber,
+}
+
+/// Members of the options: name, where the reference keeps it, type.
+const MEMBERS: [(&str, &str, Expected); 9] = [
+    ("enableMemory", "LogConfig.EnableMemory", Expected::Flag),
+    ("disableStack", "LogConfig.DisableStack", Expected::Flag),
+    ("disableStorage", "LogConfig.DisableStorage", Expected::Flag),
+    ("enableReturnData", "LogConfig.EnableReturnData", Expected::Flag),
+    ("debug", "LogConfig.Debug", Expected::Flag),
+    ("limit", "LogConfig.Limit", Expected::Integer),
+    ("tracer", "Tracer", Expected::Text),
+    ("timeout", "Timeout", Expected::Text),
+    ("reexec", "Reexec", Expected::NaturalNumber),
+];
+
+/// Finds the first member of a wrong type, and says so in the reference's words.
+fn check_types(options: &Object<'_>, structure: &str) -> Result<(), ArgumentError> {
+    for (name, value) in options.members().filter(|(_, value)| !value.is_null()) {
+        let known = MEMBERS.iter().find(|(member, ..)| member.eq_ignore_ascii_case(name));
+        let Some((_, place, expected)) = known else { continue };
+        let (kind, text) = (value.kind(), value.as_str());
+        let (is_right, type_name) = match expected {
+            Expected::Flag => (kind == "bool", "bool"),
+            Expected::Text => (kind == "string", "string"),
+            Expected::Integer => (kind == "number" && text.parse::<i64>().is_ok(), "int"),
+            Expected::NaturalNumber => (kind == "number" && text.parse::<u64>().is_ok(), "uint64"),
+        };
+        if !is_right {
+            let is_number_wanted = matches!(expected, Expected::Integer | Expected::NaturalNumber);
+            let shown = if kind == "number" && is_number_wanted { format!("number {text}") } else { kind.to_owned() };
+            return Err(ArgumentError::text(format!(
+                "json: cannot unmarshal {shown} into Go struct field {structure}.{place} of type {type_name}"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Options of a call's trace: those of a trace, and what to pretend.
@@ -43,7 +88,8 @@ pub(crate) struct CallTraceOptions {
 
 impl Param for CallTraceOptions {
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
-        let object = Object::decode(raw, "tracers.TraceCallConfig")?;
+        let object = Object::decode(raw, "eth.TraceCallConfig")?;
+        check_types(&object, "TraceCallConfig.TraceConfig")?;
         Ok(Self {
             json: raw.as_str().to_owned(),
             state_overrides: object.optional("stateOverrides")?.unwrap_or_default(),
@@ -57,43 +103,37 @@ impl Param for CallTraceOptions {
     }
 }
 
-/// The RLP of a block: hexadecimal with `0x`, or base64 as the reference takes it. The base64 of a list never
-/// begins with `0x`.
+/// The RLP of a block: hexadecimal with `0x`; or base64 or a list of bytes, as the reference takes it. The base64 of
+/// a list never begins with `0x`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct BlockBytes(Bytes);
 
 impl Param for BlockBytes {
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
+        if raw.is_null() {
+            return Ok(Self(Bytes::new()));
+        }
+        if let Some(values) = raw.array() {
+            let byte = |value: RawArgument<'_>| value.as_str().parse().map_err(|_| not_a_byte(value));
+            return values.map(byte).collect::<Result<Vec<u8>, _>>().map(|bytes| Self(bytes.into()));
+        }
         let text = raw.string().ok_or(ArgumentError::mismatch(raw.kind(), "[]uint8"))?;
         if text.starts_with("0x") || text.starts_with("0X") {
             return Bytes::decode(raw).map(Self);
         }
-        decode_base64(&text).map(|bytes| Self(bytes.into())).map_err(ArgumentError::text)
+        let illegal = |position| ArgumentError::text(format!("illegal base64 data at input byte {position}"));
+        decode_base64(text.as_bytes()).map(|bytes| Self(bytes.into())).map_err(illegal)
     }
 }
 
-/// Standard alphabet, padding optional.
-fn decode_base64(text: &str) -> Result<Vec<u8>, String> {
-    let digits = text.trim_end_matches('=').as_bytes();
-    let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
-    let (mut collected, mut bits) = (0_u32, 0);
-    for (position, digit) in digits.iter().enumerate() {
-        let value = match digit {
-            b'A'..=b'Z' => digit - b'A',
-            b'a'..=b'z' => digit - b'a' + 26,
-            b'0'..=b'9' => digit - b'0' + 52,
-            b'+' => 62,
-            b'/' => 63,
-            _ => return Err(format!("illegal base64 data at input byte {position}")),
-        };
-        collected = (collected << 6 | u32::from(value)) & 0xffff;
-        bits += 6;
-        if bits >= 8 {
-            bits -= 8;
-            bytes.push((collected >> bits & 0xff) as u8);
+fn not_a_byte(value: RawArgument<'_>) -> ArgumentError {
+    match value.kind() {
+        "number" => {
+            let number = value.as_str();
+            ArgumentError::text(format!("json: cannot unmarshal number {number} into Go value of type uint8"))
         }
+        kind => ArgumentError::mismatch(kind, "uint8"),
     }
-    Ok(bytes)
 }
 
 pub(crate) async fn transaction(
@@ -128,14 +168,14 @@ pub(crate) async fn raw_block(
     trace(&context, TraceTarget::RawBlock(block.0), TraceOptions::text(options)).await
 }
 
-/// The seed demands the block; go-ethereum too. Left out it is the head, as for `eth_call`.
+/// The block must be named: the seed, the reference and go-ethereum demand it.
 pub(crate) async fn call(
     context: DebugContext,
     arguments: CallArguments,
-    block: Option<BlockParam>,
+    block: BlockParam,
     options: Option<CallTraceOptions>,
 ) -> Result<JsonWriter, Failure> {
-    let block = block.map_or(Ok(BlockId::LATEST), BlockParam::id)?;
+    let block = block.id()?;
     if block == BlockId::Tag(BlockTag::Pending) {
         return Err(Failure::server("tracing on top of pending is not supported"));
     }
@@ -159,14 +199,62 @@ async fn trace(context: &DebugContext, target: TraceTarget, options: String) -> 
 mod tests {
     use super::*;
 
-    #[test]
-    fn block_bytes_come_in_hexadecimal_or_base64() {
-        let decode = |json: &str| BlockBytes::decode(RawArgument::new(json)).map(|bytes| bytes.0.to_vec());
+    fn bytes(json: &str) -> Result<Vec<u8>, String> {
+        let decoded = BlockBytes::decode(RawArgument::new(json));
+        decoded.map(|bytes| bytes.0.to_vec()).map_err(|error| error.to_string())
+    }
 
-        assert_eq!(decode(r#""0xf90102""#), Ok(vec![0xf9, 1, 2]));
-        assert_eq!(decode(r#""+QEC""#), Ok(vec![0xf9, 1, 2]));
-        assert_eq!(decode(r#""+QECAw==""#), Ok(vec![0xf9, 1, 2, 3]));
-        let refused = decode(r#""+Q*""#).map_err(|error| error.to_string());
-        assert_eq!(refused, Err("illegal base64 data at input byte 2".to_owned()));
+    #[test]
+    fn block_bytes_come_in_hexadecimal_base64_or_as_a_list() {
+        let cases = [
+            (r#""0xf90102""#, vec![0xf9, 1, 2]),
+            (r#""+QEC""#, vec![0xf9, 1, 2]),
+            (r#""+QECAw==""#, vec![0xf9, 1, 2, 3]),
+            (r#""+QECAwQ=""#, vec![0xf9, 1, 2, 3, 4]),
+            ("[249, 1, 2]", vec![0xf9, 1, 2]),
+            (r#""""#, vec![]),
+            ("null", vec![]),
+        ];
+        for (json, expected) in cases {
+            assert_eq!(bytes(json), Ok(expected), "{json}");
+        }
+    }
+
+    // Positions as Go's decoder gives them.
+    #[test]
+    fn bad_block_bytes_are_refused_at_the_position_that_go_names() {
+        let cases = [
+            (r#""+Q*""#, 2),
+            (r#""+QEC+Q""#, 4),
+            (r#""f90dcaf90""#, 8),
+            (r#""+QE""#, 0),
+            (r#""+Q==x""#, 4),
+            (r#""=""#, 0),
+            (r#"" +QEC""#, 0),
+        ];
+        for (json, position) in cases {
+            assert_eq!(bytes(json), Err(format!("illegal base64 data at input byte {position}")), "{json}");
+        }
+        let refused = "json: cannot unmarshal number 256 into Go value of type uint8".to_owned();
+        assert_eq!(bytes("[256]"), Err(refused));
+    }
+
+    #[test]
+    fn options_of_a_wrong_type_are_named_as_the_reference_names_them() {
+        let cases = [
+            (r#"{"limit": "x"}"#, "string into Go struct field TraceConfig.LogConfig.Limit of type int"),
+            (r#"{"limit": 1.5}"#, "number 1.5 into Go struct field TraceConfig.LogConfig.Limit of type int"),
+            (r#"{"tracer": []}"#, "array into Go struct field TraceConfig.Tracer of type string"),
+            (r#"{"DisableStack": "x"}"#, "string into Go struct field TraceConfig.LogConfig.DisableStack of type bool"),
+            (r#"{"tracer": 1}"#, "number into Go struct field TraceConfig.Tracer of type string"),
+            (r#"[]"#, "array into Go value of type eth.TraceConfig"),
+        ];
+        for (json, expected) in cases {
+            let refused = TraceOptions::decode(RawArgument::new(json)).err().map(|error| error.to_string());
+            assert_eq!(refused, Some(format!("json: cannot unmarshal {expected}")), "{json}");
+        }
+        let refused = CallTraceOptions::decode(RawArgument::new(r#"{"tracer": true}"#)).err();
+        let text = "json: cannot unmarshal bool into Go struct field TraceCallConfig.TraceConfig.Tracer of type string";
+        assert_eq!(refused.map(|error| error.to_string()), Some(text.to_owned()));
     }
 }

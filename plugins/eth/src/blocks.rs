@@ -5,11 +5,13 @@ use tenon_sdk::{
     shapes::{BlockJson, block_receipts_json},
 };
 
-use crate::{Answer, EthContext, null, uncles::uncle_seals};
+use crate::{Answer, EthContext, block_or_latest, deferred::Deferred, named_block, null, uncles::uncle_seals};
 
-pub(crate) async fn get_block_by_number(context: EthContext, block: BlockNumberParam, full: bool) -> Answer {
-    let stored = context.call(GetBlock { block: block.0 }).await?;
-    match (stored, block.0) {
+pub(crate) async fn get_block_by_number(context: EthContext, block: BlockNumberParam, full: Deferred<bool>) -> Answer {
+    let block = named_block(&context, block, 0).await?;
+    let full = full.at(1)?;
+    let stored = context.call(GetBlock { block }).await?;
+    match (stored, block) {
         (Some(stored), block) => block_answer(&context, &stored, full, block == BlockId::Tag(BlockTag::Pending)).await,
         // These two exist or do not; a null would say that the chain has no such height.
         (None, BlockId::Tag(BlockTag::Finalized)) => Err(Failure::server("finalized block not found")),
@@ -36,7 +38,8 @@ pub(crate) async fn transaction_count_by_number(
     context: EthContext,
     block: BlockNumberParam,
 ) -> Result<Option<Quantity>, Failure> {
-    transaction_count(&context, block.0).await
+    let block = named_block(&context, block, 0).await?;
+    transaction_count(&context, block).await
 }
 
 pub(crate) async fn transaction_count_by_hash(context: EthContext, hash: B256) -> Result<Option<Quantity>, Failure> {
@@ -51,7 +54,7 @@ async fn transaction_count(context: &EthContext, block: BlockId) -> Result<Optio
 /// An unknown number is `null` everywhere; an unknown hash is an error of the reference.
 pub(crate) async fn get_block_receipts(context: EthContext, block: BlockParam) -> Answer {
     let profile = crate::profile(&context).await?;
-    let block = block.id()?;
+    let block = block_or_latest(&context, Some(block), 0).await?;
     match context.call(GetBlockReceipts { block }).await? {
         Some(receipts) => Ok(block_receipts_json(profile, &receipts)),
         None if profile == Profile::Native && matches!(block, BlockId::Hash { .. }) => {

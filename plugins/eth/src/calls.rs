@@ -5,24 +5,29 @@ use tenon_sdk::{
     shapes::{BlockOverridesArgument, CallArguments, JsonWriter, StateOverridesArgument, write_access_list},
 };
 
-use crate::{Answer, EthContext, block_or_latest};
+use crate::{Answer, EthContext, block_or_latest, deferred::Deferred, filling, refuse_more_than};
+
+/// Overrides of the block, which native chains do not have.
+type BlockOverridesParam = Deferred<Option<BlockOverridesArgument>>;
+/// Overrides of accounts where native chains do not have them.
+type StateOverridesParam = Deferred<Option<StateOverridesArgument>>;
 
 pub(crate) async fn call(
     context: EthContext,
-    arguments: CallArguments,
+    mut arguments: CallArguments,
     block: Option<BlockParam>,
     state_overrides: Option<StateOverridesArgument>,
-    block_overrides: Option<BlockOverridesArgument>,
+    block_overrides: BlockOverridesParam,
 ) -> Answer {
+    let block_overrides = block_overrides_of(&context, block_overrides).await?;
+    let block = block_or_latest(&context, block, 1).await?;
+    choose_sender(&context, &mut arguments).await?;
     let returned = context
         .call(Call {
-            request: arguments.into_request()?,
-            block: block_or_latest(block)?,
-            state_overrides: state_overrides
-                .map(StateOverridesArgument::into_overrides)
-                .transpose()?
-                .unwrap_or_default(),
-            block_overrides: block_overrides.map(|overrides| overrides.0).unwrap_or_default(),
+            request: arguments.into_unchecked_request(),
+            block,
+            state_overrides: state_overrides.map(StateOverridesArgument::as_written).unwrap_or_default(),
+            block_overrides,
         })
         .await?;
     let mut json = JsonWriter::with_capacity(returned.len() * 2 + 4);
@@ -32,20 +37,22 @@ pub(crate) async fn call(
 
 pub(crate) async fn estimate_gas(
     context: EthContext,
-    arguments: CallArguments,
+    mut arguments: CallArguments,
     block: Option<BlockParam>,
     state_overrides: Option<StateOverridesArgument>,
-    block_overrides: Option<BlockOverridesArgument>,
+    block_overrides: BlockOverridesParam,
 ) -> Result<Quantity, Failure> {
+    let block_overrides = block_overrides_of(&context, block_overrides).await?;
+    let block = block_or_latest(&context, block, 1).await?;
+    choose_sender(&context, &mut arguments).await?;
+    let has_no_data = arguments.has_no_data();
     let gas = context
         .call(EstimateGas {
-            request: arguments.into_request()?,
-            block: block_or_latest(block)?,
-            state_overrides: state_overrides
-                .map(StateOverridesArgument::into_overrides)
-                .transpose()?
-                .unwrap_or_default(),
-            block_overrides: block_overrides.map(|overrides| overrides.0).unwrap_or_default(),
+            request: arguments.into_unchecked_request(),
+            block,
+            state_overrides: state_overrides.map(StateOverridesArgument::as_written).unwrap_or_default(),
+            block_overrides,
+            has_no_data,
         })
         .await?;
     Ok(Quantity(gas))
@@ -53,20 +60,24 @@ pub(crate) async fn estimate_gas(
 
 pub(crate) async fn create_access_list(
     context: EthContext,
-    arguments: CallArguments,
+    mut arguments: CallArguments,
     block: Option<BlockParam>,
-    state_overrides: Option<StateOverridesArgument>,
+    state_overrides: StateOverridesParam,
 ) -> Answer {
-    let reply = context
-        .call(CreateAccessList {
-            request: arguments.into_request()?,
-            block: block_or_latest(block)?,
-            state_overrides: state_overrides
-                .map(StateOverridesArgument::into_overrides)
-                .transpose()?
-                .unwrap_or_default(),
-        })
-        .await?;
+    let is_native = crate::profile(&context).await? == Profile::Native;
+    if is_native && state_overrides.was_given() {
+        return Err(refuse_more_than(2));
+    }
+    let block = block_or_latest(&context, block, 1).await?;
+    let request = if is_native {
+        require_sealed(&context, block).await?;
+        choose_sender(&context, &mut arguments).await?;
+        filling::fill_for_access_list(&context, arguments).await?
+    } else {
+        arguments.into_unchecked_request()
+    };
+    let state_overrides = state_overrides.at(2)?.map(StateOverridesArgument::as_written).unwrap_or_default();
+    let reply = context.call(CreateAccessList { request, block, state_overrides }).await?;
     let slots: usize = reply.access_list.iter().map(|item| item.storage_keys.len()).sum();
     let mut json = JsonWriter::with_capacity(slots * 70 + reply.access_list.len() * 90 + 120);
     json.begin_object();
@@ -78,4 +89,33 @@ pub(crate) async fn create_access_list(
     json.key("gasUsed").quantity(reply.gas_used);
     json.end_object();
     Ok(json)
+}
+
+async fn block_overrides_of(context: &EthContext, given: BlockOverridesParam) -> Result<BlockOverrides, Failure> {
+    if given.was_given() && crate::profile(context).await? == Profile::Native {
+        return Err(refuse_more_than(3));
+    }
+    Ok(given.at(3)?.map(|overrides| overrides.0).unwrap_or_default())
+}
+
+/// A call without sender comes from the node's first account on native chains, if it has one.
+async fn choose_sender(context: &EthContext, arguments: &mut CallArguments) -> Result<(), Failure> {
+    let is_nobody = arguments.from.is_none_or(|from| from.is_zero());
+    if is_nobody && crate::profile(context).await? == Profile::Native {
+        arguments.from = context.call(ListAccounts).await?.first().copied();
+    }
+    Ok(())
+}
+
+/// What the reference finds wrong with a block before it looks at the call: it is not there, or nobody has sealed it.
+async fn require_sealed(context: &EthContext, block: BlockId) -> Result<(), Failure> {
+    let missing = match block {
+        BlockId::Hash { .. } => "header for hash not found",
+        BlockId::Tag(_) | BlockId::Number(_) => "header for number not found",
+    };
+    let header = context.call(GetHeader { block }).await?.ok_or_else(|| Failure::server(missing))?;
+    if header.header.number == 0 {
+        return Err(Failure::server("recovery failed"));
+    }
+    Ok(())
 }

@@ -35,6 +35,18 @@ impl Criteria {
         self.covers(log.block_number) && self.filter.matches(&log.log)
     }
 
+    /// `safe` is no tag on native chains; the criteria are argument number `position`.
+    pub(crate) fn refuse_safe(&self, profile: Profile, position: usize) -> Result<(), Failure> {
+        const SAFE: BlockId = BlockId::Tag(BlockTag::Safe);
+        match self.scope {
+            Scope::Range { from, to } if profile == Profile::Native && (from == SAFE || to == SAFE) => {
+                let text = format!("invalid argument {position}: hex string without 0x prefix");
+                Err(Failure::invalid_params(text))
+            }
+            Scope::Range { .. } | Scope::Block(_) => Ok(()),
+        }
+    }
+
     /// Refuses ranges that nobody can wait for. The reference refuses every range that does not end at numbers,
     /// `latest` or `pending`; the seed allows `safe` as a start, so all tags are taken there.
     pub(crate) fn check_watchable(&self, profile: Profile) -> Result<(), Failure> {

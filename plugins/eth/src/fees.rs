@@ -2,7 +2,7 @@
 
 use tenon_sdk::{param::ParamDescription, prelude::*, shapes::JsonWriter};
 
-use crate::{Answer, EthContext};
+use crate::{Answer, EthContext, deferred::Deferred, named_block};
 
 /// Most blocks of one answer; more are cut silently, as the reference does.
 const MAX_HISTORY_BLOCKS: u64 = 1024;
@@ -30,33 +30,61 @@ pub(crate) async fn fee_history(
     context: EthContext,
     count: BlockCount,
     newest: BlockNumberParam,
-    percentiles: Option<Vec<f64>>,
+    percentiles: Deferred<Option<Vec<f64>>>,
 ) -> Answer {
-    let percentiles = percentiles.unwrap_or_default();
-    check_percentiles(&percentiles)?;
     let profile = crate::profile(&context).await?;
-    if count.0 == 0 {
-        let mut json = JsonWriter::with_capacity(48);
-        json.raw(r#"{"oldestBlock":"0x0","gasUsedRatio":null}"#);
-        return Ok(json);
+    if profile == Profile::Native {
+        count.require_hexadecimal()?;
     }
-    let request = GetFeeHistory { block_count: count.0.min(MAX_HISTORY_BLOCKS), newest: newest.0, percentiles };
+    let newest = named_block(&context, newest, 1).await?;
+    if profile == Profile::Native && !percentiles.was_given() {
+        return Err(Failure::invalid_params("missing value for required argument 2"));
+    }
+    let percentiles = percentiles.at(2)?.unwrap_or_default();
+    if count.number == 0 {
+        return Ok(empty_history());
+    }
+    check_percentiles(&percentiles)?;
+    let request = GetFeeHistory { block_count: count.number.min(MAX_HISTORY_BLOCKS), newest, percentiles };
     let history = context.call(request).await?;
+    if history.gas_used_ratio.is_empty() {
+        return Ok(empty_history());
+    }
     Ok(fee_history_json(profile, &history))
 }
 
-/// How many blocks: hexadecimal or decimal, as a string or a number (the reference takes hexadecimal only).
+fn empty_history() -> JsonWriter {
+    let mut json = JsonWriter::with_capacity(48);
+    json.raw(r#"{"oldestBlock":"0x0","gasUsedRatio":null}"#);
+    json
+}
+
+/// How many blocks: hexadecimal or decimal, as a string or a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BlockCount(u64);
+pub(crate) struct BlockCount {
+    number: u64,
+    /// Why native chains do not take it.
+    refusal: Option<&'static str>,
+}
+
+impl BlockCount {
+    /// Refuses what is written in decimal, as the reference does.
+    fn require_hexadecimal(self) -> Result<(), Failure> {
+        let Some(reason) = self.refusal else { return Ok(()) };
+        let error = ArgumentError::mismatch(reason, "hexutil.Uint");
+        Err(Failure::invalid_params(format!("invalid argument 0: {error}")))
+    }
+}
 
 impl Param for BlockCount {
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
         let text = raw.string();
         let decimal = text.as_deref().unwrap_or(raw.as_str());
         if !decimal.is_empty() && decimal.bytes().all(|digit| digit.is_ascii_digit()) {
-            return Ok(Self(decimal.parse().unwrap_or(u64::MAX)));
+            let refusal = Some(if text.is_some() { "hex string without 0x prefix" } else { "non-string" });
+            return Ok(Self { number: decimal.parse().unwrap_or(u64::MAX), refusal });
         }
-        Index::decode(raw).map(|count| Self(count.0))
+        Index::decode(raw).map(|count| Self { number: count.0, refusal: None })
     }
 
     fn description() -> ParamDescription {
@@ -153,7 +181,7 @@ mod tests {
 
     #[test]
     fn the_count_may_be_written_in_every_usual_way() {
-        let decode = |json| BlockCount::decode(RawArgument::new(json)).map(|count| count.0);
+        let decode = |json| BlockCount::decode(RawArgument::new(json)).map(|count| count.number);
 
         for json in ["\"0x10\"", "\"16\"", "16"] {
             assert_eq!(decode(json), Ok(16), "{json}");

@@ -6,6 +6,28 @@ use crate::{EthContext, chain_info};
 
 /// A whole transaction: only the nonce may still be open, because it is chosen under the sending lock.
 pub(crate) async fn fill(context: &EthContext, arguments: CallArguments) -> Result<CallRequest, Failure> {
+    let mut request = fill_all_but_gas(context, arguments).await?;
+    if request.gas.is_none() {
+        request.gas = Some(estimate(context, &request).await?);
+    }
+    Ok(request)
+}
+
+/// A call as the reference completes it before it looks for accesses: as for sending, but with all gas that a call may
+/// have, and with the nonce that a creation would have.
+pub(crate) async fn fill_for_access_list(
+    context: &EthContext,
+    arguments: CallArguments,
+) -> Result<CallRequest, Failure> {
+    let mut request = fill_all_but_gas(context, arguments).await?;
+    if request.nonce.is_none() {
+        let address = request.from.unwrap_or_default();
+        request.nonce = Some(context.call(GetPoolNonce { address }).await?);
+    }
+    Ok(request)
+}
+
+async fn fill_all_but_gas(context: &EthContext, arguments: CallArguments) -> Result<CallRequest, Failure> {
     let input_differs = matches!((&arguments.data, &arguments.input), (Some(data), Some(input)) if data != input);
     let chain_id = arguments.chain_id;
     let mut request = arguments.into_request()?;
@@ -19,9 +41,6 @@ pub(crate) async fn fill(context: &EthContext, arguments: CallArguments) -> Resu
     if request.to.is_none() && request.input.is_empty() {
         return Err(Failure::server("contract creation without any data provided"));
     }
-    if request.gas.is_none() {
-        request.gas = Some(estimate(context, &request).await?);
-    }
     let own_id = chain_info(context).await?.chain_id;
     if let Some(given) = chain_id.filter(|given| *given != U256::from(own_id)) {
         return Err(Failure::server(format!("chainId does not match node's (have={given}, want={own_id})")));
@@ -33,7 +52,10 @@ pub(crate) async fn fill(context: &EthContext, arguments: CallArguments) -> Resu
 async fn estimate(context: &EthContext, request: &CallRequest) -> Result<u64, Failure> {
     let request = CallRequest { nonce: None, chain_id: None, ..request.clone() };
     let block_overrides = BlockOverrides::default();
-    context.call(EstimateGas { request, block: BlockId::LATEST, state_overrides: Vec::new(), block_overrides }).await
+    // The payload counts as `data` here, whichever member it came in.
+    let has_no_data = request.input.is_empty();
+    let block = BlockId::LATEST;
+    context.call(EstimateGas { request, block, state_overrides: Vec::new(), block_overrides, has_no_data }).await
 }
 
 async fn fill_prices(context: &EthContext, request: &mut CallRequest) -> Result<(), Failure> {

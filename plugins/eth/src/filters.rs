@@ -17,7 +17,9 @@ use crate::{
 const MAX_RACES: usize = 8;
 
 pub(crate) async fn new_filter(context: EthContext, criteria: Criteria) -> Result<String, Failure> {
-    criteria.check_watchable(crate::profile(&context).await?)?;
+    let profile = crate::profile(&context).await?;
+    criteria.refuse_safe(profile, 0)?;
+    criteria.check_watchable(profile)?;
     install_at_head(&context, Watched::Logs(criteria)).await
 }
 

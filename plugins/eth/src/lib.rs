@@ -16,11 +16,13 @@ mod calls;
 mod chain;
 mod changes;
 mod criteria;
+mod deferred;
 mod fees;
 mod filling;
 mod filters;
 mod logs;
 mod mining;
+mod native;
 mod registry;
 mod rlp;
 mod sending;
@@ -99,7 +101,11 @@ async fn block_or_default(
     position: usize,
 ) -> Result<BlockId, Failure> {
     match (block, profile(context).await?) {
-        (Some(block), _) => block.id(),
+        (Some(block), _) => {
+            let block = block.id()?;
+            refuse_safe(context, block, position).await?;
+            Ok(block)
+        }
         (None, Profile::Ethereum) => Ok(BlockId::LATEST),
         (None, Profile::Native) => {
             Err(Failure::invalid_params(format!("missing value for required argument {position}")))
@@ -107,9 +113,32 @@ async fn block_or_default(
     }
 }
 
-/// The block of a call, which may be left out on every profile.
-fn block_or_latest(block: Option<BlockParam>) -> Result<BlockId, Failure> {
-    block.map_or(Ok(BlockId::LATEST), BlockParam::id)
+/// The block of a call, argument number `position`, which may be left out on every profile.
+async fn block_or_latest(context: &EthContext, block: Option<BlockParam>, position: usize) -> Result<BlockId, Failure> {
+    let Some(block) = block else { return Ok(BlockId::LATEST) };
+    let block = block.id()?;
+    refuse_safe(context, block, position).await?;
+    Ok(block)
+}
+
+/// A block by tag or height, argument number `position`.
+async fn named_block(context: &EthContext, block: BlockNumberParam, position: usize) -> Result<BlockId, Failure> {
+    refuse_safe(context, block.0, position).await?;
+    Ok(block.0)
+}
+
+/// `safe` is no tag on native chains (`spec/rpc-eth.md` 4.4).
+async fn refuse_safe(context: &EthContext, block: BlockId, position: usize) -> Result<(), Failure> {
+    if block == BlockId::Tag(BlockTag::Safe) && profile(context).await? == Profile::Native {
+        let text = format!("invalid argument {position}: hex string without 0x prefix");
+        return Err(Failure::invalid_params(text));
+    }
+    Ok(())
+}
+
+/// Refuses an argument that native chains do not have.
+fn refuse_more_than(count: usize) -> Failure {
+    Failure::invalid_params(format!("too many arguments, want at most {count}"))
 }
 
 /// Nothing was found.

@@ -12,6 +12,7 @@ const MAX_TOPICS: usize = 4;
 
 pub(crate) async fn get_logs(context: EthContext, criteria: Criteria) -> Answer {
     let profile = crate::profile(&context).await?;
+    criteria.refuse_safe(profile, 0)?;
     if criteria.filter.topics.len() > MAX_TOPICS {
         return Err(Failure { code: range_error_code(profile), ..Failure::server("exceed max topics") });
     }
@@ -26,6 +27,11 @@ pub(crate) async fn find(
     criteria: &Criteria,
 ) -> Result<Vec<LocatedLog>, Failure> {
     let range = match criteria.scope {
+        // The reference keeps "no hash" as zeroes.
+        Scope::Block(hash) if hash.is_zero() && profile == Profile::Native => {
+            let head = context.call(GetHead).await?.number();
+            LogRange::Numbers { from: head, to: head }
+        }
         Scope::Block(hash) => block_range(context, hash).await?,
         Scope::Range { from, to } => match numbers(context, profile, from, to).await? {
             Some(range) => range,
@@ -77,7 +83,8 @@ async fn numbers(
     if profile == Profile::Ethereum && is_reversed && both_numbers {
         return Err(Failure { code, ..Failure::server("invalid block range params") });
     }
-    if first.max(last) > head.number() {
+    let is_empty = profile == Profile::Native && is_reversed && last <= head.number();
+    if !is_empty && first.max(last) > head.number() {
         return Err(match profile {
             Profile::Ethereum => Failure { code, ..Failure::server("block range extends beyond current head block") },
             Profile::Native => Failure::server("header for number not found"),

@@ -6,9 +6,16 @@ use tenon_sdk::prelude::*;
 use crate::EthContext;
 
 const NO_ETHERBASE: &str = "etherbase must be explicitly specified";
+/// The etherbase of a native node without the setting: the default of the reference's flag.
+const NATIVE_ETHERBASE: Address = Address::new([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xab, 0xcd]);
 
 pub(crate) async fn etherbase(context: EthContext) -> Result<Address, Failure> {
-    context.settings.etherbase.ok_or_else(|| Failure::server(NO_ETHERBASE))
+    chosen_etherbase(&context).await?.ok_or_else(|| Failure::server(NO_ETHERBASE))
+}
+
+async fn chosen_etherbase(context: &EthContext) -> Result<Option<Address>, Failure> {
+    let is_native = crate::profile(context).await? == Profile::Native;
+    Ok(context.settings.etherbase.or_else(|| is_native.then_some(NATIVE_ETHERBASE)))
 }
 
 pub(crate) async fn mining(_context: EthContext) -> Result<bool, Failure> {
@@ -21,10 +28,14 @@ pub(crate) async fn hashrate(_context: EthContext) -> Result<Quantity, Failure> 
 
 /// The reference tries to start proposing here; that side effect is a defect and is not copied.
 pub(crate) async fn get_work(context: EthContext) -> Result<Vec<B256>, Failure> {
-    Err(match context.settings.etherbase {
-        None => Failure::server(format!("etherbase missing: {NO_ETHERBASE}")),
-        Some(_) => Failure::server("mining not ready: no work available yet, don't panic"),
-    })
+    let Some(etherbase) = chosen_etherbase(&context).await? else {
+        return Err(Failure::server(format!("etherbase missing: {NO_ETHERBASE}")));
+    };
+    let is_native = crate::profile(&context).await? == Profile::Native;
+    if is_native && !context.call(ListAccounts).await?.contains(&etherbase) {
+        return Err(Failure::server("signer missing: unknown account"));
+    }
+    Err(Failure::server("mining not ready: no work available yet, don't panic"))
 }
 
 /// No work was given out, so none can be accepted.
@@ -35,4 +46,9 @@ pub(crate) async fn submit_work(
     _mix_digest: B256,
 ) -> Result<bool, Failure> {
     Ok(false)
+}
+
+/// Rates of miners are taken and forgotten: there is no work that anybody could have hashed for.
+pub(crate) async fn submit_hashrate(_context: EthContext, _rate: Quantity, _miner: B256) -> Result<bool, Failure> {
+    Ok(true)
 }

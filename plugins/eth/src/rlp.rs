@@ -73,6 +73,36 @@ fn long_length(bytes: &[u8], count: u8) -> Option<LongLength> {
     Some(LongLength { header, length })
 }
 
+/// Appends a string.
+pub(crate) fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    if !matches!(bytes, [0..=0x7f]) {
+        write_header(out, 0x80, bytes.len());
+    }
+    out.extend_from_slice(bytes);
+}
+
+/// Appends a number: its bytes without leading zeroes.
+pub(crate) fn write_number(out: &mut Vec<u8>, number: U256) {
+    write_bytes(out, &number.to_be_bytes_trimmed_vec());
+}
+
+/// Appends a list with this payload.
+pub(crate) fn write_list(out: &mut Vec<u8>, payload: &[u8]) {
+    write_header(out, 0xc0, payload.len());
+    out.extend_from_slice(payload);
+}
+
+fn write_header(out: &mut Vec<u8>, kind: u8, length: usize) {
+    if let Ok(short @ 0..=55) = u8::try_from(length) {
+        out.push(kind + short);
+        return;
+    }
+    let bytes = length.to_be_bytes();
+    let digits = &bytes[(length.leading_zeros() / 8) as usize..];
+    out.push(kind + 55 + digits.len() as u8);
+    out.extend_from_slice(digits);
+}
+
 /// Length of the RLP of a list whose payload has so many bytes.
 pub(crate) const fn list_length(payload: usize) -> usize {
     if payload < 56 {
@@ -109,6 +139,22 @@ mod tests {
 
         for bytes in cases {
             assert!(Item::whole(bytes).is_none(), "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_written_is_read_back() {
+        for length in [0, 1, 55, 56, 300, 70_000] {
+            let (bytes, mut text, mut list) = (vec![0x80; length], Vec::new(), Vec::new());
+            write_bytes(&mut text, &bytes);
+            write_number(&mut text, U256::from(length));
+            write_list(&mut list, &text);
+
+            let items = Item::whole(&list).and_then(|list| list.items()).unwrap_or_default();
+
+            let seen: Vec<_> = items.iter().map(|item| (item.payload.len(), item.number())).collect();
+            assert_eq!(seen.first().map(|(length, _)| *length), Some(length));
+            assert_eq!(seen.get(1).and_then(|(_, number)| *number), Some(U256::from(length)));
         }
     }
 

@@ -5,13 +5,48 @@ use tenon_sdk::{
     shapes::{CallArguments, JsonWriter, write_transaction},
 };
 
-use crate::{Answer, EthContext, filling, signed::signed_json};
+use crate::{
+    Answer, EthContext, filling,
+    rlp::Item,
+    signed::{signed_json, unsigned_json},
+};
 
 /// Room for a transaction without its input.
 const TRANSACTION_BYTES: usize = 900;
 
 pub(crate) async fn send_raw_transaction(context: EthContext, raw: Bytes) -> Result<B256, Failure> {
+    if crate::profile(&context).await? == Profile::Native
+        && let Some(words) = malformed(&raw)
+    {
+        return Err(Failure::server(words));
+    }
     context.call(SubmitTransaction { raw }).await
+}
+
+/// What the reference says of bytes that are no transaction of a native chain; none when they may be one.
+fn malformed(raw: &[u8]) -> Option<String> {
+    let (list, name, fields) = match raw {
+        [] | [0..=0x7f] => return Some("typed transaction too short".to_owned()),
+        [1, list @ ..] => (list, "types.AccessListTx", 11),
+        [2, list @ ..] => (list, "types.DynamicFeeTx", 12),
+        [0..=0x7f, ..] => return Some("transaction type not supported".to_owned()),
+        list => (list, "types.LegacyTx", 9),
+    };
+    let items = Item::whole(list)?.items()?;
+    (items.len() < fields).then(|| format!("rlp: too few elements for {name}"))
+}
+
+/// The transaction that would be sent, without signature. Native chains only.
+pub(crate) async fn fill_transaction(context: EthContext, arguments: CallArguments) -> Answer {
+    if crate::profile(&context).await? == Profile::Ethereum {
+        return Err(Failure {
+            code: FailureCode::METHOD_NOT_FOUND,
+            ..Failure::server("the method eth_fillTransaction does not exist/is not available")
+        });
+    }
+    let request = filling::fill(&context, arguments).await?;
+    let request = with_nonce(&context, request).await?;
+    Ok(unsigned_json(&request))
 }
 
 pub(crate) async fn send_transaction(context: EthContext, arguments: CallArguments) -> Result<B256, Failure> {
@@ -128,7 +163,8 @@ async fn require_account(context: &EthContext, address: Option<Address>) -> Resu
 }
 
 async fn with_nonce(context: &EthContext, mut request: CallRequest) -> Result<CallRequest, Failure> {
-    if let (None, Some(address)) = (request.nonce, request.from) {
+    if request.nonce.is_none() {
+        let address = request.from.unwrap_or_default();
         request.nonce = Some(context.call(GetPoolNonce { address }).await?);
     }
     Ok(request)

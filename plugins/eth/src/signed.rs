@@ -6,7 +6,10 @@ use tenon_sdk::{
     shapes::{JsonWriter, write_access_list},
 };
 
-use crate::rlp::Item;
+use crate::rlp::{Item, write_bytes, write_list, write_number};
+
+/// RLP of nothing, and of the number 0.
+const EMPTY_STRING: u8 = 0x80;
 
 /// Type and signature of a transaction in canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,9 +39,70 @@ impl Signature {
 pub(crate) fn signed_json(request: &CallRequest, signed: &SignedTransactionReply) -> Result<JsonWriter, Failure> {
     let signature = Signature::read(&signed.raw)
         .ok_or_else(|| Failure::server("the signed transaction is in no form that this node knows"))?;
-    let mut json = JsonWriter::with_capacity(signed.raw.len() * 2 + request.input.len() * 2 + 900);
+    Ok(answer(request, &signed.raw, signature, signed.hash))
+}
+
+/// `{raw, tx}` of a transaction that nobody has signed: its signature is all zeroes.
+pub(crate) fn unsigned_json(request: &CallRequest) -> JsonWriter {
+    let raw = unsigned_bytes(request);
+    let signature = Signature { transaction_type: unsigned_type(request), v: U256::ZERO, r: U256::ZERO, s: U256::ZERO };
+    answer(request, &raw, signature, keccak256(&raw))
+}
+
+/// The type that the members of a filled transaction ask for (`spec/rpc-eth.md` 12.2).
+fn unsigned_type(request: &CallRequest) -> u8 {
+    match request {
+        CallRequest { max_fee_per_gas: Some(_), .. } => 2,
+        CallRequest { access_list: Some(_), .. } => 1,
+        CallRequest { .. } => 0,
+    }
+}
+
+/// Canonical bytes with an empty signature.
+fn unsigned_bytes(request: &CallRequest) -> Vec<u8> {
+    let transaction_type = unsigned_type(request);
+    let mut fields = Vec::with_capacity(request.input.len() + 200);
+    let number = |fields: &mut Vec<u8>, value: Option<U256>| write_number(fields, value.unwrap_or_default());
+    if transaction_type > 0 {
+        number(&mut fields, request.chain_id.map(U256::from));
+    }
+    number(&mut fields, request.nonce.map(U256::from));
+    if transaction_type == 2 {
+        number(&mut fields, request.max_priority_fee_per_gas);
+        number(&mut fields, request.max_fee_per_gas);
+    } else {
+        number(&mut fields, request.gas_price);
+    }
+    number(&mut fields, request.gas.map(U256::from));
+    write_bytes(&mut fields, request.to.as_ref().map_or(&[], |to| to.as_slice()));
+    number(&mut fields, request.value);
+    write_bytes(&mut fields, &request.input);
+    if transaction_type > 0 {
+        write_access_list_bytes(&mut fields, request.access_list.as_deref().unwrap_or_default());
+    }
+    // v, r, s.
+    fields.extend([EMPTY_STRING; 3]);
+    let mut bytes = if transaction_type > 0 { vec![transaction_type] } else { Vec::new() };
+    write_list(&mut bytes, &fields);
+    bytes
+}
+
+fn write_access_list_bytes(out: &mut Vec<u8>, items: &[AccessListItem]) {
+    let mut list = Vec::new();
+    for item in items {
+        let (mut keys, mut pair) = (Vec::new(), Vec::new());
+        item.storage_keys.iter().for_each(|key| write_bytes(&mut keys, key.as_slice()));
+        write_bytes(&mut pair, item.address.as_slice());
+        write_list(&mut pair, &keys);
+        write_list(&mut list, &pair);
+    }
+    write_list(out, &list);
+}
+
+fn answer(request: &CallRequest, raw: &[u8], signature: Signature, hash: B256) -> JsonWriter {
+    let mut json = JsonWriter::with_capacity(raw.len() * 2 + request.input.len() * 2 + 900);
     json.begin_object();
-    json.key("raw").data(&signed.raw);
+    json.key("raw").data(raw);
     json.key("tx");
     json.begin_object();
     json.key("type").quantity(u64::from(signature.transaction_type));
@@ -60,10 +124,10 @@ pub(crate) fn signed_json(request: &CallRequest, signed: &SignedTransactionReply
     json.key("v").quantity_256(signature.v);
     json.key("r").quantity_256(signature.r);
     json.key("s").quantity_256(signature.s);
-    json.key("hash").data(signed.hash);
+    json.key("hash").data(hash);
     json.end_object();
     json.end_object();
-    Ok(json)
+    json
 }
 
 fn optional_quantity(json: &mut JsonWriter, name: &str, value: Option<U256>) {

@@ -66,7 +66,7 @@ pub(crate) async fn get_proof(
     let keys = keys.iter().map(|key| StorageKey::parse(key)).collect::<Result<Vec<_>, _>>()?;
     let profile = crate::profile(&context).await?;
     // The seed makes the block optional on both profiles.
-    let block = block_or_latest(block)?;
+    let block = block_or_latest(&context, block, 2).await?;
     let slots = keys.iter().map(|key| key.slot).collect();
     let proof = context.call(GetProof { address, slots, block }).await?;
     Ok(proof_json(profile, &proof, &keys))

@@ -75,6 +75,7 @@ pub(crate) async fn new_heads(context: EthContext, sink: Sink) -> Result<(), Fai
 
 pub(crate) async fn logs(context: EthContext, sink: Sink, criteria: Criteria) -> Result<(), Failure> {
     let profile = crate::profile(&context).await?;
+    criteria.refuse_safe(profile, 1)?;
     criteria.check_watchable(profile)?;
     let mut events = context.events::<LogsChanged>();
     let mut last = context.call(GetHead).await?.header.hash();

@@ -3,7 +3,7 @@
 use tenon_sdk::prelude::*;
 
 use crate::{
-    Eth, blocks, calls, chain, fees, filters, logs, mining, sending, state, subscriptions, transactions, uncles,
+    Eth, blocks, calls, chain, fees, filters, logs, mining, native, sending, state, subscriptions, transactions, uncles,
 };
 
 pub(crate) fn table() -> Table<Eth> {
@@ -18,7 +18,7 @@ pub(crate) fn table() -> Table<Eth> {
     let table = with_transactions(with_blocks(table));
     let table = with_calls_and_fees(table);
     let table = with_logs(with_sending(table));
-    table
+    with_native(table)
         .lasting_subscriptions()
         .subscription("newHeads", subscriptions::new_heads)
         .subscription("logs", subscriptions::logs)
@@ -38,6 +38,7 @@ fn with_chain(table: Table<Eth>) -> Table<Eth> {
         .method("eth_mining", &[], "Whether the node mines by proof of work.", mining::mining)
         .method("eth_hashrate", &[], "Hashes a second.", mining::hashrate)
         .method("eth_getWork", &[], "Work for a miner.", mining::get_work)
+        .method("eth_submitHashrate", &["rate", "id"], "Reports hashes a second.", mining::submit_hashrate)
         .method("eth_submitWork", &["nonce", "headerHash", "mixDigest"], "Hands in work.", mining::submit_work)
 }
 
@@ -180,6 +181,12 @@ fn with_sending(table: Table<Eth>) -> Table<Eth> {
             sending::send_transaction,
         )
         .method("eth_sign", &["address", "message"], "Signs a message (EIP-191).", sending::sign)
+        .slow_method(
+            "eth_fillTransaction",
+            &["transaction"],
+            "The transaction that would be sent, unsigned (native chains).",
+            sending::fill_transaction,
+        )
         .slow_method("eth_signTransaction", &["transaction"], "Signs a transaction.", sending::sign_transaction)
         .slow_method(
             "eth_resend",
@@ -192,6 +199,63 @@ fn with_sending(table: Table<Eth>) -> Table<Eth> {
             &[],
             "Pooled transactions of the node's own accounts.",
             sending::pending_transactions,
+        )
+}
+
+/// What exists on native chains only.
+fn with_native(table: Table<Eth>) -> Table<Eth> {
+    table
+        .method("eth_getAccountInfo", &["address", "block"], "An account in one object.", native::get_account_info)
+        .method(
+            "eth_getOwnerByCoinbase",
+            &["coinbase", "block"],
+            "Who owns a masternode.",
+            native::get_owner_by_coinbase,
+        )
+        .slow_method("eth_getRewardByHash", &["hash"], "The rewards that a block paid.", native::get_reward_by_hash)
+        .slow_method(
+            "eth_getTransactionAndReceiptProof",
+            &["hash"],
+            "Proofs that a transaction and its receipt are part of their block.",
+            native::get_transaction_and_receipt_proof,
+        )
+        .slow_method(
+            "eth_getBlockSignersByNumber",
+            &["block"],
+            "The masternodes that signed a block.",
+            native::get_block_signers_by_number,
+        )
+        .slow_method(
+            "eth_getBlockSignersByHash",
+            &["hash"],
+            "The masternodes that signed a block.",
+            native::get_block_signers_by_hash,
+        )
+        .slow_method(
+            "eth_getBlockFinalityByNumber",
+            &["block"],
+            "How many of the masternodes signed a block, percent.",
+            native::get_block_finality_by_number,
+        )
+        .slow_method(
+            "eth_getBlockFinalityByHash",
+            &["hash"],
+            "How many of the masternodes signed a block, percent.",
+            native::get_block_finality_by_hash,
+        )
+        .slow_method("eth_getCandidates", &["epoch"], "The candidates of an epoch.", native::get_candidates)
+        .slow_method(
+            "eth_getCandidateStatus",
+            &["coinbase", "epoch"],
+            "What a candidate was in an epoch.",
+            native::get_candidate_status,
+        )
+        .slow_method("eth_getStakerROI", &[], "What staking returns in a year, percent.", native::get_staker_roi)
+        .slow_method(
+            "eth_getStakerROIMasternode",
+            &["masternode"],
+            "What staking for a masternode returns in a year, percent.",
+            native::get_staker_roi_masternode,
         )
 }
 

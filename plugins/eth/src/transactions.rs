@@ -5,7 +5,7 @@ use tenon_sdk::{
     shapes::{JsonWriter, ReceiptPlace, TransactionPlace, write_receipt, write_transaction},
 };
 
-use crate::{Answer, EthContext, null};
+use crate::{Answer, EthContext, deferred::Deferred, named_block, null};
 
 /// Room for a transaction without its input.
 const TRANSACTION_BYTES: usize = 900;
@@ -40,9 +40,10 @@ pub(crate) async fn get_by_block_hash_and_index(context: EthContext, hash: B256,
 pub(crate) async fn get_by_block_number_and_index(
     context: EthContext,
     block: BlockNumberParam,
-    index: Index,
+    index: Deferred<Index>,
 ) -> Answer {
-    get_in_block(&context, block.0, index).await
+    let block = named_block(&context, block, 0).await?;
+    get_in_block(&context, block, index.at(1)?).await
 }
 
 async fn get_in_block(context: &EthContext, block: BlockId, index: Index) -> Answer {
@@ -74,9 +75,10 @@ pub(crate) async fn get_raw_by_block_hash_and_index(context: EthContext, hash: B
 pub(crate) async fn get_raw_by_block_number_and_index(
     context: EthContext,
     block: BlockNumberParam,
-    index: Index,
+    index: Deferred<Index>,
 ) -> Answer {
-    raw(&context, GetRaw::TransactionInBlock { block: block.0, index: index.0 }).await
+    let block = named_block(&context, block, 0).await?;
+    raw(&context, GetRaw::TransactionInBlock { block, index: index.at(1)?.0 }).await
 }
 
 async fn raw(context: &EthContext, request: GetRaw) -> Answer {

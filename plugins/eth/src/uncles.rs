@@ -3,7 +3,9 @@
 use tenon_sdk::{prelude::*, shapes::write_uncle};
 
 use crate::{
-    Answer, EthContext, null,
+    Answer, EthContext,
+    deferred::Deferred,
+    named_block, null,
     rlp::{Item, list_length},
 };
 
@@ -43,7 +45,8 @@ pub(crate) async fn count_by_hash(context: EthContext, hash: B256) -> Result<Opt
 }
 
 pub(crate) async fn count_by_number(context: EthContext, block: BlockNumberParam) -> Result<Option<Quantity>, Failure> {
-    count(&context, block.0).await
+    let block = named_block(&context, block, 0).await?;
+    count(&context, block).await
 }
 
 async fn count(context: &EthContext, block: BlockId) -> Result<Option<Quantity>, Failure> {
@@ -55,8 +58,13 @@ pub(crate) async fn by_hash_and_index(context: EthContext, hash: B256, index: In
     by_index(&context, BlockId::hash(hash), index).await
 }
 
-pub(crate) async fn by_number_and_index(context: EthContext, block: BlockNumberParam, index: Index) -> Answer {
-    by_index(&context, block.0, index).await
+pub(crate) async fn by_number_and_index(
+    context: EthContext,
+    block: BlockNumberParam,
+    index: Deferred<Index>,
+) -> Answer {
+    let block = named_block(&context, block, 0).await?;
+    by_index(&context, block, index.at(1)?).await
 }
 
 async fn by_index(context: &EthContext, block: BlockId, index: Index) -> Answer {

@@ -102,8 +102,11 @@ pub struct EstimateGas {
     pub state_overrides: Vec<(Address, AccountOverride)>,
     /// What to pretend about the block.
     pub block_overrides: BlockOverrides,
+    /// Whether the member `data` was absent or empty, whatever `input` says: on native chains it decides what counts as a
+    /// plain transfer (`spec/rpc-eth.md` 10.3).
+    pub has_no_data: bool,
 }
-request!(EstimateGas => u64, topic 0x0301, CallEvm);
+request!(EstimateGas => u64, topic 0x0301, schema 2, CallEvm);
 
 /// The accesses that a call makes (`eth_createAccessList`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

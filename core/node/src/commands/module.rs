@@ -14,6 +14,7 @@ use crate::socket_client::SocketClient;
 const EXAMPLES: &str = "\
 Examples:
   tenon module list                      what is loaded, and whether it serves
+  tenon module disable sealing           no more blocks; transactions stay pending
   tenon module disable debug             its calls are refused from now on; running ones may finish
   tenon module replace eth               the new build that lies at its path, without a gap
   tenon module load ./libtoken.so --settings '{\"depth\": 3}'
@@ -27,6 +28,7 @@ pub(crate) fn definition() -> Command {
         || Arg::new("settings").long("settings").value_name("JSON").value_parser(object).help("Its own settings");
     let path =
         Arg::new("path").value_name("PATH").help("The new library; without it the module's own path, read again");
+    let purge = Arg::new("purge").long("purge").action(ArgAction::SetTrue).help("Remove what it has stored, too");
     let target = Arg::new("target").value_name("NAME|PATH").required(true);
     let load = Command::new("load")
         .about("Make a module known and enable it")
@@ -38,14 +40,14 @@ pub(crate) fn definition() -> Command {
         Command::new("list").about("List the modules"),
         Command::new("info").about("Print all that is known of a module").arg(name()),
         load,
-        Command::new("enable").about("Start a module").arg(name()),
+        Command::new("enable").about("Start a module: a plugin, or a part of the node that was stopped").arg(name()),
         Command::new("disable").about("Stop a module; it can be enabled again").arg(name()),
         Command::new("replace")
             .about("Put another build in a module's place, without a gap")
             .arg(name())
             .arg(path)
             .arg(settings()),
-        Command::new("unload").about("Stop a module and forget it").arg(name()),
+        Command::new("unload").about("Stop a module and forget it").arg(name()).arg(purge),
         Command::new("watch").about("Print every change until interrupted"),
     ];
     let json = || Arg::new("json").long("json").action(ArgAction::SetTrue).help("JSON instead of a table");
@@ -89,7 +91,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         "enable" => show(&node.call("admin_enableModule", &json!([name()]))?, is_json, report),
         "disable" => show(&node.call("admin_disableModule", &json!([name()]))?, is_json, report),
         "replace" => show(&node.call("admin_replaceModule", &replace_params(&name(), matches))?, is_json, report),
-        "unload" => show(&node.call("admin_unloadModule", &json!([name()]))?, is_json, report),
+        "unload" => unload(&mut node, &name(), matches.get_flag("purge"), is_json),
         _ => watch(&mut node, is_json),
     }
 }
@@ -126,6 +128,25 @@ fn add_settings(options: &mut Map<String, Value>, matches: &ArgMatches) {
     }
 }
 
+/// Stops and forgets a module, and with `is_purged` what it has stored. One that is not loaded any more can still be purged.
+fn unload(node: &mut SocketClient, name: &str, is_purged: bool, is_json: bool) -> Result<(), Stop> {
+    let mut is_known = || -> Result<bool, Stop> {
+        let modules = node.call("admin_listModules", &json!([]))?;
+        Ok(modules.as_array().into_iter().flatten().any(|module| text(module, "name") == name))
+    };
+    if !is_purged || is_known()? {
+        show(&node.call("admin_unloadModule", &json!([name]))?, is_json, report)?;
+    }
+    if is_purged {
+        show(&node.call("admin_purgeModuleStorage", &json!([name]))?, is_json, purged)?;
+    }
+    Ok(())
+}
+
+fn purged(usage: &Value) -> String {
+    format!("  storage        {} records of {} bytes removed\n", usage["records"], usage["bytes"])
+}
+
 fn watch(node: &mut SocketClient, is_json: bool) -> Result<(), Stop> {
     node.call("admin_subscribe", &json!(["modules"]))?;
     loop {
@@ -154,13 +175,14 @@ fn or_dash(text: &str) -> &str {
 }
 
 fn table(modules: &Value) -> String {
-    let header = ["MODULE", "STATE", "NAMESPACE", "VERSION", "BUILD", "ISOLATION", "CALLS", "SUBSCRIPTIONS"];
+    let header = ["MODULE", "KIND", "STATE", "NAMESPACE", "VERSION", "BUILD", "ISOLATION", "CALLS", "SUBSCRIPTIONS"];
     let mut rows = vec![header.map(str::to_owned)];
     let mut reasons = String::new();
     for module in modules.as_array().into_iter().flatten() {
         let field = |key| or_dash(text(module, key)).to_owned();
         rows.push([
             field("name"),
+            field("kind"),
             field("state"),
             field("namespace"),
             field("version"),
@@ -184,11 +206,85 @@ fn table(modules: &Value) -> String {
     lines + &reasons
 }
 
-fn facts(module: &Value) -> String {
-    let list = |key: &str| {
-        let names: Vec<_> = module[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        or_dash(&names.join(", ")).to_owned()
+fn names(object: &Value, key: &str) -> String {
+    let names: Vec<_> = object[key].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    names.join(", ")
+}
+
+fn lines(rows: Vec<(&str, String)>) -> String {
+    rows.iter()
+        .fold(String::new(), |lines, (key, value)| lines + format!("{key:<11} {}", or_dash(value)).trim_end() + "\n")
+}
+
+/// All that is known of a part of the node.
+fn actor_facts(module: &Value) -> String {
+    let fixed = match text(module, "fixed") {
+        "" => "yes".to_owned(),
+        reason => format!("no: {reason}"),
     };
+    let mut rows = vec![
+        ("module", text(module, "name").to_owned()),
+        ("kind", "actor, a part of the node".to_owned()),
+        ("state", text(module, "state").to_owned()),
+        ("does", text(module, "summary").to_owned()),
+        ("can stop", fixed),
+        ("uses", names(module, "needs")),
+        ("used by", names(module, "neededBy")),
+    ];
+    if let Some(reason) = module["reason"].as_str() {
+        rows.insert(3, ("reason", reason.to_owned()));
+    }
+    rows.extend(faults(module));
+    lines(rows)
+}
+
+/// What went wrong in a module; nothing when nothing did.
+fn faults(module: &Value) -> Vec<(&'static str, String)> {
+    let faults = &module["faults"];
+    let counts = [
+        ("restarts", "restarts"),
+        ("failedCalls", "failed"),
+        ("refusedCalls", "refused"),
+        ("omittedLines", "lines cut"),
+    ];
+    let number = |key: &str| faults[key].as_u64().unwrap_or_default();
+    let mut rows: Vec<_> = counts
+        .into_iter()
+        .filter(|(key, _)| number(key) > 0)
+        .map(|(key, word)| (word, number(key).to_string()))
+        .collect();
+    if let Some(end) = faults["lastEnd"].as_str() {
+        rows.push(("last end", end.to_owned()));
+    }
+    rows.extend(
+        module["warnings"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .map(|warning| ("warning", warning.as_str().unwrap_or_default().to_owned())),
+    );
+    rows
+}
+
+/// The bounds of a module in a line.
+fn limits(module: &Value) -> String {
+    let limits = &module["limits"];
+    let number = |key: &str| limits[key].as_u64();
+    let parts = [
+        number("memory").map(|bytes| format!("memory {} MiB", bytes >> 20)),
+        number("callMillis").map(|millis| format!("{millis} ms of processor time a call")),
+        number("calls").map(|calls| format!("{calls} calls at a time")),
+        number("restarts").map(|restarts| format!("{restarts} restarts a minute")),
+        number("logLines").map(|lines| format!("{lines} log lines a second")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn facts(module: &Value) -> String {
+    if module["kind"] == "actor" {
+        return actor_facts(module);
+    }
+    let list = |key: &str| names(module, key);
     let mut rows = vec![
         ("module", text(module, "name").to_owned()),
         ("state", text(module, "state").to_owned()),
@@ -207,6 +303,7 @@ fn facts(module: &Value) -> String {
         ("kinds", list("subscriptions")),
         ("calls", module["runningCalls"].to_string()),
         ("open", format!("{} subscriptions", module["openSubscriptions"])),
+        ("limits", limits(module)),
     ];
     if let Some(process) = module["process"].as_u64() {
         rows.insert(8, ("process", process.to_string()));
@@ -214,8 +311,8 @@ fn facts(module: &Value) -> String {
     if let Some(reason) = module["reason"].as_str() {
         rows.insert(2, ("reason", reason.to_owned()));
     }
-    rows.iter()
-        .fold(String::new(), |lines, (key, value)| lines + format!("{key:<11} {}", or_dash(value)).trim_end() + "\n")
+    rows.extend(faults(module));
+    lines(rows)
 }
 
 /// A change in a line.
@@ -259,6 +356,9 @@ fn report(report: &Value) -> String {
     } else if number("drainMicros") > 0 {
         add("drain", milliseconds("drainMicros"));
     }
+    if report["dependants"].as_array().is_some_and(|names| !names.is_empty()) {
+        add("told", names(report, "dependants"));
+    }
     add("took", milliseconds("totalMicros"));
     lines
 }
@@ -269,16 +369,16 @@ mod tests {
 
     #[test]
     fn lists_in_columns_and_gives_reasons_below() {
-        let eth = json!({ "name": "eth", "state": "enabled", "namespace": "eth", "version": "1.0",
+        let eth = json!({ "name": "eth", "kind": "plugin", "state": "enabled", "namespace": "eth", "version": "1.0",
             "contentHash": "0123456789abcdef", "isolation": "in-process", "runningCalls": 2, "openSubscriptions": 1,
             "reason": null });
-        let mine = json!({ "name": "mine", "state": "failed", "namespace": "", "version": "", "contentHash": "",
+        let mine = json!({ "name": "mine", "kind": "plugin", "state": "failed", "namespace": "", "version": "", "contentHash": "",
             "isolation": "", "runningCalls": 0, "openSubscriptions": 0, "reason": "it fell over" });
 
         let expected = "\
-MODULE  STATE    NAMESPACE  VERSION  BUILD         ISOLATION   CALLS  SUBSCRIPTIONS
-eth     enabled  eth        1.0      0123456789ab  in-process  2      1
-mine    failed   -          -        -             -           0      0
+MODULE  KIND    STATE    NAMESPACE  VERSION  BUILD         ISOLATION   CALLS  SUBSCRIPTIONS
+eth     plugin  enabled  eth        1.0      0123456789ab  in-process  2      1
+mine    plugin  failed   -          -        -             -           0      0
 
 mine: it fell over
 ";

@@ -24,20 +24,23 @@ pub(crate) fn definition() -> Command {
                 .value_parser(value_parser!(PathBuf))
                 .help("Folder of tenon-sdk (plugins/sdk of the sources); found by itself inside of a checkout"),
         )
+        .arg(
+            Arg::new("git")
+                .long("git")
+                .value_name("URL")
+                .conflicts_with("sdk")
+                .help("Repository with the sources, to depend on instead of a folder"),
+        )
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let name = matches.get_one::<String>("name").cloned().unwrap_or_default();
     let here = std::env::current_dir().map_err(Stop::failure)?;
-    let sdk = match matches.get_one::<PathBuf>("sdk") {
-        Some(path) => path.canonicalize().map_err(|error| Stop::Usage(format!("--sdk {}: {error}", path.display())))?,
-        None => here
-            .ancestors()
-            .map(|folder| folder.join("plugins/sdk"))
-            .find(|sdk| sdk.join("Cargo.toml").is_file())
-            .ok_or_else(|| Stop::Usage("no checkout of Tenon around here; name its plugins/sdk with --sdk".into()))?,
+    let source = match matches.get_one::<String>("git") {
+        Some(url) => format!("{{ git = {url:?} }}"),
+        None => format!("{{ path = {:?} }}", sdk_folder(matches, &here)?.display().to_string()),
     };
-    write_crate(&here, &name, &sdk)?;
+    write_crate(&here, &name, &source)?;
     let next = format!(
         "wrote {name}/: a method {name}_above, a subscription, tests\n\n  cd {name} && cargo test && cargo build --release\n  \
          tenon module check target/release/lib{name}.so\n\nthen copy it into the node's plugin folder and `tenon module load \
@@ -46,8 +49,20 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     print(next.as_bytes())
 }
 
-/// Writes the crate into `folder`. `sdk` is the folder of the SDK.
-fn write_crate(folder: &Path, name: &str, sdk: &Path) -> Result<(), Stop> {
+/// Where the SDK is: as the caller says, or in the checkout around here.
+fn sdk_folder(matches: &ArgMatches, here: &Path) -> Result<PathBuf, Stop> {
+    match matches.get_one::<PathBuf>("sdk") {
+        Some(path) => path.canonicalize().map_err(|error| Stop::Usage(format!("--sdk {}: {error}", path.display()))),
+        None => here
+            .ancestors()
+            .map(|folder| folder.join("plugins/sdk"))
+            .find(|sdk| sdk.join("Cargo.toml").is_file())
+            .ok_or_else(|| Stop::Usage("no checkout of Tenon around here; name its plugins/sdk with --sdk".into())),
+    }
+}
+
+/// Writes the crate into `folder`. `sdk` is the SDK as a dependency, without its name.
+fn write_crate(folder: &Path, name: &str, sdk: &str) -> Result<(), Stop> {
     let is_good = name.len() <= MAX_NAME
         && name.starts_with(|first: char| first.is_ascii_lowercase())
         && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
@@ -71,8 +86,7 @@ fn write_crate(folder: &Path, name: &str, sdk: &Path) -> Result<(), Stop> {
     Ok(())
 }
 
-fn manifest(name: &str, sdk: &Path) -> String {
-    let sdk = format!("{{ path = {:?} }}", sdk.display().to_string());
+fn manifest(name: &str, sdk: &str) -> String {
     format!(
         "[package]\nname = \"{name}\"\nversion = \"0.1.0\"\nedition = \"2024\"\n\n[dependencies]\ntenon-sdk = {sdk}\n\n[lib]\n\
          crate-type = [\"cdylib\", \"rlib\"]\n\n# A crate of its own, also inside of another workspace's folder.\n[workspace]\n"
@@ -87,8 +101,9 @@ mod tests {
     fn writes_a_crate_under_the_new_name_and_never_over_another() {
         let folder = tempfile::tempdir().unwrap();
 
-        write_crate(folder.path(), "tokens", Path::new("/opt/sdk")).unwrap();
-        let again = write_crate(folder.path(), "tokens", Path::new("/opt/sdk")).unwrap_err().to_string();
+        let sdk = "{ path = \"/opt/sdk\" }";
+        write_crate(folder.path(), "tokens", sdk).unwrap();
+        let again = write_crate(folder.path(), "tokens", sdk).unwrap_err().to_string();
 
         let read = |file: &str| fs::read_to_string(folder.path().join("tokens").join(file)).unwrap();
         assert!(read("Cargo.toml").contains("tenon-sdk = { path = \"/opt/sdk\" }"));
@@ -101,7 +116,7 @@ mod tests {
     fn refuses_what_cannot_be_a_namespace() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["", "1st", "a_b", "../up", "Big", &"x".repeat(MAX_NAME + 1)] {
-            let refused = write_crate(folder.path(), name, Path::new("/opt/sdk")).unwrap_err().to_string();
+            let refused = write_crate(folder.path(), name, "{}").unwrap_err().to_string();
             assert!(refused.contains("can't be a namespace"), "{name}: {refused}");
         }
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

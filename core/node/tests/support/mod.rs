@@ -35,6 +35,21 @@ pub(crate) fn run_well(arguments: &[&str]) -> String {
     text(&output.stdout)
 }
 
+/// Runs `tenon module` against the node of this data folder.
+pub(crate) fn module(folder: &str, arguments: &[&str]) -> Output {
+    let mut all = vec!["module"];
+    all.extend(arguments);
+    all.extend(["--datadir", folder]);
+    run(&all)
+}
+
+/// Standard output of a `tenon module` that must succeed.
+pub(crate) fn module_well(folder: &str, arguments: &[&str]) -> String {
+    let output = module(folder, arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+    text(&output.stdout)
+}
+
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -158,6 +158,11 @@ impl NativeEngine {
         &self.v2
     }
 
+    /// The signing transactions that this engine has read.
+    pub(super) fn signing(&self) -> &SigningIndex {
+        &self.signing
+    }
+
     /// Whether the block of this height is one of engine v2.
     pub fn is_v2(&self, number: u64) -> bool {
         number > self.consensus().switch_block

@@ -17,6 +17,7 @@ pub mod go_random;
 pub mod go_sort;
 mod header_chain;
 mod messages;
+pub mod questions;
 #[cfg(test)]
 mod recorded_chain;
 #[cfg(test)]

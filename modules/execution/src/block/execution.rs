@@ -177,6 +177,36 @@ impl<I> BlockExecution<I> {
         Ok(Prepared::Executed { env, fees, blob_gas })
     }
 
+    /// The next transaction of a native block as the reference traces it: an ordinary message, whoever it is sent to,
+    /// that pays no owner.
+    ///
+    /// # Errors
+    /// See [`BlockExecution::run_transaction`].
+    pub(crate) fn prepare_message(
+        &mut self,
+        transaction: &Transaction,
+        sender: Address,
+    ) -> Result<(TxEnv, Option<Fees>), TransactionRejection> {
+        let fees = self.native.as_ref().map(|native| native.message_fees(transaction)).transpose()?;
+        let env = transaction_env(transaction, sender).map_err(|rule| TransactionRejection::Rule(rule.to_owned()))?;
+        if let Some(native) = &self.native {
+            native.before_execution(&mut self.evm.ctx).map_err(|StateError(error)| error)?;
+        }
+        Ok((fees.as_ref().map_or_else(|| env.clone(), |fees| fees.priced(env.clone())), fees))
+    }
+
+    /// Keeps what such a message did, and no receipt.
+    ///
+    /// # Errors
+    /// The database failed.
+    pub(crate) fn keep_message(&mut self, outcome: Outcome) -> Result<(), StateError> {
+        if let Some(native) = &mut self.native {
+            native.before_commit(&outcome.state, self.evm.ctx.db_mut())?;
+        }
+        self.evm.ctx.db_mut().commit(outcome.state);
+        Ok(())
+    }
+
     /// Keeps what an executed transaction did, and its receipt.
     pub(crate) fn complete(
         &mut self,

@@ -78,6 +78,11 @@ impl Precompiles {
         self.moved = moved.clone();
     }
 
+    /// Where the contracts stand.
+    pub(crate) const fn places(&self) -> &MovedPrecompiles {
+        &self.moved
+    }
+
     fn run_original(
         &mut self,
         context: &mut BlockContext,

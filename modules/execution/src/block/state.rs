@@ -125,6 +125,18 @@ impl BlockState {
         self.set_storage(address, slot, value)
     }
 
+    /// Whether there is such an account now.
+    pub(crate) fn exists(&mut self, address: Address) -> Result<bool, StoreError> {
+        Ok(self.tracked(address)?.now.is_some())
+    }
+
+    /// Slots of an account that were read or changed since the parent's state, and whether all its other slots are
+    /// gone.
+    pub(crate) fn known_slots(&self, address: Address) -> (Vec<U256>, bool) {
+        let Some(account) = self.accounts.get(&address) else { return (Vec::new(), false) };
+        (account.slots.keys().copied().collect(), account.is_wiped)
+    }
+
     /// An account's nonce, 0 when it does not exist.
     pub(crate) fn nonce(&mut self, address: Address) -> Result<u64, StoreError> {
         Ok(self.tracked(address)?.now.as_ref().map_or(0, |info| info.nonce))

@@ -1,15 +1,25 @@
 //! The accesses that a call makes.
 
-use revm::{InspectEvm, context::result::ExecutionResult};
+use revm::{
+    InspectEvm,
+    context::{TxEnv, result::ExecutionResult},
+};
 use revm_inspectors::access_list::AccessListInspector;
 use tenon_api::{
-    AccessListItem, Failure,
-    messages::{AccessListReply, BlockOverrides, CreateAccessList},
+    AccessListItem, B256, Failure, Transaction, TransactionPayload, TransactionSignature, U256,
+    messages::{AccessListReply, BlockOverrides, CallRequest, CreateAccessList},
 };
 use tenon_bus::CallContext;
 
-use super::{Calls, RunFailure, halt_text, prepare};
-use crate::block::AccessList;
+use super::{
+    CallEnvironment, Calls, RunFailure, invalid_transaction_text,
+    native_message::{NativeTerms, Payer},
+    prepare,
+};
+use crate::{
+    block::{AccessList, BlockEvm, BlockState},
+    native::capacity_of,
+};
 
 /// How often the list may grow before the search is given up. Each round adds at least one access, so only a
 /// contract made for it gets near.
@@ -23,24 +33,92 @@ impl Calls {
         caller: &CallContext,
     ) -> Result<AccessListReply, Failure> {
         let (header, mut state) = self.base(request.block)?;
+        self.require_author(&header)?;
         let overrides = BlockOverrides::default();
-        let environment = prepare(self, &header, &mut state, &request.request, &request.state_overrides, &overrides)?;
+        let mut environment =
+            prepare(self, &header, &mut state, &request.request, &request.state_overrides, &overrides)?;
+        let payer = self.payer(&request.request, &mut state)?;
+        environment.native = environment.native.take().map(|terms| terms.paid_by(payer));
         let mut evm = environment.evm(state, self.interrupt(caller), AccessListInspector::default());
-        let mut transaction = environment.transaction.clone();
+        let mut message = environment.transaction.clone();
+        if environment.native.is_some() {
+            // The reference's first run has the given list without what need not be announced.
+            message.access_list = given_list(&message);
+        }
         for _ in 0..MAX_ROUNDS {
-            let given = transaction.access_list.clone();
-            let outcome = evm.inspect(transaction.clone(), AccessListInspector::new(given.clone()));
-            let result = outcome.map(|outcome| outcome.result).map_err(|failure| {
-                let failure = RunFailure::from_evm(failure, &evm.ctx.chain);
-                failure.for_call(&environment, transaction.gas_limit, self.limits.call_timeout)
-            })?;
-            let found = evm.inspector.access_list();
-            if is_same(&found, &given) {
-                return Ok(reply(&found, &result));
+            let given = message.access_list.clone();
+            evm.inspector = AccessListInspector::new(given.clone());
+            let result = inspect(&environment, &mut evm, message.clone())
+                .map_err(|failure| self.message_failure(failure, &environment, &request.request, &message))?;
+            let mut found = evm.inspector.access_list();
+            if environment.native.is_some() {
+                keep_given_slots(&given, &mut found);
             }
-            transaction.access_list = found;
+            if is_same(&found, &given) {
+                return Ok(reply(&found, &result, &environment, message, evm));
+            }
+            message.access_list = found;
         }
         Err(Failure::limit(format!("the access list did not settle in {MAX_ROUNDS} runs")))
+    }
+
+    /// Who pays on a native chain: the deposit of a token that is called, or else the sender.
+    fn payer(&self, request: &CallRequest, state: &mut BlockState) -> Result<Payer, Failure> {
+        let Some(native) = &self.executor.spec().native else { return Ok(Payer::Nobody) };
+        let capacity = capacity_of(request.to, native.contracts.trc21_issuer, state)?;
+        Ok(capacity.map_or(Payer::Sender, Payer::Token))
+    }
+
+    /// Why a message was not run. The reference names the hash of the transaction that it would be, without signature.
+    fn message_failure(
+        &self,
+        failure: RunFailure,
+        environment: &CallEnvironment,
+        request: &CallRequest,
+        message: &TxEnv,
+    ) -> Failure {
+        let text = match failure {
+            RunFailure::Refused(text) if environment.native.is_some() => text,
+            RunFailure::Message(invalid) if environment.native.is_some() => {
+                invalid_transaction_text(&invalid, message, &environment.block)
+            }
+            failure => return failure.for_call(environment, message.gas_limit, self.limits.call_timeout),
+        };
+        let hash = unsigned_hash(request, message, self.executor.spec().chain_id);
+        Failure::server(format!("failed to apply transaction: {hash} err: {text}"))
+    }
+}
+
+fn inspect(
+    environment: &CallEnvironment,
+    evm: &mut BlockEvm<AccessListInspector>,
+    message: TxEnv,
+) -> Result<ExecutionResult, RunFailure> {
+    if let Some(terms) = &environment.native {
+        return NativeTerms::inspect(terms, evm, message);
+    }
+    let outcome = evm.inspect_tx(message).map(|outcome| outcome.result);
+    outcome.map_err(|failure| RunFailure::from_evm(failure, &evm.ctx.chain))
+}
+
+/// The list that a native call begins with. Sender and receiver are warm without it; slots of theirs stay.
+fn given_list(message: &TxEnv) -> AccessList {
+    let is_warm = |address| address == message.caller || message.kind.to() == Some(&address);
+    let items = message.access_list.0.iter();
+    AccessList(items.filter(|item| !is_warm(item.address) || !item.storage_keys.is_empty()).cloned().collect())
+}
+
+/// Puts slots back that were given for addresses which need not be announced.
+fn keep_given_slots(given: &AccessList, found: &mut AccessList) {
+    for item in given.0.iter().filter(|item| !item.storage_keys.is_empty()) {
+        match found.0.iter_mut().find(|other| other.address == item.address) {
+            None => found.0.push(item.clone()),
+            Some(other) => {
+                let missing = item.storage_keys.iter().filter(|key| !other.storage_keys.contains(key));
+                let missing: Vec<B256> = missing.copied().collect();
+                other.storage_keys.extend(missing);
+            }
+        }
     }
 }
 
@@ -54,15 +132,48 @@ fn is_same(found: &AccessList, given: &AccessList) -> bool {
     sorted(found) == sorted(given)
 }
 
-fn reply(list: &AccessList, result: &ExecutionResult) -> AccessListReply {
+fn reply(
+    list: &AccessList,
+    result: &ExecutionResult,
+    environment: &CallEnvironment,
+    message: TxEnv,
+    evm: BlockEvm<AccessListInspector>,
+) -> AccessListReply {
     let error = match result {
         ExecutionResult::Success { .. } => None,
         ExecutionResult::Revert { .. } => Some("execution reverted".to_owned()),
-        ExecutionResult::Halt { reason, .. } => Some(halt_text(reason).into_owned()),
+        ExecutionResult::Halt { reason, .. } => Some(environment.halt_text(reason, message, evm).into_owned()),
     };
+    AccessListReply { access_list: items(list), gas_used: result.tx_gas_used(), error }
+}
+
+fn items(list: &AccessList) -> Vec<AccessListItem> {
     let item = |item: &revm::context::transaction::AccessListItem| AccessListItem {
         address: item.address,
         storage_keys: item.storage_keys.clone(),
     };
-    AccessListReply { access_list: list.0.iter().map(item).collect(), gas_used: result.tx_gas_used(), error }
+    list.0.iter().map(item).collect()
+}
+
+fn unsigned_hash(request: &CallRequest, message: &TxEnv, chain_id: u64) -> B256 {
+    let access_list = items(&message.access_list);
+    let payload = match request.max_fee_per_gas {
+        Some(max_fee_per_gas) => TransactionPayload::DynamicFee {
+            max_fee_per_gas,
+            max_priority_fee_per_gas: request.max_priority_fee_per_gas.unwrap_or_default(),
+            access_list,
+        },
+        None => TransactionPayload::AccessList { gas_price: request.gas_price.unwrap_or_default(), access_list },
+    };
+    tenon_chain::transaction_hash(&Transaction {
+        hash: B256::ZERO,
+        chain_id: Some(request.chain_id.unwrap_or(chain_id)),
+        nonce: request.nonce.unwrap_or_default(),
+        gas_limit: request.gas.unwrap_or(message.gas_limit),
+        to: request.to,
+        value: message.value,
+        input: message.data.clone(),
+        payload,
+        signature: TransactionSignature { v: 0, r: U256::ZERO, s: U256::ZERO },
+    })
 }

@@ -11,7 +11,7 @@ use tenon_api::{
 };
 use tenon_bus::CallContext;
 
-use super::{Calls, apply_account_overrides, apply_block_overrides};
+use super::{Calls, apply_account_overrides, apply_block_overrides, native_message::NativeTerms};
 use crate::block::{
     BlockEvm, BlockRules, BlockState, Interrupt, MovedPrecompiles, access_list, authorizations, build_evm, price,
 };
@@ -25,6 +25,8 @@ pub(crate) struct CallEnvironment {
     pub(crate) block: BlockEnv,
     pub(crate) transaction: TxEnv,
     pub(crate) precompiles: MovedPrecompiles,
+    /// On what terms the call runs on a native chain; none on others.
+    pub(crate) native: Option<NativeTerms>,
 }
 
 impl CallEnvironment {
@@ -62,10 +64,42 @@ pub(crate) fn prepare(
     let mut block = rules.block_env(spec, &pretended, author);
     relax_for_calls(&mut rules);
     apply_block_overrides(block_overrides, &mut block);
-    let precompiles = apply_account_overrides(account_overrides, rules.precompiles, state)?;
-    let transaction = message_env(request, spec.chain_id, rules.spec_id(), &block, calls.limits.call_gas_cap)?;
+    let is_native = spec.native.is_some();
+    let precompiles = apply_account_overrides(account_overrides, rules.precompiles, is_native, state)?;
+    let native = is_native.then(|| NativeTerms::new(request, header.header().base_fee_per_gas, rules.spec_id()));
+    let transaction = match &native {
+        Some(terms) => native_message_env(request, spec.chain_id, terms, calls.limits.call_gas_cap)?,
+        None => message_env(request, spec.chain_id, rules.spec_id(), &block, calls.limits.call_gas_cap)?,
+    };
     waive_fees_of_free_calls(&transaction, &mut block);
-    Ok(CallEnvironment { rules, block, transaction, precompiles })
+    Ok(CallEnvironment { rules, block, transaction, precompiles, native })
+}
+
+/// A native chain's call as the EVM takes it: of the members that the reference knows, with one price.
+///
+/// # Errors
+/// Prices of both kinds, in the reference's words.
+fn native_message_env(
+    request: &CallRequest,
+    chain_id: u64,
+    terms: &NativeTerms,
+    gas_cap: u64,
+) -> Result<TxEnv, Failure> {
+    check_prices(request)?;
+    let access_list = access_list(request.access_list.as_deref().unwrap_or_default());
+    let tx_type = if access_list.0.is_empty() { TransactionType::Legacy } else { TransactionType::AccessList };
+    Ok(TxEnv {
+        tx_type: tx_type as u8,
+        caller: request.from.unwrap_or_default(),
+        gas_limit: bounded_gas(request.gas.map(|gas| if gas == 0 { UNBOUNDED_GAS } else { gas }), gas_cap),
+        gas_price: terms.price(),
+        kind: request.to.map_or(TxKind::Create, TxKind::Call),
+        value: request.value.unwrap_or_default(),
+        data: request.input.clone(),
+        chain_id: Some(chain_id),
+        access_list,
+        ..TxEnv::default()
+    })
 }
 
 /// The header that decides which fork's rules hold: an overridden height or time may lie in another fork, whose
@@ -135,11 +169,16 @@ fn message_env(
     })
 }
 
-fn check_consistency(request: &CallRequest, chain_id: u64) -> Result<(), Failure> {
+fn check_prices(request: &CallRequest) -> Result<(), Failure> {
     let has_fee_caps = request.max_fee_per_gas.is_some() || request.max_priority_fee_per_gas.is_some();
     if request.gas_price.is_some() && has_fee_caps {
         return Err(Failure::server("both gasPrice and (maxFeePerGas or maxPriorityFeePerGas) specified"));
     }
+    Ok(())
+}
+
+fn check_consistency(request: &CallRequest, chain_id: u64) -> Result<(), Failure> {
+    check_prices(request)?;
     if let Some(given) = request.chain_id.filter(|given| *given != chain_id) {
         let text = format!("chainId does not match node's (have={given}, want={chain_id})");
         return Err(Failure::server(text));

@@ -12,7 +12,7 @@ use revm::{
 use tenon_api::{Failure, messages::EstimateGas};
 use tenon_bus::CallContext;
 
-use super::{CallEnvironment, Calls, RunFailure, output_or_failure, prepare, run};
+use super::{CallEnvironment, Calls, RunFailure, prepare};
 use crate::block::{BlockEvm, StateError};
 
 /// Gas of a plain transfer.
@@ -26,6 +26,9 @@ impl Calls {
     /// `eth_estimateGas`.
     pub(crate) fn estimate_gas(&self, estimate: &EstimateGas, caller: &CallContext) -> Result<u64, Failure> {
         let (header, mut state) = self.base(estimate.block)?;
+        if self.executor.spec().native.is_some() {
+            return self.estimate_gas_natively(estimate, &header, state, caller);
+        }
         let environment = prepare(
             self,
             &header,
@@ -37,7 +40,13 @@ impl Calls {
         let mut evm = environment.evm(state, self.interrupt(caller), ());
         let ceiling = self.ceiling(&environment, estimate.request.gas, &mut evm)?;
         let search = Search { calls: self, environment: &environment };
-        search.run(&mut evm, ceiling)
+        match search.run(&mut evm, ceiling)? {
+            Found::Gas(gas) => Ok(gas),
+            Found::Failure(result) => {
+                let message = TxEnv { gas_limit: ceiling, ..environment.transaction.clone() };
+                environment.output_or_failure(result, message, evm).and_then(|_| Err(exceeds_allowance(ceiling)))
+            }
+        }
     }
 
     /// The most gas that the call may have: asked for, or the block's; never more than the caps allow and the
@@ -81,22 +90,28 @@ enum Trial {
     Failed(ExecutionResult),
 }
 
+/// How a search ended.
+enum Found {
+    /// The least gas.
+    Gas(u64),
+    /// With all gas that it may have, the call fails for another reason.
+    Failure(ExecutionResult),
+}
+
 struct Search<'a> {
     calls: &'a Calls,
     environment: &'a CallEnvironment,
 }
 
 impl Search<'_> {
-    fn run(&self, evm: &mut BlockEvm, ceiling: u64) -> Result<u64, Failure> {
+    fn run(&self, evm: &mut BlockEvm, ceiling: u64) -> Result<Found, Failure> {
         if self.is_plain_transfer(evm)? && matches!(self.try_gas(evm, TRANSFER_GAS), Ok(Trial::Enough(_))) {
-            return Ok(TRANSFER_GAS);
+            return Ok(Found::Gas(TRANSFER_GAS));
         }
         let result = match self.try_gas(evm, ceiling)? {
             Trial::Enough(result) => result,
             Trial::TooLittle => return Err(exceeds_allowance(ceiling)),
-            Trial::Failed(result) => {
-                return output_or_failure(result).and_then(|_| Err(exceeds_allowance(ceiling)));
-            }
+            Trial::Failed(result) => return Ok(Found::Failure(result)),
         };
         let gas = result.gas();
         let mut too_little = gas.tx_gas_used().saturating_sub(1);
@@ -112,7 +127,7 @@ impl Search<'_> {
             let middle = (too_little + (enough - too_little) / 2).min(too_little.saturating_mul(2).max(1));
             self.narrow(evm, middle, &mut too_little, &mut enough)?;
         }
-        Ok(enough)
+        Ok(Found::Gas(enough))
     }
 
     fn narrow(&self, evm: &mut BlockEvm, gas: u64, too_little: &mut u64, enough: &mut u64) -> Result<(), Failure> {
@@ -125,7 +140,7 @@ impl Search<'_> {
 
     fn try_gas(&self, evm: &mut BlockEvm, gas_limit: u64) -> Result<Trial, Failure> {
         let transaction = TxEnv { gas_limit, ..self.environment.transaction.clone() };
-        match run(evm, transaction) {
+        match self.environment.run(evm, transaction) {
             Ok(result @ ExecutionResult::Success { .. }) => Ok(Trial::Enough(result)),
             Ok(ExecutionResult::Halt { reason: HaltReason::OutOfGas(_), .. }) => Ok(Trial::TooLittle),
             Ok(result) => Ok(Trial::Failed(result)),
@@ -148,6 +163,6 @@ impl Search<'_> {
     }
 }
 
-fn exceeds_allowance(ceiling: u64) -> Failure {
+pub(super) fn exceeds_allowance(ceiling: u64) -> Failure {
     Failure::server(format!("gas required exceeds allowance ({ceiling})"))
 }

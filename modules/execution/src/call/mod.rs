@@ -3,6 +3,9 @@
 mod access_list;
 mod environment;
 mod estimate;
+mod estimate_native;
+mod failing_step;
+mod native_message;
 mod overrides;
 mod run;
 mod words;
@@ -15,8 +18,9 @@ use tenon_bus::CallContext;
 use crate::{ExecutionLimits, Executor, block::BlockState, trace::RecordingMemory};
 
 pub(crate) use environment::{CallEnvironment, prepare};
+pub(crate) use native_message::Payer;
 pub(crate) use overrides::{apply_account_overrides, apply_block_overrides};
-pub(crate) use run::{RunFailure, output_or_failure, run};
+pub(crate) use run::RunFailure;
 pub(crate) use words::{duration_text, halt_text, invalid_transaction_text};
 
 /// Answers calls, estimates, access lists and traces over the states of one chain. Cheap to clone.
@@ -45,15 +49,26 @@ impl Calls {
         Ok(self.executor.state_after(&*self.chain, number.into())?)
     }
 
+    /// Nobody has sealed a native chain's first block, and the reference asks who did before it runs a call
+    /// (`spec/rpc-eth.md` 21).
+    pub(crate) fn require_author(&self, header: &SealedHeader) -> Result<(), Failure> {
+        if header.number == 0 && self.executor.spec().native.is_some() {
+            return Err(Failure::server("recovery failed"));
+        }
+        Ok(())
+    }
+
     /// `eth_call`: what the call returns.
     pub(crate) fn call(&self, call: &Call, caller: &CallContext) -> Result<Bytes, Failure> {
         let (header, mut state) = self.base(call.block)?;
         let environment =
             prepare(self, &header, &mut state, &call.request, &call.state_overrides, &call.block_overrides)?;
+        self.require_author(&header)?;
         let mut evm = environment.evm(state, self.interrupt(caller), ());
-        let gas_limit = environment.transaction.gas_limit;
-        let result = run(&mut evm, environment.transaction.clone())
-            .map_err(|failure| failure.for_call(&environment, gas_limit, self.limits.call_timeout))?;
-        output_or_failure(result)
+        let message = environment.transaction.clone();
+        let result = environment
+            .run(&mut evm, message.clone())
+            .map_err(|failure| failure.for_call(&environment, message.gas_limit, self.limits.call_timeout))?;
+        environment.output_or_failure(result, message, evm)
     }
 }

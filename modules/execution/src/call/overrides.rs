@@ -7,7 +7,10 @@ use tenon_api::{
     messages::{AccountOverride, BlockOverrides},
 };
 
-use crate::block::{BlockState, MovedPrecompiles, PrecompileSet};
+use crate::{
+    block::{BlockState, MovedPrecompiles, PrecompileSet},
+    native::address_text,
+};
 
 /// Applies what is pretended about accounts, and says which precompiled contracts moved.
 ///
@@ -16,10 +19,15 @@ use crate::block::{BlockState, MovedPrecompiles, PrecompileSet};
 pub(crate) fn apply_account_overrides(
     overrides: &[(Address, AccountOverride)],
     precompiles: PrecompileSet,
+    is_native: bool,
     state: &mut BlockState,
 ) -> Result<MovedPrecompiles, Failure> {
     let mut moved = MovedPrecompiles::new(precompiles);
     for (address, account) in overrides {
+        if is_native {
+            apply_native_account_override(*address, account, state)?;
+            continue;
+        }
         if let Some(target) = account.move_precompile_to {
             if !moved.is_precompile(*address) {
                 return Err(Failure::server(format!("account {address} is not a precompile")));
@@ -40,6 +48,27 @@ fn apply_account_override(address: Address, account: &AccountOverride, state: &m
     if account.state.is_some() && account.state_diff.is_some() {
         return Err(Failure::server(format!("account {address} has both 'state' and 'stateDiff'")));
     }
+    if account.state.is_some() {
+        state.clear_storage(address)?;
+    }
+    write_override(address, account, state)
+}
+
+/// In the reference, an override of the whole storage changes the given slots only, and precompiled contracts keep
+/// working whatever is pretended about their accounts (`spec/rpc-eth.md` 4.8).
+fn apply_native_account_override(
+    address: Address,
+    account: &AccountOverride,
+    state: &mut BlockState,
+) -> Result<(), Failure> {
+    if account.state.is_some() && account.state_diff.is_some() {
+        let address = address_text(address);
+        return Err(Failure::server(format!("account {address} has both 'state' and 'stateDiff'")));
+    }
+    write_override(address, account, state)
+}
+
+fn write_override(address: Address, account: &AccountOverride, state: &mut BlockState) -> Result<(), Failure> {
     if let Some(code) = &account.code {
         state.set_code(address, code.clone())?;
     }
@@ -47,9 +76,6 @@ fn apply_account_override(address: Address, account: &AccountOverride, state: &m
         info.nonce = account.nonce.unwrap_or(info.nonce);
         info.balance = account.balance.unwrap_or(info.balance);
     })?;
-    if account.state.is_some() {
-        state.clear_storage(address)?;
-    }
     for (slot, value) in account.state.iter().chain(&account.state_diff).flatten() {
         state.set_storage(address, U256::from_be_bytes(slot.0), U256::from_be_bytes(value.0))?;
     }

@@ -1,18 +1,23 @@
 //! One run of a call, and what its end means for the caller.
 
-use std::time::Duration;
+use std::{borrow::Cow, time::Duration};
 
 use alloy_primitives::Bytes;
 use revm::{
-    ExecuteEvm,
+    ExecuteEvm, InspectEvm,
     context::{
         TxEnv,
-        result::{EVMError, ExecutionResult, InvalidTransaction},
+        result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction},
     },
 };
 use tenon_api::{Failure, StoreError};
 
-use super::{CallEnvironment, duration_text, halt_text, invalid_transaction_text, words::revert_failure};
+use super::{
+    CallEnvironment, duration_text,
+    failing_step::{LastStep, needs_step},
+    halt_text, invalid_transaction_text,
+    words::{native_revert_failure, revert_failure},
+};
 use crate::block::{BlockEvm, EvmFailure, Interrupt, StateError, Stopped};
 
 /// Why a run gave no result.
@@ -22,6 +27,8 @@ pub(crate) enum RunFailure {
     Stopped(Stopped),
     /// The message may not run at all.
     Message(InvalidTransaction),
+    /// The same, in words that are ready.
+    Refused(String),
     /// The database failed.
     Store(StoreError),
     /// Anything else that the EVM says.
@@ -29,7 +36,7 @@ pub(crate) enum RunFailure {
 }
 
 /// Runs a transaction on the EVM's state and forgets what it changed.
-pub(crate) fn run(evm: &mut BlockEvm, transaction: TxEnv) -> Result<ExecutionResult, RunFailure> {
+fn run(evm: &mut BlockEvm, transaction: TxEnv) -> Result<ExecutionResult, RunFailure> {
     match evm.transact(transaction) {
         Ok(outcome) => Ok(outcome.result),
         Err(failure) => Err(RunFailure::from_evm(failure, &evm.ctx.chain)),
@@ -70,17 +77,56 @@ impl RunFailure {
                 let text = invalid_transaction_text(&invalid, &environment.transaction, &environment.block);
                 Failure::server(format!("err: {text} (supplied gas {gas_limit})"))
             }
+            Self::Refused(text) => Failure::server(format!("err: {text} (supplied gas {gas_limit})")),
             Self::Store(error) => error.into(),
             Self::Other(text) => Failure::server(text),
         }
     }
 }
 
-/// What a finished run returns to its caller: its output, or why it failed.
-pub(crate) fn output_or_failure(result: ExecutionResult) -> Result<Bytes, Failure> {
-    match result {
-        ExecutionResult::Success { output, .. } => Ok(output.into_data()),
-        ExecutionResult::Revert { output, .. } => Err(revert_failure(&output)),
-        ExecutionResult::Halt { reason, .. } => Err(Failure::server(halt_text(&reason))),
+impl CallEnvironment {
+    /// Runs a message and forgets what it changed.
+    ///
+    /// # Errors
+    /// Why it may not run, or why the run had to end.
+    pub(crate) fn run(&self, evm: &mut BlockEvm, message: TxEnv) -> Result<ExecutionResult, RunFailure> {
+        match &self.native {
+            Some(terms) => terms.run(evm, message),
+            None => run(evm, message),
+        }
+    }
+
+    /// What a finished run returns to its caller.
+    ///
+    /// # Errors
+    /// Why it failed, as `eth_call` and `eth_estimateGas` say it.
+    pub(crate) fn output_or_failure(
+        &self,
+        result: ExecutionResult,
+        message: TxEnv,
+        evm: BlockEvm,
+    ) -> Result<Bytes, Failure> {
+        match result {
+            ExecutionResult::Success { output, .. } => Ok(output.into_data()),
+            ExecutionResult::Revert { output, .. } if self.native.is_some() => Err(native_revert_failure(&output)),
+            ExecutionResult::Revert { output, .. } => Err(revert_failure(&output)),
+            ExecutionResult::Halt { reason, .. } => Err(Failure::server(self.halt_text(&reason, message, evm))),
+        }
+    }
+
+    /// Why a message's outermost frame ended without result. Where the words name the instruction or the stack, the
+    /// message runs once more, watched: failures of this kind are rare, and an inspector costs a call for each step.
+    pub(crate) fn halt_text<I>(&self, reason: &HaltReason, message: TxEnv, evm: BlockEvm<I>) -> Cow<'static, str> {
+        if !needs_step(reason) {
+            return halt_text(reason);
+        }
+        let interrupt = evm.ctx.chain.clone();
+        let mut evm = self.evm(evm.ctx.journaled_state.database, interrupt, LastStep::default());
+        let again = match &self.native {
+            Some(terms) => terms.inspect(&mut evm, message).map(drop).is_ok(),
+            None => evm.inspect_one_tx(message).is_ok(),
+        };
+        let words = evm.inspector.step.filter(|_| again).and_then(|step| step.words(reason));
+        words.map_or_else(|| halt_text(reason), Cow::Owned)
     }
 }

@@ -17,6 +17,11 @@ const ERROR_SELECTOR: [u8; 4] = hex!("08c379a0");
 /// Selector of `Panic(uint256)`.
 const PANIC_SELECTOR: [u8; 4] = hex!("4e487b71");
 
+/// The failure of a call that reverted on a native chain: without returned bytes it has the general code and no data.
+pub(crate) fn native_revert_failure(output: &Bytes) -> Failure {
+    if output.is_empty() { Failure::server("execution reverted") } else { revert_failure(output) }
+}
+
 /// The failure of a call that reverted: code 3, the returned bytes as data, the reason in the message when the
 /// bytes follow Solidity's convention.
 pub(crate) fn revert_failure(output: &Bytes) -> Failure {
@@ -84,8 +89,21 @@ pub(crate) fn halt_text(reason: &HaltReason) -> Cow<'static, str> {
         HaltReason::OutOfFunds | HaltReason::OverflowPayment => "insufficient balance for transfer",
         HaltReason::CallTooDeep => "max call depth exceeded",
         HaltReason::PrecompileError => "precompile failed",
-        HaltReason::PrecompileErrorWithContext(text) => return Cow::Owned(text.clone()),
+        HaltReason::PrecompileErrorWithContext(text) => return Cow::Owned(precompile_text(text).to_owned()),
     })
+}
+
+/// What go-ethereum's precompiled contracts say where ours say the same in other words. Ours do not tell a coordinate
+/// above the modulus from one that equals it.
+fn precompile_text(text: &str) -> &str {
+    match text {
+        "wrong input length for blake2" => "invalid input length",
+        "wrong final indicator flag for blake2" => "invalid final flag",
+        "bn254 invalid pair length" => "bad elliptic curve pairing size",
+        "field point not a member of bn254 curve" => "bn256: coordinate exceeds modulus",
+        "failed to create affine g point for bn254 curve" => "bn256: malformed point",
+        text => text,
+    }
 }
 
 /// Why a message may not run.

@@ -1,7 +1,7 @@
 //! Fees of a range of blocks (`spec/rpc-eth.md` 11.2).
 
 use alloy_primitives::U256;
-use tenon_api::{BlockId, BlockNumber, Failure, Receipt, RecoveredBlock, SealedHeader, messages::FeeHistory};
+use tenon_api::{BlockId, BlockNumber, BlockTag, Failure, Receipt, RecoveredBlock, SealedHeader, messages::FeeHistory};
 use tenon_bus::CallContext;
 
 use super::Fees;
@@ -19,8 +19,13 @@ impl Fees {
         caller: &CallContext,
     ) -> Result<FeeHistory, Failure> {
         check_percentiles(percentiles)?;
+        // Nothing is pending where no block is being made: the reference takes the head, and one block less.
+        let is_one_less = self.spec.native.is_some() && newest == BlockId::Tag(BlockTag::Pending);
         let newest = self.newest(newest)?;
-        let count = block_count.min(self.limits.fee_history_blocks).min(newest.saturating_add(1));
+        let count = block_count
+            .saturating_sub(u64::from(is_one_less))
+            .min(self.limits.fee_history_blocks)
+            .min(newest.saturating_add(1));
         if count == 0 {
             return Ok(empty());
         }

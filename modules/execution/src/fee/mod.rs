@@ -25,7 +25,8 @@ pub(crate) struct Fees {
 
 impl Fees {
     pub(crate) fn new(spec: Arc<ChainSpec>, chain: Arc<dyn ChainReader>, limits: ExecutionLimits) -> Self {
-        Self { spec, chain, limits, suggestion: Arc::default() }
+        let suggestion = Arc::new(Mutex::new(Suggestion::initial(spec.native.is_some())));
+        Self { spec, chain, limits, suggestion }
     }
 
     /// Prices for the block after the head, taken as early as it may come.

@@ -1,7 +1,7 @@
 //! The tip oracle (`spec/rpc-eth.md` 11.1, with go-ethereum's values on the Ethereum profile).
 
 use alloy_primitives::{B256, U256};
-use tenon_api::{Failure, RecoveredBlock};
+use tenon_api::{Failure, RecoveredBlock, SealedHeader};
 
 use super::Fees;
 
@@ -18,6 +18,12 @@ const MOST_SUGGESTED: U256 = U256::from_limbs([500_000_000_000, 0, 0, 0]);
 /// What is suggested as long as no transaction says otherwise: a thousandth of a gwei, go-ethereum's least tip
 /// for its own blocks.
 const INITIAL: U256 = U256::from_limbs([1_000_000, 0, 0, 0]);
+/// The same on native chains: the least price that the reference takes for its own blocks.
+const NATIVE_INITIAL: U256 = U256::ONE;
+/// The least price of gas on a native chain without base fee, wei (`spec/chain.md` 2.5).
+const NATIVE_LEAST: U256 = U256::from_limbs([250_000_000, 0, 0, 0]);
+/// The same from `gas50x` on.
+const NATIVE_LEAST_50X: U256 = U256::from_limbs([12_500_000_000, 0, 0, 0]);
 
 /// The last suggestion and the head that it was made for.
 #[derive(Clone, Copy)]
@@ -26,9 +32,10 @@ pub(super) struct Suggestion {
     tip: U256,
 }
 
-impl Default for Suggestion {
-    fn default() -> Self {
-        Self { head: B256::ZERO, tip: INITIAL }
+impl Suggestion {
+    /// What is suggested before any block was looked at.
+    pub(super) const fn initial(is_native: bool) -> Self {
+        Self { head: B256::ZERO, tip: if is_native { NATIVE_INITIAL } else { INITIAL } }
     }
 }
 
@@ -40,16 +47,33 @@ impl Fees {
         if last.head == head.header.hash() {
             return Ok(last.tip);
         }
-        let mut samples = self.samples(head.header.number, last.tip)?;
+        // On native chains a block that says nothing counts with half of the last suggestion, so that on an idle chain
+        // the tip falls to nothing.
+        let of_silence = if self.spec.native.is_some() { last.tip / U256::from(2) } else { last.tip };
+        let mut samples = self.samples(head.header.number, of_silence)?;
         samples.sort_unstable();
         let chosen = samples.len().saturating_sub(1) * PERCENTILE / 100;
-        let tip = samples.get(chosen).copied().unwrap_or(last.tip).min(MOST_SUGGESTED);
+        let tip = samples.get(chosen).copied().unwrap_or(last.tip).min(MOST_SUGGESTED).max(self.least(&head.header));
         *self.suggestion.lock() = Suggestion { head: head.header.hash(), tip };
         Ok(tip)
     }
 
+    /// The tip is the whole price where there is no base fee, and native chains have a least price.
+    fn least(&self, head: &SealedHeader) -> U256 {
+        match &self.spec.native {
+            Some(native) if head.base_fee_per_gas.is_none() => {
+                if head.number >= native.heights.gas50x {
+                    NATIVE_LEAST_50X
+                } else {
+                    NATIVE_LEAST
+                }
+            }
+            _ => U256::ZERO,
+        }
+    }
+
     /// Walks back from the head; blocks that say little let the walk go further, to twice the length at most.
-    fn samples(&self, head: u64, last: U256) -> Result<Vec<U256>, Failure> {
+    fn samples(&self, head: u64, of_silence: U256) -> Result<Vec<U256>, Failure> {
         let mut samples: Vec<U256> = Vec::new();
         let mut outstanding = BLOCKS;
         let mut number = head;
@@ -57,7 +81,7 @@ impl Fees {
             outstanding -= 1;
             let mut tips = lowest_tips(&*self.canonical_block(number)?);
             if tips.is_empty() {
-                tips.push(last);
+                tips.push(of_silence);
             }
             if tips.len() == 1 && samples.len() + 1 + outstanding < BLOCKS * 2 {
                 outstanding += 1;

@@ -4,6 +4,7 @@ use std::sync::{Arc, mpsc};
 
 use tenon_api::{
     Block, BlockNumber, BlockProducer, Failure, InsertOutcome, RecoveredBlock, RecoveredTransaction, SealAttributes,
+    SealedHeader,
 };
 use tenon_supervisor::{Actor, Mailbox};
 use tokio::sync::oneshot;
@@ -31,6 +32,11 @@ pub enum ChainMessage {
         transactions: Vec<RecoveredTransaction>,
         /// Receives the block.
         reply: Reply<Arc<RecoveredBlock>>,
+    },
+    /// Name the newest blocks that were refused.
+    ListRefused {
+        /// Receives their headers, oldest first.
+        reply: Reply<Vec<Arc<SealedHeader>>>,
     },
     /// Move the head back.
     SetHead {
@@ -62,6 +68,7 @@ impl Actor for ChainActor {
             ChainMessage::Produce { attributes, transactions, reply } => {
                 reply(self.importer.produce(&attributes, transactions).map_err(Failure::from));
             }
+            ChainMessage::ListRefused { reply } => reply(Ok(self.importer.refused_blocks())),
             ChainMessage::SetHead { number, reply } => reply(self.importer.set_head(number).map_err(Failure::from)),
         }
     }
@@ -87,12 +94,30 @@ impl ChainHandle {
         self.ask(|reply| ChainMessage::Insert { block: Box::new(block), reply }).await
     }
 
+    /// As [`ChainHandle::insert`], on a thread that may wait.
+    pub(super) fn insert_waiting(&self, block: Block) -> Result<InsertOutcome, Failure> {
+        let (reply, answer) = mpsc::sync_channel(1);
+        self.mailbox.try_send(ChainMessage::Insert {
+            block: Box::new(block),
+            reply: Box::new(move |outcome| drop(reply.send(outcome))),
+        })?;
+        answer.recv().unwrap_or_else(|_| Err(gone()))
+    }
+
     /// Moves the head back and waits until it is there.
     ///
     /// # Errors
     /// What [`Importer::set_head`] says, or that the mailbox is full or the actor gone.
     pub async fn set_head(&self, number: BlockNumber) -> Result<(), Failure> {
         self.ask(|reply| ChainMessage::SetHead { number, reply }).await
+    }
+
+    /// Headers of the newest blocks that were refused since the start, oldest first.
+    ///
+    /// # Errors
+    /// That the mailbox is full or the actor gone.
+    pub async fn refused_blocks(&self) -> Result<Vec<Arc<SealedHeader>>, Failure> {
+        self.ask(|reply| ChainMessage::ListRefused { reply }).await
     }
 
     async fn ask<T: Send + 'static>(&self, message: impl FnOnce(Reply<T>) -> ChainMessage) -> Result<T, Failure> {

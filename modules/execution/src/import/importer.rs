@@ -1,6 +1,6 @@
 //! One block in: checked, executed, committed, announced.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use alloy_primitives::U256;
 use parking_lot::Mutex;
@@ -11,7 +11,7 @@ use tenon_api::{
 use tenon_bus::Bus;
 use tenon_chain::ChainSpec;
 
-use crate::{Executor, Explanation, ImportError, ReferenceBlock};
+use crate::{ExecutionError, Executor, Explanation, ImportError, ReferenceBlock};
 
 /// How many blocks one step of unwinding takes off and announces together.
 const UNWIND_STEP: u64 = 256;
@@ -27,7 +27,12 @@ pub struct Importer {
     pub(super) writing: Mutex<()>,
     /// The block that execution refused last, with its parent, for whoever wants to know why.
     failed: Mutex<Option<(Arc<RecoveredBlock>, SealedHeader)>>,
+    /// Headers of the newest blocks that consensus or execution refused, oldest first.
+    refused: Mutex<VecDeque<Arc<SealedHeader>>>,
 }
+
+/// How many refused blocks are remembered, as many as the reference remembers.
+const REMEMBERED_REFUSALS: usize = 10;
 
 impl Importer {
     /// An importer for a chain that has been initialised with its genesis block.
@@ -46,6 +51,7 @@ impl Importer {
             bus,
             writing: Mutex::new(()),
             failed: Mutex::new(None),
+            refused: Mutex::new(VecDeque::new()),
         }
     }
 
@@ -95,9 +101,26 @@ impl Importer {
         if chain.header(block.hash())?.is_some() {
             return Ok(true);
         }
-        self.engine.verify_header(&block.header, parent, chain)?;
-        self.engine.verify_body(block, chain)?;
+        let header = self.engine.verify_header(&block.header, parent, chain);
+        let verified = header.and_then(|()| self.engine.verify_body(block, chain));
+        verified.inspect_err(|_| self.remember_refusal(&block.header))?;
         Ok(false)
+    }
+
+    fn remember_refusal(&self, header: &SealedHeader) {
+        let mut refused = self.refused.lock();
+        if refused.iter().any(|known| known.hash() == header.hash()) {
+            return;
+        }
+        if refused.len() == REMEMBERED_REFUSALS {
+            refused.pop_front();
+        }
+        refused.push_back(Arc::new(header.clone()));
+    }
+
+    /// Headers of the newest blocks that consensus or execution refused since the start, oldest first.
+    pub(super) fn refused_blocks(&self) -> Vec<Arc<SealedHeader>> {
+        self.refused.lock().iter().cloned().collect()
     }
 
     /// Moves the head back to a canonical block; the blocks above stay known as a side branch.
@@ -136,7 +159,11 @@ impl Importer {
         parent: &SealedHeader,
     ) -> Result<BlockCommit, ImportError> {
         let executed = self.executor.execute(chain, &*self.engine, Arc::clone(&block), parent);
-        if executed.is_err() {
+        if let Err(error) = &executed {
+            // A database that fails says nothing about the block.
+            if !matches!(error, ExecutionError::Store(_)) {
+                self.remember_refusal(&block.header);
+            }
             *self.failed.lock() = Some((block, parent.clone()));
         }
         Ok(executed?)

@@ -3,6 +3,7 @@
 mod actor;
 mod ahead;
 mod announce;
+mod file;
 mod importer;
 mod pipeline;
 mod prepare;

@@ -19,11 +19,11 @@ pub(super) const LENDING_FINALIZED: Address = address!("000000000000000000000000
 
 /// Whether the fee of a transaction to this receiver is paid to nobody, and the base fee no floor for it
 /// (`spec/chain.md` 3.10).
-pub(super) fn is_exempt_receiver(receiver: Option<Address>) -> bool {
+pub(crate) fn is_exempt_receiver(receiver: Option<Address>) -> bool {
     receiver.is_some_and(|receiver| receiver == BLOCK_SIGNERS || receiver == RANDOMIZE)
 }
 
 /// An address as the reference prints it in texts: `xdc` and the digits in EIP-55 case.
-pub(super) fn as_text(address: Address) -> String {
+pub(crate) fn as_text(address: Address) -> String {
     address.to_checksum(None).replacen("0x", "xdc", 1)
 }

@@ -79,15 +79,23 @@ impl NativeBlock {
         if let Some(interception) = Interception::of(transaction, &native.heights, self.number) {
             return Ok(Treatment::Intercepted(interception));
         }
-        let rules = FeeRules {
-            heights: &native.heights,
-            number: self.number,
-            base_fee: self.base_fee,
-            author: self.author,
-            owner: self.owner,
-        };
+        let rules = self.fee_rules(native, self.owner);
         let fees = rules.fees(transaction, self.sponsorship.capacity(transaction.to))?;
         Ok(Treatment::Executed(Some(fees)))
+    }
+
+    /// How the next transaction is paid for when it is traced as a message: as otherwise, but the author has no owner.
+    ///
+    /// # Errors
+    /// See [`NativeBlock::treat`].
+    pub(crate) fn message_fees(&self, transaction: &Transaction) -> Result<Fees, TransactionRejection> {
+        let Some(native) = &self.settings.native else { return Ok(Fees::NOBODY_IS_PAID) };
+        let rules = self.fee_rules(native, Address::ZERO);
+        rules.fees(transaction, self.sponsorship.capacity(transaction.to))
+    }
+
+    const fn fee_rules<'a>(&self, native: &'a NativeSettings, owner: Address) -> FeeRules<'a> {
+        FeeRules { heights: &native.heights, number: self.number, base_fee: self.base_fee, author: self.author, owner }
     }
 
     /// `spec/chain.md` 3.7.

@@ -62,6 +62,11 @@ pub(super) const fn is_exchange_received(heights: &NativeHeights, number: u64) -
     number >= heights.tip_xdcx && number < heights.tip_xdcx_receiver_disable
 }
 
+/// Whether a traced block runs without this transaction: one to the exchange, at any height (`spec/rpc-node.md` 4.2).
+pub(crate) fn is_skipped_by_traces(transaction: &Transaction) -> bool {
+    transaction.to.is_some_and(is_exchange_address)
+}
+
 /// Whether the exchange's transactions go to this address.
 pub(super) fn is_exchange_address(receiver: Address) -> bool {
     [TRADING, EXCHANGE_ROOTS, LENDING, LENDING_FINALIZED].contains(&receiver)

@@ -19,10 +19,12 @@ mod schedule;
 mod slots;
 mod sponsorship;
 
+pub(crate) use addresses::{as_text as address_text, is_exempt_receiver};
 pub(crate) use block::{NativeBlock, Treatment};
 pub(crate) use fees::Fees;
 pub(crate) use handler::{Outcome, inspect, transact};
 pub(crate) use instructions::{InstructionChanges, writing_static_call};
-pub(crate) use interception::{Interception, log_of};
+pub(crate) use interception::{Interception, is_skipped_by_traces, log_of};
 pub(crate) use precompiles::{EXTRA_PRECOMPILES, run_extra_precompile};
 pub(crate) use schedule::rules;
+pub(crate) use sponsorship::capacity_of;

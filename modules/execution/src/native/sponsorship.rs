@@ -46,6 +46,15 @@ struct ChargedSlot {
     present: U256,
 }
 
+/// What a token's deposit can pay, wei; none when the receiver is no registered token.
+pub(crate) fn capacity_of(
+    receiver: Option<Address>,
+    issuer: Address,
+    state: &mut BlockState,
+) -> Result<Option<U256>, StoreError> {
+    Ok(Sponsorship::read(issuer, state)?.capacity(receiver))
+}
+
 impl Sponsorship {
     /// Reads what every registered token's deposit is, once before the first transaction of a block.
     pub(super) fn read(issuer: Address, state: &mut BlockState) -> Result<Self, StoreError> {

@@ -13,66 +13,130 @@ use tenon_api::Failure;
 use super::{
     TraceOptions,
     recording::{Recording, RecordingMemory},
+    reference::Watch,
 };
-use crate::block::BlockContext;
+use crate::block::{BlockContext, StateError};
 
 /// The text by which a run that recorded too much is told from other failures of the EVM.
 pub(super) const TOO_LARGE_MARK: &str = "trace too large";
 
 /// Passes everything to the tracer, counts what it records, and stops a run that records too much.
 pub(crate) struct TraceInspector {
-    pub(super) tracer: DebugInspector,
+    pub(super) tracer: ActiveTracer,
     recording: Recording,
     /// The run is being stopped; the tracer has not seen the last frame's start and must not see its end.
     is_stopped: bool,
 }
 
+/// Whose tracer it is.
+#[allow(clippy::large_enum_variant, reason = "one a trace; a box would cost an indirection each instruction")]
+pub(super) enum ActiveTracer {
+    /// go-ethereum's.
+    Ethereum(DebugInspector),
+    /// The reference's.
+    Reference(Watch),
+    /// Nobody watches.
+    Idle,
+}
+
 impl TraceInspector {
-    pub(super) fn new(options: &TraceOptions, most_steps: u64, memory: &RecordingMemory) -> Result<Self, Failure> {
+    pub(super) fn ethereum(options: &TraceOptions, most_steps: u64, memory: &RecordingMemory) -> Result<Self, Failure> {
         let tracer = options.inspector()?;
         let struct_log = matches!(tracer, DebugInspector::Default(..)).then_some(&options.geth.config);
         let recording = Recording::new(struct_log, most_steps, memory);
-        Ok(Self { tracer, recording, is_stopped: false })
+        Ok(Self { tracer: ActiveTracer::Ethereum(tracer), recording, is_stopped: false })
+    }
+
+    pub(super) fn reference(watch: Watch, memory: &RecordingMemory) -> Self {
+        let recording = Recording::new(None, u64::MAX, memory);
+        Self { tracer: ActiveTracer::Reference(watch), recording, is_stopped: false }
+    }
+
+    /// For transactions that are only executed.
+    pub(super) fn idle(memory: &RecordingMemory) -> Self {
+        Self { tracer: ActiveTracer::Idle, recording: Recording::new(None, 0, memory), is_stopped: false }
     }
 
     /// Makes the EVM give up at the next frame boundary.
     fn stop(&mut self, context: &mut BlockContext) {
+        self.fail(context, ContextError::Custom(TOO_LARGE_MARK.to_owned()));
+    }
+
+    fn fail(&mut self, context: &mut BlockContext, error: ContextError<StateError>) {
         self.is_stopped = true;
-        context.error = Err(ContextError::Custom(TOO_LARGE_MARK.to_owned()));
+        context.error = Err(error);
+    }
+
+    /// Takes notice of what a tracer of the reference met, and of how much it holds.
+    fn after_event(&mut self, context: &mut BlockContext, result: Result<(), StateError>) {
+        if let Err(error) = result {
+            return self.fail(context, ContextError::Db(error));
+        }
+        if let ActiveTracer::Reference(watch) = &self.tracer
+            && !self.recording.count_held(watch.held_bytes())
+        {
+            self.stop(context);
+        }
+    }
+
+    fn ethereum_tracer(&mut self) -> Option<&mut DebugInspector> {
+        match &mut self.tracer {
+            ActiveTracer::Ethereum(tracer) if !self.is_stopped => Some(tracer),
+            _ => None,
+        }
     }
 }
 
 impl Inspector<BlockContext> for TraceInspector {
     fn initialize_interp(&mut self, interpreter: &mut Interpreter, context: &mut BlockContext) {
-        if !self.is_stopped {
-            self.tracer.initialize_interp(interpreter, context);
+        match &mut self.tracer {
+            _ if self.is_stopped => {}
+            ActiveTracer::Ethereum(tracer) => tracer.initialize_interp(interpreter, context),
+            ActiveTracer::Reference(watch) => watch.frame_runs(),
+            ActiveTracer::Idle => {}
         }
     }
 
     fn step(&mut self, interpreter: &mut Interpreter, context: &mut BlockContext) {
+        if let ActiveTracer::Reference(watch) = &mut self.tracer
+            && !self.is_stopped
+        {
+            let result = watch.step(interpreter, context);
+            self.after_event(context, result);
+        }
         if self.is_stopped || !self.recording.count_step(interpreter) {
             self.stop(context);
             interpreter.halt(InstructionResult::FatalExternalError);
-        } else if self.recording.is_step_recorded() {
-            self.tracer.step(interpreter, context);
+        } else if self.recording.is_step_recorded()
+            && let Some(tracer) = self.ethereum_tracer()
+        {
+            tracer.step(interpreter, context);
         }
     }
 
     fn step_end(&mut self, interpreter: &mut Interpreter, context: &mut BlockContext) {
-        if !self.is_stopped && self.recording.is_step_recorded() {
-            self.tracer.step_end(interpreter, context);
+        if self.is_stopped {
+            return;
+        }
+        if let ActiveTracer::Reference(watch) = &mut self.tracer {
+            let result = watch.step_end(interpreter, context);
+            self.after_event(context, result);
+        } else if self.recording.is_step_recorded()
+            && let Some(tracer) = self.ethereum_tracer()
+        {
+            tracer.step_end(interpreter, context);
         }
     }
 
     fn log(&mut self, context: &mut BlockContext, log: Log) {
-        if !self.is_stopped {
-            Inspector::<BlockContext>::log(&mut self.tracer, context, log);
+        if let Some(tracer) = self.ethereum_tracer() {
+            Inspector::<BlockContext>::log(tracer, context, log);
         }
     }
 
     fn log_full(&mut self, interpreter: &mut Interpreter, context: &mut BlockContext, log: Log) {
-        if !self.is_stopped {
-            self.tracer.log_full(interpreter, context, log);
+        if let Some(tracer) = self.ethereum_tracer() {
+            tracer.log_full(interpreter, context, log);
         }
     }
 
@@ -86,48 +150,53 @@ impl Inspector<BlockContext> for TraceInspector {
             self.stop(context);
             return None;
         }
-        Inspector::<BlockContext>::frame_start(&mut self.tracer, context, input)
+        if let ActiveTracer::Reference(watch) = &mut self.tracer {
+            let result = watch.frame_start(context, input);
+            self.after_event(context, result);
+            return None;
+        }
+        Inspector::<BlockContext>::frame_start(self.ethereum_tracer()?, context, input)
     }
 
     fn frame_end(&mut self, context: &mut BlockContext, input: &FrameInput, result: &mut FrameResult) {
         if self.is_stopped {
             return;
         }
-        Inspector::<BlockContext>::frame_end(&mut self.tracer, context, input, result);
+        match &mut self.tracer {
+            ActiveTracer::Ethereum(tracer) => {
+                Inspector::<BlockContext>::frame_end(tracer, context, input, result);
+            }
+            ActiveTracer::Reference(watch) => watch.frame_end(result),
+            ActiveTracer::Idle => {}
+        }
         if !self.recording.count_output(result.interpreter_result().output.len()) {
             self.stop(context);
         }
     }
 
     fn call(&mut self, context: &mut BlockContext, inputs: &mut CallInputs) -> Option<CallOutcome> {
-        if self.is_stopped {
-            return None;
-        }
-        Inspector::<BlockContext>::call(&mut self.tracer, context, inputs)
+        Inspector::<BlockContext>::call(self.ethereum_tracer()?, context, inputs)
     }
 
     fn call_end(&mut self, context: &mut BlockContext, inputs: &CallInputs, outcome: &mut CallOutcome) {
-        if !self.is_stopped {
-            Inspector::<BlockContext>::call_end(&mut self.tracer, context, inputs, outcome);
+        if let Some(tracer) = self.ethereum_tracer() {
+            Inspector::<BlockContext>::call_end(tracer, context, inputs, outcome);
         }
     }
 
     fn create(&mut self, context: &mut BlockContext, inputs: &mut CreateInputs) -> Option<CreateOutcome> {
-        if self.is_stopped {
-            return None;
-        }
-        Inspector::<BlockContext>::create(&mut self.tracer, context, inputs)
+        Inspector::<BlockContext>::create(self.ethereum_tracer()?, context, inputs)
     }
 
     fn create_end(&mut self, context: &mut BlockContext, inputs: &CreateInputs, outcome: &mut CreateOutcome) {
-        if !self.is_stopped {
-            Inspector::<BlockContext>::create_end(&mut self.tracer, context, inputs, outcome);
+        if let Some(tracer) = self.ethereum_tracer() {
+            Inspector::<BlockContext>::create_end(tracer, context, inputs, outcome);
         }
     }
 
     fn selfdestruct(&mut self, contract: Address, target: Address, value: U256) {
-        if !self.is_stopped {
-            Inspector::<BlockContext>::selfdestruct(&mut self.tracer, contract, target, value);
+        if let Some(tracer) = self.ethereum_tracer() {
+            Inspector::<BlockContext>::selfdestruct(tracer, contract, target, value);
         }
     }
 }

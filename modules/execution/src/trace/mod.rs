@@ -1,9 +1,15 @@
 //! Watching transactions run (`debug_trace*`; `spec/rpc-node.md` 4.2).
+//!
+//! Ethereum's chains have go-ethereum's tracers, native chains those of the reference client (`reference`). Both run
+//! under one inspector that bounds what they record.
 
 mod inspector;
+mod native_replay;
 mod options;
 mod recording;
+mod reference;
 mod replay;
+mod storage_range;
 mod struct_log;
 
 pub(crate) use recording::RecordingMemory;

@@ -60,7 +60,7 @@ fn shortened(source: &str) -> String {
 }
 
 /// Reads a duration as Go writes it: `5s`, `300ms`, `1m30s`, `1.5h`.
-fn parse_go_duration(text: &str) -> Result<Duration, String> {
+pub(super) fn parse_go_duration(text: &str) -> Result<Duration, String> {
     let invalid = || format!("time: invalid duration {text:?}");
     let mut rest = text.strip_prefix('+').unwrap_or(text);
     if rest == "0" {

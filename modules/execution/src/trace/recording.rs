@@ -107,6 +107,12 @@ impl Recording {
         self.steps <= self.most_steps && self.has_memory()
     }
 
+    /// Counts what a tracer says that it holds; false when that is too much.
+    pub(super) fn count_held(&mut self, bytes: usize) -> bool {
+        self.bytes = self.bytes.max(bytes as u64);
+        self.has_memory()
+    }
+
     /// Counts a call with so many bytes of input; false when they are too many.
     pub(super) fn count_call(&mut self, input: usize) -> bool {
         self.bytes = self.bytes.saturating_add(CALL_BYTES).saturating_add(input as u64);

@@ -12,10 +12,15 @@ use tenon_api::{
 };
 use tenon_bus::CallContext;
 
-use super::{TraceInspector, TraceOptions, inspector::TOO_LARGE_MARK, struct_log::struct_log_json};
+use super::{
+    TraceInspector, TraceOptions,
+    inspector::{ActiveTracer, TOO_LARGE_MARK},
+    native_replay::NativeTracing,
+    struct_log::struct_log_json,
+};
 use crate::{
-    TransactionRejection,
-    block::{BlockEvm, BlockExecution, BlockState, Interrupt, Prepared, StateError, Stopped, transaction_env},
+    ExecutionLimits, TransactionRejection,
+    block::{BlockEvm, BlockExecution, BlockState, Interrupt, Prepared, StateError, Stopped},
     call::{Calls, RunFailure, invalid_transaction_text, prepare},
     native::{Fees, Outcome, inspect},
 };
@@ -34,27 +39,49 @@ const TRACE_STACK: usize = 64 << 20;
 impl Calls {
     /// `debug_trace*`.
     pub(crate) fn trace(&self, trace: &Trace, caller: &CallContext) -> Result<TraceReply, Failure> {
+        if self.executor.spec().native.is_some() {
+            let tracing = NativeTracing::new(self, &trace.options, caller)?;
+            return on_deep_stack(|| tracing.run(&trace.target));
+        }
         let options = TraceOptions::parse(&trace.options, &self.limits)?;
         let tracing = Tracing { calls: self, options, caller };
-        thread::scope(|scope| {
-            let worker = thread::Builder::new().name("trace".to_owned()).stack_size(TRACE_STACK);
-            let worker = worker
-                .spawn_scoped(scope, || tracing.run(&trace.target))
-                .map_err(|error| Failure::server(format!("cannot start a thread for the trace: {error}")))?;
-            worker.join().unwrap_or_else(|panic| resume_unwind(panic))
-        })
+        on_deep_stack(|| tracing.run(&trace.target))
     }
 }
 
+impl Calls {
+    /// The state before a transaction of a block of an Ethereum chain.
+    pub(super) fn ethereum_state_before(
+        &self,
+        block: &RecoveredBlock,
+        index: u64,
+        caller: &CallContext,
+    ) -> Result<BlockState, Failure> {
+        let tracing = Tracing { calls: self, options: TraceOptions::parse("{}", &self.limits)?, caller };
+        let index = usize::try_from(index).map_err(|_| Failure::server("transaction not found"))?;
+        Ok(tracing.replay(block, index)?.into_state().map_err(|StateError(error)| error)?)
+    }
+}
+
+fn on_deep_stack(trace: impl FnOnce() -> Result<String, Failure> + Send) -> Result<TraceReply, Failure> {
+    let json = thread::scope(|scope| {
+        let worker = thread::Builder::new().name("trace".to_owned()).stack_size(TRACE_STACK);
+        let worker = worker
+            .spawn_scoped(scope, trace)
+            .map_err(|error| Failure::server(format!("cannot start a thread for the trace: {error}")))?;
+        worker.join().unwrap_or_else(|panic| resume_unwind(panic))
+    })?;
+    Ok(TraceReply { json })
+}
+
 impl Tracing<'_> {
-    fn run(&self, target: &TraceTarget) -> Result<TraceReply, Failure> {
-        let json = match target {
-            TraceTarget::Transaction(hash) => self.transaction(*hash)?,
-            TraceTarget::Block(block) => self.whole_block(&*self.block(*block)?)?,
-            TraceTarget::RawBlock(bytes) => self.whole_block(&self.raw_block(bytes)?)?,
-            TraceTarget::Call { .. } => self.call(target)?,
-        };
-        Ok(TraceReply { json })
+    fn run(&self, target: &TraceTarget) -> Result<String, Failure> {
+        match target {
+            TraceTarget::Transaction(hash) => self.transaction(*hash),
+            TraceTarget::Block(block) => self.whole_block(&*self.block(*block)?),
+            TraceTarget::RawBlock(bytes) => self.whole_block(&self.raw_block(bytes)?),
+            TraceTarget::Call { .. } => self.call(target),
+        }
     }
 
     fn transaction(&self, hash: B256) -> Result<String, Failure> {
@@ -83,7 +110,7 @@ impl Tracing<'_> {
             };
             let comma = if index > 0 { "," } else { "" };
             json.push_str(&format!("{comma}{{\"txHash\":\"{}\",{member}}}", transaction.hash));
-            self.check_size(&json)?;
+            check_size(&json, &self.calls.limits)?;
         }
         json.push(']');
         Ok(json)
@@ -188,9 +215,8 @@ impl Tracing<'_> {
         let rejected = |reason: TransactionRejection| Failure::server(format!("tracing failed: {reason}"));
         let prepared = execution.prepare(transaction, *sender).map_err(rejected)?;
         let Prepared::Executed { env, fees, blob_gas } = prepared else {
-            let json = self.trace_intercepted(execution, block, index)?;
-            self.run_untraced(execution, block, index)?;
-            return Ok(json);
+            // Only native chains keep transactions from the EVM, and those are traced elsewhere.
+            return Err(Failure::server("tracing failed: the transaction is not executed"));
         };
         let evm = execution.evm_mut();
         evm.inspector = self.inspector()?;
@@ -205,29 +231,6 @@ impl Tracing<'_> {
         Ok(json)
     }
 
-    /// What the EVM would do with a transaction that the block does not execute: the reference traces it so. Nothing
-    /// of it is kept.
-    fn trace_intercepted(
-        &self,
-        execution: &mut BlockExecution<TraceInspector>,
-        block: &RecoveredBlock,
-        index: usize,
-    ) -> Result<String, Failure> {
-        let (Some(transaction), Some(sender)) = (block.transactions.get(index), block.senders.get(index)) else {
-            return Err(Failure::server("transaction not found"));
-        };
-        let env = transaction_env(transaction, *sender).map_err(Failure::server)?;
-        let evm = execution.evm_mut();
-        evm.inspector = self.inspector()?;
-        evm.ctx.chain = self.interrupt();
-        let place = TransactionContext {
-            block_hash: Some(block.hash()),
-            tx_index: Some(index),
-            tx_hash: Some(transaction.hash),
-        };
-        Ok(self.inspect(evm, env, Some(&Fees::NOBODY_IS_PAID), Some(place))?.0)
-    }
-
     /// Runs a transaction under its inspector; the JSON text of the result, and what it did to the state.
     fn inspect(
         &self,
@@ -239,17 +242,16 @@ impl Tracing<'_> {
         let outcome = match inspect(evm, transaction.clone(), fees) {
             Ok(outcome) => outcome,
             Err(EVMError::Custom(text)) if text == TOO_LARGE_MARK => {
-                let steps = self.calls.limits.trace_steps;
-                return Err(Failure::limit(format!(
-                    "the trace records more than {steps} steps or more memory than is left for traces; \
-                     set \"limit\", disable what is not needed, or use callTracer"
-                )));
+                return Err(too_large(&self.calls.limits));
             }
             Err(failure) => return Err(self.failure(RunFailure::from_evm(failure, &evm.ctx.chain), evm, &transaction)),
         };
         let block = evm.ctx.block.clone();
         let state = &mut evm.ctx.journaled_state.database;
-        let result = evm.inspector.tracer.get_result(place, &transaction, &block, &outcome, state);
+        let ActiveTracer::Ethereum(tracer) = &mut evm.inspector.tracer else {
+            return Err(Failure::server("tracing failed: no tracer"));
+        };
+        let result = tracer.get_result(place, &transaction, &block, &outcome, state);
         let result = result.map_err(|error| Failure::server(error.to_string()))?;
         let json = match &result {
             GethTrace::Default(frame) => struct_log_json(frame),
@@ -257,7 +259,7 @@ impl Tracing<'_> {
         };
         // The recording is no longer needed; its memory is free for others.
         evm.inspector = self.inspector()?;
-        self.check_size(&json)?;
+        check_size(&json, &self.calls.limits)?;
         Ok((json, outcome))
     }
 
@@ -270,31 +272,39 @@ impl Tracing<'_> {
                 Failure::server(format!("tracing failed: {text}"))
             }
             RunFailure::Store(error) => error.into(),
-            RunFailure::Other(text) => Failure::server(format!("tracing failed: {text}")),
+            RunFailure::Refused(text) | RunFailure::Other(text) => Failure::server(format!("tracing failed: {text}")),
         }
     }
 
     fn inspector(&self) -> Result<TraceInspector, Failure> {
-        TraceInspector::new(&self.options, self.calls.limits.trace_steps, &self.calls.recording_memory)
+        TraceInspector::ethereum(&self.options, self.calls.limits.trace_steps, &self.calls.recording_memory)
     }
 
     fn interrupt(&self) -> Interrupt {
         Interrupt::when(self.caller, Instant::now().checked_add(self.options.timeout))
     }
+}
 
-    fn check_size(&self, json: &str) -> Result<(), Failure> {
-        let most = self.calls.limits.trace_answer_bytes;
-        if json.len() as u64 > most {
-            return Err(Failure::limit(format!("the trace is longer than {most} bytes")));
-        }
-        Ok(())
+pub(super) fn check_size(json: &str, limits: &ExecutionLimits) -> Result<(), Failure> {
+    let most = limits.trace_answer_bytes;
+    if json.len() as u64 > most {
+        return Err(Failure::limit(format!("the trace is longer than {most} bytes")));
     }
+    Ok(())
+}
+
+pub(super) fn too_large(limits: &ExecutionLimits) -> Failure {
+    let steps = limits.trace_steps;
+    Failure::limit(format!(
+        "the trace records more than {steps} steps or more memory than is left for traces; \
+         set \"limit\", disable what is not needed, or use callTracer"
+    ))
 }
 
 fn genesis_is_not_traceable() -> Failure {
     Failure::server("genesis is not traceable")
 }
 
-fn request_timed_out() -> Failure {
+pub(super) fn request_timed_out() -> Failure {
     Failure::limit("request timed out")
 }

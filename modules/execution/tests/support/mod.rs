@@ -178,6 +178,13 @@ impl ChainReader for MemoryChain {
         Ok(Arc::new(MemoryState { tables: Arc::clone(&self.tables), state }))
     }
 
+    fn slots_of(&self, address: Address, most: usize) -> Result<Option<Vec<B256>>, StoreError> {
+        let tables = self.tables.read();
+        let accounts = tables.states.iter().filter_map(|state| state.get(&address));
+        let slots: std::collections::BTreeSet<B256> = accounts.flat_map(|account| account.1.keys().copied()).collect();
+        Ok((slots.len() <= most).then(|| slots.into_iter().collect()))
+    }
+
     fn trie(&self) -> Arc<dyn TrieReader> {
         Arc::new(MemoryTrie(Arc::clone(&self.tables)))
     }

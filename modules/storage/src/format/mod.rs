@@ -4,4 +4,5 @@
 pub(crate) mod columns;
 pub(crate) mod keys;
 pub(crate) mod meta;
+pub(crate) mod migration;
 pub(crate) mod records;

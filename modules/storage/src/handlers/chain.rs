@@ -6,7 +6,10 @@ use alloy_primitives::{B256, U256};
 use tenon_api::{
     BlockId, BlockNumber, ChainReader, Failure, Head, LocatedLog, Receipt, RecoveredBlock, RecoveredTransaction,
     SealedHeader, StoreError,
-    messages::{BlockReceipts, GetLogs, LocatedReceipt, LocatedTransaction, LogRange, StoredBlock, StoredHeader},
+    messages::{
+        BlockReceipts, GetLogs, LocatedReceipt, LocatedTransaction, LogRange, StoredBlock, StoredHeader,
+        TransactionProof,
+    },
 };
 use tenon_bus::CallContext;
 use tenon_chain::resolve_block;
@@ -80,6 +83,26 @@ impl Answers {
         let Some((receipt, first_log_index)) = found else { return Ok(None) };
         let blob_gas_price = self.spec.blob_base_fee(block.header.header());
         Ok(Some(LocatedReceipt { transaction, receipt, first_log_index, blob_gas_price }))
+    }
+
+    /// Proves a transaction and its receipt against the roots of their block; none when it is not on the chain.
+    pub(super) fn transaction_proof(&self, hash: B256) -> Result<Option<TransactionProof>, Failure> {
+        let Some((block, located)) = self.locate(hash)? else { return Ok(None) };
+        let Some(receipts) = self.store.receipts(block.hash())? else { return Ok(None) };
+        let position = usize::try_from(located.index).unwrap_or(usize::MAX);
+        if position >= receipts.len() {
+            return Ok(None);
+        }
+        let transaction = tenon_chain::prove_transaction(&block.transactions, position);
+        let receipt = tenon_chain::prove_receipt(&receipts, position);
+        Ok(Some(TransactionProof {
+            block_hash: block.hash(),
+            transactions_root: transaction.root,
+            receipts_root: receipt.root,
+            key: transaction.key,
+            transaction_nodes: transaction.nodes,
+            receipt_nodes: receipt.nodes,
+        }))
     }
 
     /// One receipt and the position of its first log, without reading the logs of the block's other receipts.

@@ -1,7 +1,9 @@
-//! What the store answers over the bus: `messages/chain.rs` (0x0100 to 0x0109) and `messages/state.rs` (0x0200 on).
+//! What the store answers over the bus: `messages/chain.rs` (0x0100 to 0x0109), `messages/state.rs` (0x0200 on) and
+//! `messages/debug.rs` (0x0900 to 0x0905).
 
 mod chain;
 mod changes;
+mod debug;
 mod raw;
 mod state;
 
@@ -10,8 +12,9 @@ use std::sync::Arc;
 use tenon_api::{
     Failure, Request, StoreError,
     messages::{
-        ChainInfo, GetAccount, GetBlock, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetHead, GetHeader,
-        GetLogs, GetProof, GetRaw, GetReceipt, GetStorage, GetTransaction,
+        ChainInfo, CompactDatabase, DumpAccounts, GetAccount, GetBlock, GetBlockReceipts, GetChainChanges,
+        GetChainInfo, GetCode, GetDatabaseProperty, GetHead, GetHeader, GetLogs, GetModifiedAccounts, GetPreimage,
+        GetProof, GetRaw, GetReceipt, GetStorage, GetTransaction, GetTransactionProof,
     },
 };
 use tenon_bus::{Bus, CallContext, RegisterError, WorkPool};
@@ -31,11 +34,23 @@ pub struct StoreLimits {
     pub proof_slots: usize,
     /// Most blocks that [`GetChainChanges`] lists in either direction. Default: 10 000.
     pub chain_changes: u64,
+    /// Most accounts and slots of one page of a dumped state, slots of one dumped account, and accounts of one list of
+    /// changes. Default: 200 000.
+    pub dump_records: usize,
+    /// Most keys that are hashed in search of a preimage. Default: 4 000 000, some seconds.
+    pub preimage_keys: usize,
 }
 
 impl Default for StoreLimits {
     fn default() -> Self {
-        Self { log_results: 20_000, log_blocks: u64::MAX, proof_slots: 1_024, chain_changes: 10_000 }
+        Self {
+            log_results: 20_000,
+            log_blocks: u64::MAX,
+            proof_slots: 1_024,
+            chain_changes: 10_000,
+            dump_records: 200_000,
+            preimage_keys: 4_000_000,
+        }
     }
 }
 
@@ -94,7 +109,15 @@ pub fn register(
     read::<GetAccount>(bus, &answers, |answers, request| answers.account(&request))?;
     read::<GetCode>(bus, &answers, |answers, request| answers.code(&request))?;
     read::<GetStorage>(bus, &answers, |answers, request| answers.storage(&request))?;
+    read::<GetDatabaseProperty>(bus, &answers, |answers, request| answers.property(&request.name))?;
+    work::<DumpAccounts>(bus, pool, &answers, |answers, request, context| answers.dump(&request, context))?;
+    work::<GetModifiedAccounts>(bus, pool, &answers, |answers, request, context| {
+        answers.modified_accounts(&request, context)
+    })?;
+    work::<GetPreimage>(bus, pool, &answers, |answers, request, context| answers.preimage(&request, context))?;
+    work::<CompactDatabase>(bus, pool, &answers, |answers, _, context| answers.compact(context))?;
     work::<GetLogs>(bus, pool, &answers, |answers, request, context| answers.logs(&request, context))?;
+    work::<GetTransactionProof>(bus, pool, &answers, |answers, request, _| answers.transaction_proof(request.hash))?;
     work::<GetProof>(bus, pool, &answers, |answers, request, _| answers.proof(&request))
 }
 

@@ -55,7 +55,7 @@ impl Answers {
         })
     }
 
-    fn state_of(&self, block: BlockId) -> Result<(Arc<SealedHeader>, Arc<dyn StateReader>), ReadError> {
+    pub(super) fn state_of(&self, block: BlockId) -> Result<(Arc<SealedHeader>, Arc<dyn StateReader>), ReadError> {
         let header = require_block(&*self.store, block)?;
         let number = BlockNumber(header.number);
         let state = self.store.state_at(number).map_err(|error| worded(error, &header))?;

@@ -5,6 +5,7 @@
 mod blocks;
 mod crash;
 mod damage;
+mod damaged_files;
 mod handlers;
 mod history;
 mod logs;

@@ -15,7 +15,7 @@ use super::{
     v2::{V2Error, is_epoch_switch},
 };
 pub use amount::epoch_reward;
-pub use shares::owner_of;
+pub use shares::{owner_of, stake_of_voter};
 
 /// Why rewards can't be told. The reference logs such errors and pays nothing, which shows as a wrong state root;
 /// here the block fails with the reason.

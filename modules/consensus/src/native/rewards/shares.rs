@@ -44,15 +44,22 @@ pub(super) fn shares(
     Ok(shares)
 }
 
+/// What somebody has staked for a masternode, wei.
+///
+/// # Errors
+/// [`StoreError`] when the state can't be read.
+pub fn stake_of_voter(state: &dyn StateReader, masternode: Address, voter: Address) -> Result<U256, StoreError> {
+    let record = U256::from_be_bytes(mapping_slot(masternode.into_word(), U256::from(RECORDS_POSITION)).0);
+    let stakes = record.wrapping_add(U256::from(STAKES_WORD));
+    state.storage(VALIDATOR_CONTRACT, mapping_slot(voter.into_word(), stakes))
+}
+
 /// A voter may be listed twice.
 fn voters_with_stake(state: &dyn StateReader, masternode: Address) -> Result<Vec<Address>, StoreError> {
     let key = masternode.into_word();
-    let record = U256::from_be_bytes(mapping_slot(key, U256::from(RECORDS_POSITION)).0);
-    let stakes = record.wrapping_add(U256::from(STAKES_WORD));
     let mut staked = Vec::new();
     for voter in read_addresses(state, VALIDATOR_CONTRACT, mapping_slot(key, U256::from(VOTERS_POSITION)))? {
-        let stake = state.storage(VALIDATOR_CONTRACT, mapping_slot(voter.into_word(), stakes))?;
-        if !stake.is_zero() {
+        if !stake_of_voter(state, masternode, voter)?.is_zero() {
             staked.push(voter);
         }
     }

@@ -1,0 +1,130 @@
+//! The node of the run.
+
+use std::{fs, net::SocketAddr, path::PathBuf, process::Stdio, time::Duration};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::process::{Child, Command};
+
+use crate::{Arguments, Error, modules::SUBJECTS};
+
+/// Names of the namespaces for HTTP and WebSocket.
+const SERVED: &str = "eth,net,web3,txpool,debug,counter,hello,bad";
+
+/// How long the node may take to start, and to stop.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What the node holds at a moment.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sample {
+    pub(crate) replacements: u32,
+    /// Resident memory that is its own, KiB.
+    pub(crate) memory: u64,
+    pub(crate) open_files: usize,
+    pub(crate) threads: usize,
+}
+
+/// A running node with its folder.
+pub(crate) struct Node {
+    child: Child,
+    folder: TempDir,
+    pub(crate) http: SocketAddr,
+    pub(crate) websocket: SocketAddr,
+    pub(crate) socket: PathBuf,
+}
+
+impl Node {
+    /// Fills a plugin folder and starts a development network over it.
+    pub(crate) async fn start(arguments: &Arguments) -> Result<Self, Error> {
+        let folder = tempfile::Builder::new().prefix("tenon-modules-").tempdir()?;
+        let plugins = folder.path().join("plugins");
+        fs::create_dir(&plugins)?;
+        for subject in SUBJECTS {
+            let library = arguments.libraries.join(subject.library);
+            fs::copy(&library, plugins.join(subject.file))
+                .map_err(|error| format!("{}: {error}", library.display()))?;
+        }
+        let settings = folder.path().join("settings.toml");
+        // Foreign ones run in processes of their own unless told otherwise; the counter is to show that state is handed
+        // over at the full speed of one process.
+        fs::write(&settings, "[plugins.counter]\nisolation = \"in-process\"\n")?;
+        let data = folder.path().join("data");
+        let mut command = Command::new(&arguments.tenon);
+        command.args(["dev", "--port", "0", "--log.verbosity", "1", "--http.api", SERVED, "--ws.api", SERVED]);
+        command.arg("--block-time").arg(format!("{}ms", arguments.block_time));
+        command.arg("--datadir").arg(&data).arg("--plugins").arg(&plugins).arg("--config").arg(&settings);
+        let log = fs::File::create(folder.path().join("log"))?;
+        let child = command.stdout(Stdio::null()).stderr(log).kill_on_drop(true).spawn()?;
+        let mut node = Self {
+            child,
+            folder,
+            http: ([127, 0, 0, 1], 0).into(),
+            websocket: ([127, 0, 0, 1], 0).into(),
+            socket: PathBuf::new(),
+        };
+        let endpoints = node.endpoints(&data.join("endpoints.json")).await?;
+        let address = |key: &str| -> Result<SocketAddr, Error> {
+            let text = endpoints[key].as_str().unwrap_or_default();
+            Ok(text.rsplit('/').next().unwrap_or_default().parse().map_err(|error| format!("{key} {text}: {error}"))?)
+        };
+        (node.http, node.websocket) = (address("http")?, address("ws")?);
+        node.socket = endpoints["ipc"].as_str().unwrap_or_default().into();
+        Ok(node)
+    }
+
+    async fn endpoints(&mut self, path: &std::path::Path) -> Result<Value, Error> {
+        let begun = std::time::Instant::now();
+        loop {
+            if let Some(endpoints) = fs::read(path).ok().and_then(|text| serde_json::from_slice(&text).ok()) {
+                return Ok(endpoints);
+            }
+            if let Some(status) = self.child.try_wait()? {
+                return Err(format!("the node ended ({status}):\n{}", self.log()).into());
+            }
+            if begun.elapsed() > PATIENCE {
+                return Err(format!("the node does not listen:\n{}", self.log()).into());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// What the node has to say: errors only.
+    pub(crate) fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    /// The file that a module's library has in the plugin folder.
+    pub(crate) fn library(&self, file: &str) -> PathBuf {
+        self.folder.path().join("plugins").join(file)
+    }
+
+    /// A place for a library that is on its way there.
+    pub(crate) fn unfinished_library(&self) -> PathBuf {
+        self.folder.path().join("unfinished.so")
+    }
+
+    /// What the node holds now.
+    pub(crate) fn sample(&self) -> Result<Sample, Error> {
+        let process = self.child.id().ok_or("the node has ended")?;
+        let status = fs::read_to_string(format!("/proc/{process}/status"))?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or_default()
+        };
+        Ok(Sample {
+            replacements: 0,
+            memory: field("RssAnon:"),
+            open_files: fs::read_dir(format!("/proc/{process}/fd"))?.count(),
+            threads: usize::try_from(field("Threads:"))?,
+        })
+    }
+
+    /// Stops the node in order.
+    pub(crate) async fn stop(mut self) -> Result<(), Error> {
+        let process = self.child.id().and_then(|id| rustix::process::Pid::from_raw(id.try_into().ok()?));
+        let process = process.ok_or_else(|| format!("the node has ended:\n{}", self.log()))?;
+        rustix::process::kill_process(process, rustix::process::Signal::TERM)?;
+        let status = tokio::time::timeout(PATIENCE, self.child.wait()).await??;
+        if status.success() { Ok(()) } else { Err(format!("the node ended with {status}:\n{}", self.log()).into()) }
+    }
+}

@@ -1,0 +1,324 @@
+//! The life-cycle operations, over the Unix socket as an operator's tool does them.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rand::{Rng as _, SeedableRng as _, rngs::StdRng, seq::IndexedRandom as _};
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+
+use crate::{
+    Error,
+    connection::Connection,
+    modules::{Fate, SUBJECTS},
+    node::Node,
+    tally::Tally,
+};
+
+/// How long a plugin's process may take to come back.
+const BACK: Duration = Duration::from_secs(60);
+/// The name of the module actor that makes blocks.
+const SEALING: &str = "sealing";
+
+/// Where a module stands, as far as the operator brought it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Enabled,
+    Disabled,
+    Unloaded,
+}
+
+/// What is done to a module.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Operation {
+    Enable,
+    Disable,
+    Replace,
+    Unload,
+    Load,
+    Kill,
+    Crash,
+}
+
+impl Operation {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Enable => "enable",
+            Self::Disable => "disable",
+            Self::Replace => "replace",
+            Self::Unload => "unload",
+            Self::Load => "load",
+            Self::Kill => "kill -9",
+            Self::Crash => "crash",
+        }
+    }
+}
+
+/// Does the operations, and tells the tally what callers may see.
+pub(crate) struct Operator {
+    connection: Connection,
+    tally: Arc<Tally>,
+    random: StdRng,
+    states: [State; SUBJECTS.len()],
+    is_sealing: bool,
+    /// Where each library lies, and where a new one is written first.
+    libraries: [PathBuf; SUBJECTS.len()],
+    unfinished: PathBuf,
+    builds: u64,
+    counts: BTreeMap<Operation, u32>,
+    begun: Instant,
+}
+
+impl Operator {
+    pub(crate) async fn connect(node: &Node, tally: &Arc<Tally>, seed: u64) -> Result<Self, Error> {
+        Ok(Self {
+            connection: Connection::socket(&node.socket).await?,
+            tally: Arc::clone(tally),
+            random: StdRng::seed_from_u64(seed),
+            states: [State::Enabled; SUBJECTS.len()],
+            is_sealing: true,
+            libraries: SUBJECTS.map(|subject| node.library(subject.file)),
+            unfinished: node.unfinished_library(),
+            builds: 0,
+            counts: BTreeMap::new(),
+            begun: Instant::now(),
+        })
+    }
+
+    pub(crate) fn counts(&self) -> BTreeMap<Operation, u32> {
+        self.counts.clone()
+    }
+
+    pub(crate) fn replacements(&self) -> u32 {
+        self.counts.get(&Operation::Replace).copied().unwrap_or_default()
+    }
+
+    /// Does as many operations as this, each chosen at random among those that the module allows.
+    pub(crate) async fn at_random(&mut self, count: u32) -> Result<(), Error> {
+        for _ in 0..count {
+            if self.random.random_ratio(1, 40) {
+                self.switch_sealing(!self.is_sealing).await?;
+                continue;
+            }
+            let subjects: Vec<usize> =
+                (0..SUBJECTS.len()).filter(|module| SUBJECTS[*module].fate != Fate::Untouched).collect();
+            let module = subjects.choose(&mut self.random).copied().unwrap_or_default();
+            let choices: &[(Operation, u32)] = match (SUBJECTS[module].fate, self.states[module]) {
+                (Fate::Untouched | Fate::Replaced, _) => &[(Operation::Replace, 1)],
+                (_, State::Disabled) => &[(Operation::Enable, 6), (Operation::Unload, 1), (Operation::Replace, 1)],
+                (_, State::Unloaded) => &[(Operation::Load, 1)],
+                (Fate::Switched, State::Enabled) => {
+                    &[(Operation::Disable, 2), (Operation::Unload, 1), (Operation::Replace, 2)]
+                }
+                (Fate::Killed, State::Enabled) => &[
+                    (Operation::Disable, 2),
+                    (Operation::Unload, 1),
+                    (Operation::Replace, 2),
+                    (Operation::Kill, 2),
+                    (Operation::Crash, 2),
+                ],
+            };
+            let operation = choices.choose_weighted(&mut self.random, |(_, weight)| *weight).map(|(chosen, _)| *chosen);
+            self.operate(module, operation.unwrap_or(Operation::Replace)).await?;
+        }
+        Ok(())
+    }
+
+    /// Replaces modules in turns, each by another build than the one before.
+    pub(crate) async fn replace(&mut self, count: u32) -> Result<(), Error> {
+        let subjects: Vec<usize> =
+            (0..SUBJECTS.len()).filter(|module| SUBJECTS[*module].fate == Fate::Replaced).collect();
+        for _ in 0..count {
+            let module = subjects.choose(&mut self.random).copied().unwrap_or_default();
+            self.operate(module, Operation::Replace).await?;
+        }
+        Ok(())
+    }
+
+    /// Brings everything back that is away.
+    pub(crate) async fn enable_all(&mut self) -> Result<(), Error> {
+        self.switch_sealing(true).await?;
+        for module in 0..SUBJECTS.len() {
+            match self.states[module] {
+                State::Enabled => {}
+                State::Disabled => self.operate(module, Operation::Enable).await?,
+                State::Unloaded => self.operate(module, Operation::Load).await?,
+            }
+        }
+        Ok(())
+    }
+
+    /// At the end every module is enabled, and the node says so.
+    pub(crate) async fn check_all_serve(&mut self) -> Result<(), Error> {
+        let list = self.ask("admin_listModules", json!([])).await?;
+        for subject in SUBJECTS {
+            let info = list.as_array().into_iter().flatten().find(|info| info["name"] == subject.name);
+            if info.is_none_or(|info| info["state"] != "enabled") {
+                return Err(format!("at the end {} is not enabled: {info:?}", subject.name).into());
+            }
+        }
+        Ok(())
+    }
+
+    async fn switch_sealing(&mut self, is_wanted: bool) -> Result<(), Error> {
+        if self.is_sealing != is_wanted {
+            let operation = if is_wanted { Operation::Enable } else { Operation::Disable };
+            let method = if is_wanted { "admin_enableModule" } else { "admin_disableModule" };
+            let report = self.ask(method, json!([SEALING])).await?;
+            self.is_sealing = is_wanted;
+            self.note(SEALING, operation, &story(&report));
+        }
+        Ok(())
+    }
+
+    async fn operate(&mut self, module: usize, operation: Operation) -> Result<(), Error> {
+        let name = SUBJECTS[module].name;
+        let story = match operation {
+            Operation::Replace => {
+                self.write_another_build(module)?;
+                let report = self.ask("admin_replaceModule", json!([name])).await?;
+                story(&report)
+            }
+            Operation::Enable => self.bring_back(module, "admin_enableModule").await?,
+            Operation::Load => self.bring_back(module, "admin_loadModule").await?,
+            Operation::Disable => {
+                self.tally.may_be_away(module);
+                self.states[module] = State::Disabled;
+                story(&self.ask("admin_disableModule", json!([name])).await?)
+            }
+            Operation::Unload => {
+                self.tally.may_be_away(module);
+                self.states[module] = State::Unloaded;
+                story(&self.ask("admin_unloadModule", json!([name])).await?)
+            }
+            Operation::Kill => self.kill(module).await?,
+            Operation::Crash => self.crash(module).await?,
+        };
+        self.note(name, operation, &story);
+        Ok(())
+    }
+
+    async fn bring_back(&mut self, module: usize, method: &str) -> Result<String, Error> {
+        let report = self.ask(method, json!([SUBJECTS[module].name])).await?;
+        self.states[module] = State::Enabled;
+        self.tally.is_back(module);
+        Ok(story(&report))
+    }
+
+    /// Kills the process of a plugin, and waits until another one serves.
+    async fn kill(&mut self, module: usize) -> Result<String, Error> {
+        let Some(process) = self.process(module).await? else { return Ok("its process is not there just now".into()) };
+        self.tally.may_be_away(module);
+        let pid = i32::try_from(process).ok().and_then(Pid::from_raw).ok_or("no process")?;
+        kill_process(pid, Signal::KILL)?;
+        self.wait_for_another(module, process).await
+    }
+
+    /// Makes a plugin crash by calls of its own: a panic costs one error, an abort its process.
+    async fn crash(&mut self, module: usize) -> Result<String, Error> {
+        if SUBJECTS[module].name != "bad" {
+            return self.kill(module).await;
+        }
+        let Some(process) = self.process(module).await? else { return Ok("its process is not there just now".into()) };
+        let panicked = self.connection.ask("bad_panic", &json!([])).await?;
+        if panicked["error"]["message"] != "method handler crashed" {
+            self.tally.wrong(module, format!("bad_panic gave {panicked}"));
+        }
+        self.tally.may_be_away(module);
+        let aborted = self.connection.ask("bad_abort", &json!([])).await?;
+        let message = aborted["error"]["message"].as_str().unwrap_or_default();
+        if !message.contains("its process has ended: signal 6, aborted") {
+            self.tally.wrong(module, format!("bad_abort gave {aborted}"));
+        }
+        self.wait_for_another(module, process).await
+    }
+
+    async fn process(&mut self, module: usize) -> Result<Option<u64>, Error> {
+        let info = self.ask("admin_moduleInfo", json!([SUBJECTS[module].name])).await?;
+        Ok(info["process"].as_u64())
+    }
+
+    /// Waits for the process that takes the place of one that ended; a plugin whose process ended too often is enabled by
+    /// hand, as an operator would.
+    async fn wait_for_another(&mut self, module: usize, before: u64) -> Result<String, Error> {
+        let name = SUBJECTS[module].name;
+        let begun = Instant::now();
+        loop {
+            let info = self.ask("admin_moduleInfo", json!([name])).await?;
+            if info["state"] == "failed" {
+                self.ask("admin_enableModule", json!([name])).await?;
+                self.tally.is_back(module);
+                return Ok(format!("it had failed for good; enabled again after {:?}", rounded(begun.elapsed())));
+            }
+            if info["process"].as_u64().is_some_and(|process| process != before) {
+                self.tally.is_back(module);
+                return Ok(format!("another process serves after {:?}", rounded(begun.elapsed())));
+            }
+            if begun.elapsed() > BACK {
+                return Err(format!("{name} did not come back within {BACK:?}: {info}").into());
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    /// Puts a library with other content and the same code in a module's place: of two, as a new build would be.
+    fn write_another_build(&mut self, module: usize) -> Result<(), Error> {
+        const MARK: &[u8] = b"another build";
+        let path = &self.libraries[module];
+        let mut bytes = fs::read(path)?;
+        match bytes.strip_suffix(MARK) {
+            Some(first) => bytes.truncate(first.len()),
+            None => bytes.extend_from_slice(MARK),
+        }
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o755).open(&self.unfinished)?;
+        file.write_all(&bytes)?;
+        // Renamed, never written in place: the node may be reading it.
+        fs::rename(&self.unfinished, path)?;
+        self.builds += 1;
+        Ok(())
+    }
+
+    async fn ask(&mut self, method: &str, params: Value) -> Result<Value, Error> {
+        let mut answer = self.connection.ask(method, &params).await?;
+        if answer["error"].is_object() {
+            return Err(format!("{method} {params}: {}", answer["error"]["message"]).into());
+        }
+        Ok(answer["result"].take())
+    }
+
+    fn note(&mut self, name: &str, operation: Operation, story: &str) {
+        *self.counts.entry(operation).or_default() += 1;
+        let count: u32 = self.counts.values().sum();
+        let seconds = self.begun.elapsed().as_secs_f64();
+        println!("{seconds:>7.2} s  #{count:<5} {:<8} {name:<8} {story}", operation.name());
+    }
+}
+
+fn rounded(duration: Duration) -> Duration {
+    Duration::from_millis(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// What a report tells, in a line.
+fn story(report: &Value) -> String {
+    let number = |key: &str| report[key].as_u64().unwrap_or_default();
+    let mut text =
+        format!("{} in {:.1} ms", report["state"].as_str().unwrap_or("done"), number("totalMicros") as f64 / 1e3);
+    let parts = [
+        ("runningCalls", "calls were running"),
+        ("cancelledCalls", "of them cancelled"),
+        ("keptSubscriptions", "subscriptions went on"),
+        ("closedSubscriptions", "subscriptions closed"),
+    ];
+    for (key, words) in parts.iter().filter(|(key, _)| number(key) > 0) {
+        text.push_str(&format!(", {} {words}", number(key)));
+    }
+    text
+}

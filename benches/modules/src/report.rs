@@ -1,0 +1,110 @@
+//! The summary of a run.
+
+use std::{collections::BTreeMap, sync::atomic::Ordering};
+
+use crate::{
+    modules::{Fate, SUBJECTS},
+    node::Sample,
+    operations::Operation,
+    tally::Tally,
+};
+
+/// How much slower the slowest hundredth may be than in the quiet run, microseconds.
+const SLOWER: u64 = 1000;
+/// How much memory may have grown over the replacements, KiB. Blocks and transactions of that time count too.
+const GROWTH: u64 = 32 * 1024;
+/// How many more files may be open: the database opens and closes some of its own.
+const MORE_FILES: usize = 16;
+
+/// What was counted beside the answers.
+pub(crate) struct Figures {
+    pub(crate) seed: u64,
+    pub(crate) operations: BTreeMap<Operation, u32>,
+    pub(crate) samples: Vec<Sample>,
+}
+
+/// Prints the summary, and says whether all is well.
+pub(crate) fn report(tally: &Tally, figures: &Figures, is_timed: bool) -> bool {
+    let mut problems = Vec::new();
+    answers(tally, is_timed, &mut problems);
+    samples(&figures.samples, is_timed, &mut problems);
+
+    let operations: Vec<_> =
+        figures.operations.iter().map(|(operation, count)| format!("{count} × {}", operation.name())).collect();
+    println!("\noperations: {}", operations.join(", "));
+    let (given, twice, left_out) = tally.numbers();
+    println!("counter: {given} numbers over all replacements, {twice} given twice, {left_out} left out");
+    if twice + left_out > 0 {
+        problems.push(format!("the counter gave {twice} numbers twice and left {left_out} out"));
+    }
+    let heads = tally.heads.load(Ordering::Relaxed);
+    println!("subscription: {heads} blocks followed, each once, none left out");
+    if heads == 0 {
+        problems.push("no block was announced".to_owned());
+    }
+    if problems.is_empty() {
+        println!("\nAll is well.");
+    } else {
+        println!("\nNot well (repeat with --seed {}):", figures.seed);
+        problems.iter().for_each(|problem| println!("  {problem}"));
+    }
+    problems.is_empty()
+}
+
+fn answers(tally: &Tally, is_timed: bool, problems: &mut Vec<String>) {
+    println!("\nanswers of each module; p50 and p99 in microseconds, without operations → with them");
+    println!(
+        "{:<9} {:<26} {:>10} {:>10} {:>7}  {:>15}  {:>17}",
+        "module", "operations on it", "right", "allowed", "wrong", "p50", "p99"
+    );
+    for (subject, answers) in SUBJECTS.iter().zip(tally.answers()) {
+        let fate = match subject.fate {
+            Fate::Untouched => "none",
+            Fate::Replaced => "replaced",
+            Fate::Switched => "on, off, loaded, replaced",
+            Fate::Killed => "as well, killed, crashed",
+        };
+        let pair = |percent| (answers.quiet.percentile(percent), answers.busy.percentile(percent));
+        let (p50, p99) = (pair(50), pair(99));
+        let both = |pair: (Option<u64>, Option<u64>)| match pair {
+            (Some(quiet), Some(busy)) => format!("{quiet} → {busy}"),
+            _ => "-".to_owned(),
+        };
+        let (right, allowed, wrong) = (answers.right, answers.allowed, answers.wrong);
+        println!(
+            "{:<9} {fate:<26} {right:>10} {allowed:>10} {wrong:>7}  {:>15}  {:>17}",
+            subject.name,
+            both(p50),
+            both(p99)
+        );
+        if wrong > 0 {
+            problems.push(format!("{}: {wrong} wrong answers", subject.name));
+        }
+        if right == 0 && subject.name != "admin" {
+            problems.push(format!("{}: not one right answer", subject.name));
+        }
+        if let (true, Fate::Untouched, (Some(quiet), Some(busy))) = (is_timed, subject.fate, p99)
+            && busy > quiet + SLOWER
+        {
+            problems.push(format!("{}: p99 {busy} µs with operations, {quiet} µs without", subject.name));
+        }
+    }
+}
+
+fn samples(samples: &[Sample], is_timed: bool, problems: &mut Vec<String>) {
+    println!(
+        "\nthe node after each tenth of the replacements\n{:>12} {:>14} {:>11} {:>8}",
+        "replacements", "memory, MiB", "open files", "threads"
+    );
+    for Sample { replacements, memory, open_files, threads } in samples {
+        println!("{replacements:>12} {:>14.1} {open_files:>11} {threads:>8}", *memory as f64 / 1024.0);
+    }
+    // The first tenth maps the second build of everything.
+    let [_, first, .., last] = samples else { return };
+    if last.open_files > first.open_files + MORE_FILES {
+        problems.push(format!("open files grew from {} to {}", first.open_files, last.open_files));
+    }
+    if is_timed && last.memory > first.memory + GROWTH {
+        problems.push(format!("memory grew from {} KiB to {} KiB", first.memory, last.memory));
+    }
+}

@@ -1,0 +1,179 @@
+//! The account of every answer.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use tenon_bench::Latencies;
+
+use crate::modules::{Fate, SUBJECTS};
+
+/// How many wrong answers are kept to be shown.
+const MOST_SHOWN: usize = 20;
+
+/// Answers of one module.
+#[derive(Default)]
+pub(crate) struct Answers {
+    pub(crate) right: u64,
+    /// Errors that the operation of the moment allows.
+    pub(crate) allowed: u64,
+    pub(crate) wrong: u64,
+    pub(crate) quiet: Latencies,
+    pub(crate) busy: Latencies,
+}
+
+/// What all connections found.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// By module. Nothing awaits under the lock.
+    answers: Mutex<[Answers; SUBJECTS.len()]>,
+    /// By module: odd while it may be away. Changed by the operator only.
+    away: [AtomicU64; SUBJECTS.len()],
+    shown: Mutex<Vec<String>>,
+    /// Numbers that the counter gave, and how often it was asked well.
+    numbers: Mutex<BTreeMap<u64, u32>>,
+    /// Blocks that subscriptions announced, and gaps among them.
+    pub(crate) heads: AtomicU64,
+    is_busy: AtomicBool,
+}
+
+/// When a question was asked.
+pub(crate) struct Moment {
+    away: u64,
+    is_busy: bool,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Tally {
+    /// From here on latencies count as those under operations.
+    pub(crate) fn begin_operations(&self) {
+        self.is_busy.store(true, Ordering::SeqCst);
+    }
+
+    /// The module may be away from now on.
+    pub(crate) fn may_be_away(&self, module: usize) {
+        let before = self.away[module].load(Ordering::SeqCst);
+        self.away[module].store(before | 1, Ordering::SeqCst);
+    }
+
+    /// The module serves again: whoever asks from now on must get an answer.
+    pub(crate) fn is_back(&self, module: usize) {
+        let before = self.away[module].load(Ordering::SeqCst);
+        if before % 2 == 1 {
+            self.away[module].store(before + 1, Ordering::SeqCst);
+        }
+    }
+
+    pub(crate) fn moment(&self, module: usize) -> Moment {
+        Moment { away: self.away[module].load(Ordering::SeqCst), is_busy: self.is_busy.load(Ordering::SeqCst) }
+    }
+
+    pub(crate) fn right(&self, module: usize, asked: &Moment, latency: Duration) {
+        let answers = &mut lock(&self.answers)[module];
+        answers.right += 1;
+        let latencies = if asked.is_busy { &mut answers.busy } else { &mut answers.quiet };
+        latencies.add(latency);
+    }
+
+    /// Counts an error, as allowed if the module was away at some time since it was asked.
+    pub(crate) fn error(&self, module: usize, asked: &Moment, method: &str, code: i64, message: &str) {
+        let subject = SUBJECTS[module];
+        let was_away = asked.away % 2 == 1 || self.away[module].load(Ordering::SeqCst) != asked.away;
+        let is_known = match subject.fate {
+            Fate::Untouched | Fate::Replaced => false,
+            Fate::Switched => is_gone(code, message),
+            Fate::Killed => is_gone(code, message) || is_ended(code, message),
+        };
+        if was_away && is_known {
+            lock(&self.answers)[module].allowed += 1;
+        } else {
+            let state = if was_away { "while it was away" } else { "although it served" };
+            self.wrong(module, format!("{method} {state}: error {code}: {message}"));
+        }
+    }
+
+    pub(crate) fn wrong(&self, module: usize, what: String) {
+        lock(&self.answers)[module].wrong += 1;
+        let mut shown = lock(&self.shown);
+        if shown.len() < MOST_SHOWN {
+            println!("  WRONG  {}: {what}", SUBJECTS[module].name);
+            shown.push(format!("{}: {what}", SUBJECTS[module].name));
+        }
+    }
+
+    pub(crate) fn number(&self, number: u64) {
+        *lock(&self.numbers).entry(number).or_default() += 1;
+    }
+
+    /// How many numbers the counter gave, how many it gave twice, and how many it left out.
+    pub(crate) fn numbers(&self) -> (u64, u64, u64) {
+        let numbers = lock(&self.numbers);
+        let given = numbers.values().map(|count| u64::from(*count)).sum();
+        let twice = numbers.values().filter(|count| **count > 1).count() as u64;
+        let highest = numbers.keys().next_back().copied().unwrap_or_default();
+        (given, twice, highest - numbers.len() as u64)
+    }
+
+    pub(crate) fn answers(&self) -> [Answers; SUBJECTS.len()] {
+        std::mem::take(&mut *lock(&self.answers))
+    }
+}
+
+/// The documented error of a namespace that is not there.
+fn is_gone(code: i64, message: &str) -> bool {
+    code == -32601 && message.ends_with("does not exist/is not available")
+        // What ran when the grace period was over.
+        || code == -32000 && message.starts_with("call cancelled: namespace ")
+}
+
+/// The documented errors of a plugin whose process has ended.
+fn is_ended(code: i64, message: &str) -> bool {
+    let is_plugin = message.starts_with("plugin ") || message.starts_with("the plugin's process");
+    code == -32000 && is_plugin && ["its process", "has failed", "has gone"].iter().any(|words| message.contains(words))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong_answers(tally: &Tally) -> u64 {
+        tally.answers().iter().map(|answers| answers.wrong).sum()
+    }
+
+    #[test]
+    fn an_error_is_allowed_only_while_the_module_is_away_and_only_in_the_documented_words() {
+        let gone = (-32601, "the method net_version does not exist/is not available");
+        let net = crate::modules::index("net").unwrap_or_default();
+        let tally = Tally::default();
+
+        let before = tally.moment(net);
+        tally.may_be_away(net);
+        tally.error(net, &before, "net_version", gone.0, gone.1);
+        let during = tally.moment(net);
+        tally.is_back(net);
+        tally.error(net, &during, "net_version", gone.0, gone.1);
+        assert_eq!(wrong_answers(&tally), 0);
+
+        tally.error(net, &tally.moment(net), "net_version", gone.0, gone.1);
+        tally.error(net, &before, "net_version", -32000, "method handler crashed");
+        assert_eq!(wrong_answers(&tally), 2);
+    }
+
+    #[test]
+    fn numbers_that_were_given_twice_or_left_out_are_seen() {
+        let tally = Tally::default();
+        for number in [1, 2, 2, 5] {
+            tally.number(number);
+        }
+
+        assert_eq!(tally.numbers(), (4, 1, 2));
+    }
+}

@@ -1,0 +1,204 @@
+//! The parts of the node that operators see as modules, and how those that can be stopped are.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use tenon_api::messages::{
+    GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolTransaction, GetRawPoolTransaction,
+    ModuleFaults, SubmitTransaction,
+};
+use tenon_api::{Failure, PendingTransactions, RecoveredTransaction, Request, Topic};
+use tenon_bus::Bus;
+use tenon_consensus::{SealerOptions, SealerPorts, spawn_sealer};
+use tenon_host::{ActorControl, ActorModule, ActorSwitch};
+use tenon_supervisor::{ActorHealth, ActorState, Supervisor};
+use tenon_txpool::Pool;
+use tokio::task::JoinHandle;
+
+/// The supervised actor behind the module `sealing`.
+const SEALER: &str = "sealer";
+/// How long the sealer may take to finish the block that it is making.
+const SEALER_GRACE: Duration = Duration::from_secs(5);
+
+/// The requests that the pool answers.
+const POOL_REQUESTS: &[Topic] = &[
+    SubmitTransaction::TOPIC,
+    GetPoolStatus::TOPIC,
+    GetPoolContent::TOPIC,
+    GetPoolTransaction::TOPIC,
+    GetPoolNonce::TOPIC,
+    GetPendingSince::TOPIC,
+    GetRawPoolTransaction::TOPIC,
+];
+
+/// The database, which cannot be stopped.
+pub(crate) fn storage() -> ActorModule {
+    fixed(
+        "storage",
+        "Keeps blocks and state in the database.",
+        "it answers every read, and nothing else has the chain; stop the node instead",
+    )
+}
+
+/// The write path, which cannot be stopped.
+pub(crate) fn execution() -> ActorModule {
+    fixed(
+        "execution",
+        "Runs blocks and calls, and writes blocks to the database.",
+        "it is the one writer of the chain, and a block that is half on its way would be lost; stop the node instead",
+    )
+}
+
+fn fixed(name: &'static str, summary: &'static str, reason: &'static str) -> ActorModule {
+    ActorModule { name, summary, uses: &[], answers: &[], is_wanted: true, control: ActorControl::Fixed(reason) }
+}
+
+/// The transaction pool: stopped, it takes and shows no transaction, and proposes none.
+pub(crate) fn pool(following: Arc<PoolSwitch>) -> ActorModule {
+    ActorModule {
+        name: "pool",
+        summary: "Takes transactions and keeps them until a block has them.",
+        uses: &["storage"],
+        answers: POOL_REQUESTS,
+        is_wanted: true,
+        control: ActorControl::Switch(Box::new(PoolActor(following))),
+    }
+}
+
+/// The sealer: stopped, it makes no block; transactions stay pending.
+pub(crate) fn sealing(
+    supervisor: &Arc<Supervisor>,
+    bus: &Bus,
+    options: SealerOptions,
+    ports: SealerPorts,
+) -> ActorModule {
+    let supervisor = Arc::downgrade(supervisor);
+    let switch = Sealing { supervisor, bus: bus.clone(), options, ports, waker: Mutex::default() };
+    ActorModule {
+        name: "sealing",
+        summary: "Makes blocks of pending transactions.",
+        uses: &["execution", "pool"],
+        answers: &[],
+        is_wanted: true,
+        control: ActorControl::Switch(Box::new(switch)),
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The pool with its switch, as the sealer sees it: nothing is proposed from a pool that does not follow the chain.
+pub(crate) struct PoolSwitch {
+    pool: Pool,
+    is_running: AtomicBool,
+    /// What follows the chain. Nothing awaits under the lock.
+    following: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl PoolSwitch {
+    /// A stopped pool.
+    pub(crate) fn new(pool: Pool) -> Arc<Self> {
+        Arc::new(Self { pool, is_running: AtomicBool::new(false), following: Mutex::default() })
+    }
+}
+
+impl PendingTransactions for PoolSwitch {
+    fn best(&self, base_fee_per_gas: Option<u64>) -> Vec<RecoveredTransaction> {
+        if self.is_running.load(Ordering::Acquire) { self.pool.best(base_fee_per_gas) } else { Vec::new() }
+    }
+}
+
+struct PoolActor(Arc<PoolSwitch>);
+
+impl ActorSwitch for PoolActor {
+    fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        async {
+            // It looks at the head anew: what came meanwhile is caught up with.
+            let following = tokio::spawn(self.0.pool.follow());
+            *lock(&self.0.following) = Some(following);
+            self.0.is_running.store(true, Ordering::Release);
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn stop(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        async {
+            self.0.is_running.store(false, Ordering::Release);
+            let following = lock(&self.0.following).take();
+            if let Some(task) = following {
+                task.abort();
+                // An error says that it was aborted, which is what was wanted.
+                let _ = task.await;
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn failure(&self) -> Option<String> {
+        let has_ended = lock(&self.0.following).as_ref().is_some_and(JoinHandle::is_finished);
+        has_ended.then(|| "it fell over and does not follow the chain; enable it again".to_owned())
+    }
+}
+
+struct Sealing {
+    /// Weak: the node stops its supervisor itself, as its only owner.
+    supervisor: Weak<Supervisor>,
+    bus: Bus,
+    options: SealerOptions,
+    ports: SealerPorts,
+    /// What wakes the sealer. Nothing awaits under the lock.
+    waker: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Sealing {
+    fn health(&self) -> Option<ActorHealth> {
+        self.supervisor.upgrade()?.health().into_iter().find(|health| health.name == SEALER)
+    }
+}
+
+impl ActorSwitch for Sealing {
+    fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        async {
+            let supervisor = self.supervisor.upgrade().ok_or_else(|| Failure::server("the node is shutting down"))?;
+            let waker = spawn_sealer(&supervisor, &self.bus, self.options.clone(), self.ports.clone())?;
+            *lock(&self.waker) = Some(tokio::spawn(waker.run()));
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn stop(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        async {
+            let waker = lock(&self.waker).take();
+            if let Some(task) = waker {
+                task.abort();
+                // An error says that it was aborted, which is what was wanted.
+                let _ = task.await;
+            }
+            let Some(supervisor) = self.supervisor.upgrade() else { return Ok(()) };
+            if supervisor.stop_one(SEALER, SEALER_GRACE).await {
+                return Ok(());
+            }
+            Err(Failure::server("the sealer has not finished its block in time; it makes no other"))
+        }
+        .boxed()
+    }
+
+    fn failure(&self) -> Option<String> {
+        match self.health()?.state {
+            ActorState::Failed { reason } => Some(reason),
+            _ => None,
+        }
+    }
+
+    fn faults(&self) -> ModuleFaults {
+        let Some(health) = self.health() else { return ModuleFaults::default() };
+        ModuleFaults { restarts: health.restarts, last_end: health.last_panic, ..ModuleFaults::default() }
+    }
+}

@@ -1,0 +1,107 @@
+//! What the operating system says about the node's process, and how much the node logs (`messages/debug.rs`, 0x0907 on).
+
+use std::{fs, io, path::Path};
+
+use tenon_api::{
+    Failure,
+    messages::{GetMemoryStatistics, ListThreads, MemoryStatistics, SetLogLevel, SetLogModules, ThreadInfo},
+};
+use tenon_bus::{Bus, CallContext, RegisterError, WorkPool};
+
+use crate::logging;
+
+/// The process as the system shows it to itself.
+const PROCESS: &str = "/proc/self";
+
+/// Milliseconds of one of the ticks in which the system counts the time of threads. It has been 10 on every Linux since
+/// long before this program.
+const TICK_MILLISECONDS: u64 = 10;
+
+/// Answers [`GetMemoryStatistics`], [`ListThreads`], [`SetLogLevel`] and [`SetLogModules`].
+///
+/// # Errors
+/// [`RegisterError`] when another module answers one of them already.
+pub(crate) fn register(bus: &Bus, pool: &WorkPool) -> Result<(), RegisterError> {
+    bus.handle_work(pool, |_: GetMemoryStatistics, _: &CallContext| memory().map_err(unreadable))?;
+    bus.handle_work(pool, |_: ListThreads, _: &CallContext| threads().map_err(unreadable))?;
+    bus.handle_read(|request: SetLogLevel, _: &CallContext| logging::set_level(request.level))?;
+    bus.handle_read(|request: SetLogModules, _: &CallContext| logging::set_modules(request.modules))
+}
+
+fn unreadable(error: io::Error) -> Failure {
+    Failure::server(format!("the system does not show {PROCESS}: {error}"))
+}
+
+fn memory() -> io::Result<MemoryStatistics> {
+    let status = fs::read_to_string(Path::new(PROCESS).join("status"))?;
+    let bytes = |name: &str| kibibytes(&status, name).unwrap_or_default().saturating_mul(1024);
+    Ok(MemoryStatistics {
+        resident: bytes("VmRSS:"),
+        anonymous: bytes("RssAnon:"),
+        mapped: bytes("VmSize:"),
+        peak: bytes("VmHWM:"),
+    })
+}
+
+fn kibibytes(status: &str, name: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn threads() -> io::Result<Vec<ThreadInfo>> {
+    let mut threads: Vec<ThreadInfo> = fs::read_dir(Path::new(PROCESS).join("task"))?
+        // A thread may end while it is being looked at.
+        .filter_map(|entry| thread(&entry.ok()?.path()))
+        .collect();
+    threads.sort_unstable_by_key(|thread| thread.id);
+    Ok(threads)
+}
+
+fn thread(folder: &Path) -> Option<ThreadInfo> {
+    let id = folder.file_name()?.to_str()?.parse().ok()?;
+    let stat = fs::read_to_string(folder.join("stat")).ok()?;
+    let waits_in = fs::read_to_string(folder.join("wchan")).ok();
+    let waits_in = waits_in.map(|place| place.trim().to_owned()).filter(|place| !place.is_empty() && place != "0");
+    let (name, state, ticks) = of_stat(&stat)?;
+    Some(ThreadInfo { id, name, state, waits_in, cpu_milliseconds: ticks.saturating_mul(TICK_MILLISECONDS) })
+}
+
+/// Name, state and ticks of a thread. The name stands in brackets and may hold brackets itself.
+fn of_stat(stat: &str) -> Option<(String, String, u64)> {
+    let (start, rest) = stat.rsplit_once(')')?;
+    let name = start.split_once('(')?.1.to_owned();
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    let meaning = match *fields.first()? {
+        "R" => "R (running)",
+        "S" => "S (sleeping)",
+        "D" => "D (disk sleep)",
+        "T" | "t" => "T (stopped)",
+        "Z" => "Z (zombie)",
+        other => other,
+    };
+    // The fields behind the name are the third and following; user and system time are the 14th and 15th.
+    let ticks = |field: usize| fields.get(field - 3).and_then(|ticks| ticks.parse::<u64>().ok());
+    Some((name, meaning.to_owned(), ticks(14)?.saturating_add(ticks(15)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_memory_and_threads() {
+        let memory = memory().unwrap();
+        let threads = threads().unwrap();
+
+        assert!(memory.resident > 0 && memory.peak >= memory.resident && memory.mapped > memory.resident, "{memory:?}");
+        assert!(memory.anonymous <= memory.resident, "{memory:?}");
+        assert!(threads.iter().any(|thread| u32::try_from(thread.id) == Ok(std::process::id())), "{threads:?}");
+    }
+
+    #[test]
+    fn names_of_threads_may_hold_brackets() {
+        let stat = "7 (a (b) c) S 1 7 7 0 -1 4194304 100 0 0 0 12 3 0 0 20 0 1 0 50 1000 10";
+
+        assert_eq!(of_stat(stat), Some(("a (b) c".to_owned(), "S (sleeping)".to_owned(), 15)));
+    }
+}

@@ -1,0 +1,52 @@
+//! `tenon module new`: what it writes builds outside of the workspace, tests itself, passes the check and serves.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod support;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use support::{RunningNode, run, tenon, text};
+
+/// Runs cargo in a crate that is not of the workspace, without the network.
+fn cargo(folder: &Path, arguments: &[&str]) {
+    // Kept between runs: its dependencies are built once.
+    let target = Path::new(env!("CARGO_BIN_EXE_tenon")).parent().unwrap().parent().unwrap().join("new-plugin");
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(folder).args(arguments).arg("--offline").arg("--target-dir").arg(target);
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}{}", text(&output.stdout), text(&output.stderr));
+}
+
+fn library() -> PathBuf {
+    Path::new(env!("CARGO_BIN_EXE_tenon")).parent().unwrap().parent().unwrap().join("new-plugin/debug/libtokens.so")
+}
+
+#[test]
+fn a_new_plugin_builds_as_it_is_tests_itself_passes_the_check_and_serves() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let mut new = tenon();
+    new.current_dir(folder.path()).args(["module", "new", "tokens", "--sdk"]).arg(root.join("plugins/sdk"));
+    let written = new.output().unwrap();
+    assert!(written.status.success(), "{}", text(&written.stderr));
+    let crate_folder = folder.path().join("tokens");
+    // The versions that are there: without the network cargo can't choose others.
+    std::fs::copy(root.join("Cargo.lock"), crate_folder.join("Cargo.lock")).unwrap();
+
+    cargo(&crate_folder, &["test"]);
+    cargo(&crate_folder, &["build"]);
+    let checked = run(&["module", "check", library().to_str().unwrap()]);
+
+    assert!(checked.status.success(), "{}{}", text(&checked.stdout), text(&checked.stderr));
+    assert!(text(&checked.stdout).starts_with("tokens 1.0: 1 methods, 1 subscriptions"), "{}", text(&checked.stdout));
+    let own = folder.path().join("libtokens.so");
+    std::fs::copy(library(), &own).unwrap();
+    let settings = folder.path().join("node.toml");
+    std::fs::write(&settings, format!("[plugins.tokens]\npath = {own:?}\n")).unwrap();
+    let data = folder.path().join("data");
+    let node = RunningNode::start_dev(&["--datadir", data.to_str().unwrap(), "--config", settings.to_str().unwrap()]);
+    let answer = node.ask_socket(r#"{"jsonrpc":"2.0","id":1,"method":"tokens_above","params":["0x10"]}"#);
+    assert!(answer.contains("\"result\":false"), "{answer}");
+}

@@ -1,0 +1,102 @@
+//! The least gas with which a call on a native chain succeeds: the reference's search, which is exact, with its two oddities
+//! (`spec/rpc-eth.md` 10.3). What is pretended about accounts does not reach the trials, and a call that looks like a plain
+//! transfer is said to need 21,000 gas just when that is not enough.
+
+use revm::{
+    Database,
+    context::{
+        TxEnv,
+        result::{ExecutionResult, HaltReason, OutOfGasError},
+    },
+};
+use tenon_api::{
+    Failure, SealedHeader,
+    messages::{BlockOverrides, EstimateGas},
+};
+use tenon_bus::CallContext;
+
+use super::{CallEnvironment, Calls, apply_account_overrides, estimate::exceeds_allowance, prepare};
+use crate::block::{BlockEvm, BlockRules, BlockState, StateError};
+
+/// Gas of a plain transfer.
+const TRANSFER_GAS: u64 = 21_000;
+
+/// What a trial showed.
+enum Trial {
+    /// The call succeeds.
+    Enough,
+    /// It fails.
+    Failed(ExecutionResult),
+    /// The gas does not even pay for the message itself.
+    Unpaid,
+}
+
+impl Calls {
+    /// `eth_estimateGas` on a native chain.
+    pub(super) fn estimate_gas_natively(
+        &self,
+        estimate: &EstimateGas,
+        header: &SealedHeader,
+        mut state: BlockState,
+        caller: &CallContext,
+    ) -> Result<u64, Failure> {
+        let mut pretended = self.state_after(header)?;
+        let rules = BlockRules::for_header(self.executor.spec(), header.header())?;
+        apply_account_overrides(&estimate.state_overrides, rules.precompiles, true, &mut pretended)?;
+        self.require_author(header)?;
+        let environment = prepare(self, header, &mut state, &estimate.request, &[], &BlockOverrides::default())?;
+        let mut evm = environment.evm(state, self.interrupt(caller), ());
+        let asked = estimate.request.gas.filter(|gas| *gas >= TRANSFER_GAS);
+        let cap = if self.limits.call_gas_cap == 0 { u64::MAX } else { self.limits.call_gas_cap };
+        let ceiling = asked.unwrap_or(header.header().gas_limit).min(cap);
+
+        if estimate.has_no_data && is_without_code(estimate, &mut pretended)? {
+            let trial = self.try_gas(&environment, &mut evm, TRANSFER_GAS);
+            if matches!(trial, Ok(Trial::Failed(_) | Trial::Unpaid)) {
+                return Ok(TRANSFER_GAS);
+            }
+        }
+        let (mut too_little, mut enough) = (TRANSFER_GAS - 1, ceiling);
+        while too_little + 1 < enough {
+            let middle = too_little + (enough - too_little) / 2;
+            match self.try_gas(&environment, &mut evm, middle)? {
+                Trial::Enough => enough = middle,
+                Trial::Failed(_) | Trial::Unpaid => too_little = middle,
+            }
+        }
+        if enough < ceiling {
+            return Ok(enough);
+        }
+        match self.try_gas(&environment, &mut evm, ceiling)? {
+            Trial::Enough => Ok(ceiling),
+            Trial::Failed(result) if !is_out_of_gas(&result) => {
+                let message = TxEnv { gas_limit: ceiling, ..environment.transaction.clone() };
+                environment.output_or_failure(result, message, evm).and_then(|_| Err(exceeds_allowance(ceiling)))
+            }
+            Trial::Failed(_) | Trial::Unpaid => Err(exceeds_allowance(ceiling)),
+        }
+    }
+
+    fn try_gas(&self, environment: &CallEnvironment, evm: &mut BlockEvm, gas_limit: u64) -> Result<Trial, Failure> {
+        let message = TxEnv { gas_limit, ..environment.transaction.clone() };
+        match environment.run(evm, message) {
+            Ok(ExecutionResult::Success { .. }) => Ok(Trial::Enough),
+            Ok(result) => Ok(Trial::Failed(result)),
+            Err(failure) if failure.is_intrinsic_gas() => Ok(Trial::Unpaid),
+            Err(failure) => Err(failure.for_call(environment, gas_limit, self.limits.call_timeout)),
+        }
+    }
+}
+
+fn is_without_code(estimate: &EstimateGas, state: &mut BlockState) -> Result<bool, Failure> {
+    let Some(receiver) = estimate.request.to else { return Ok(false) };
+    let account = state.basic(receiver).map_err(|StateError(error)| Failure::from(error))?;
+    Ok(account.is_none_or(|account| account.is_empty_code_hash()))
+}
+
+fn is_out_of_gas(result: &ExecutionResult) -> bool {
+    matches!(
+        result,
+        ExecutionResult::Halt { reason: HaltReason::OutOfGas(kind), .. } if !matches!(kind, OutOfGasError::InvalidOperand)
+    )
+}

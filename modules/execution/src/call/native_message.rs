@@ -1,0 +1,284 @@
+//! A call on a native chain, on the reference's terms: its sender has all coins there can be, its nonce and account are not
+//! looked at, gas costs nobody anything, and what is refused is refused in the reference's words and order
+//! (`spec/rpc-eth.md` 10.1).
+
+use std::marker::PhantomData;
+
+use alloy_primitives::{U256, U512};
+use revm::{
+    ExecuteEvm, Inspector,
+    context::{
+        ContextSetters, ContextTr, JournalTr, TxEnv,
+        journaled_state::account::JournaledAccountTr,
+        result::{ExecutionResult, HaltReason, InvalidTransaction},
+    },
+    handler::{FrameResult, Handler},
+    inspector::InspectorHandler,
+    interpreter::{InitialAndFloorGas, interpreter::EthInterpreter},
+    primitives::{eip3860::MAX_INITCODE_SIZE, hardfork::SpecId},
+};
+use tenon_api::messages::CallRequest;
+
+use super::RunFailure;
+use crate::{
+    block::{BlockContext, BlockEvm, EvmFailure},
+    native::{address_text, is_exempt_receiver},
+};
+
+/// Price of a call that names none, on a block without base fee: 50 gwei.
+const PRICE_WITHOUT_BASE_FEE: U256 = U256::from_limbs([50_000_000_000, 0, 0, 0]);
+/// Gas of a data byte that is not zero, at every height (`spec/chain.md` 2.4).
+const GAS_OF_NONZERO_BYTE: u64 = 68;
+/// Gas of a data byte that is zero.
+const GAS_OF_ZERO_BYTE: u64 = 4;
+/// Gas of a word of creation code (EIP-3860).
+const GAS_OF_INITCODE_WORD: u64 = 2;
+/// Gas of an announced address (EIP-2930); the reference asks it at every height.
+const GAS_OF_LISTED_ADDRESS: u64 = 2_400;
+/// Gas of an announced slot.
+const GAS_OF_LISTED_SLOT: u64 = 1_900;
+/// Gas of any message.
+const GAS_OF_MESSAGE: u64 = 21_000;
+/// Gas of a creation from Homestead on.
+const GAS_OF_CREATION: u64 = 53_000;
+
+/// Who pays for the gas of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Payer {
+    /// Nobody: calls and estimates.
+    Nobody,
+    /// The sender, from coins without end; gas is taken from it while the message runs.
+    Sender,
+    /// The sender, from what it holds, wei.
+    Account(U256),
+    /// A token's deposit, of which this much is left, wei.
+    Token(U256),
+}
+
+/// What a message on a native chain is checked against before it runs.
+#[derive(Clone, Debug)]
+pub(crate) struct NativeTerms {
+    /// The price that gas is paid with, wei.
+    price: U256,
+    fee_cap: U256,
+    tip_cap: U256,
+    /// The block's base fee, wei; with it EIP-1559 and the limit of creation code hold.
+    base_fee: Option<u64>,
+    is_homestead: bool,
+    payer: Payer,
+}
+
+impl NativeTerms {
+    /// The terms of a call object on a block with this base fee.
+    pub(crate) fn new(request: &CallRequest, base_fee: Option<u64>, spec_id: SpecId) -> Self {
+        let (price, fee_cap, tip_cap) = prices(request, base_fee);
+        let is_homestead = spec_id.is_enabled_in(SpecId::HOMESTEAD);
+        Self { price, fee_cap, tip_cap, base_fee, is_homestead, payer: Payer::Nobody }
+    }
+
+    /// The same terms with another payer.
+    pub(crate) const fn paid_by(self, payer: Payer) -> Self {
+        Self { payer, ..self }
+    }
+
+    /// The price as the EVM takes it. Nobody can pay more than 2^128 wei for a unit of gas, but a call need not pay:
+    /// GASPRICE shows such a price as the largest number that the EVM crate has.
+    pub(crate) fn price(&self) -> u128 {
+        self.price.saturating_to()
+    }
+
+    /// Gas that the message costs before it runs.
+    ///
+    /// # Errors
+    /// Why it may not run, in the reference's words.
+    pub(crate) fn admit(&self, message: &TxEnv) -> Result<u64, RunFailure> {
+        self.check_caps(message)?;
+        self.check_funds(message)?;
+        let gas = self.intrinsic_gas(message);
+        if message.gas_limit < gas {
+            let lacking =
+                InvalidTransaction::CallGasCostMoreThanGasLimit { initial_gas: gas, gas_limit: message.gas_limit };
+            return Err(RunFailure::Message(lacking));
+        }
+        if self.base_fee.is_some() && message.kind.is_create() && message.data.len() > MAX_INITCODE_SIZE {
+            let size = message.data.len();
+            return refused(format!("max initcode size exceeded: code size {size} limit {MAX_INITCODE_SIZE}"));
+        }
+        if message.value > self.balance_while_running(message.gas_limit) {
+            let sender = address_text(message.caller);
+            return refused(format!("insufficient funds for transfer: address {sender}"));
+        }
+        Ok(gas)
+    }
+
+    /// The rules of EIP-1559 about fee caps, which a message without price need not keep.
+    fn check_caps(&self, message: &TxEnv) -> Result<(), RunFailure> {
+        let Some(base_fee) = self.base_fee else { return Ok(()) };
+        if self.fee_cap.is_zero() && self.tip_cap.is_zero() {
+            return Ok(());
+        }
+        let (sender, fee_cap, tip_cap) = (address_text(message.caller), self.fee_cap, self.tip_cap);
+        if fee_cap < tip_cap {
+            return refused(format!(
+                "max priority fee per gas higher than max fee per gas: address {sender}, \
+                 maxPriorityFeePerGas: {tip_cap}, maxFeePerGas: {fee_cap}"
+            ));
+        }
+        if !is_exempt_receiver(message.kind.to().copied()) && fee_cap < U256::from(base_fee) {
+            return refused(format!(
+                "max fee per gas less than block base fee: address {sender}, maxFeePerGas: {fee_cap} baseFee: {base_fee}"
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_funds(&self, message: &TxEnv) -> Result<(), RunFailure> {
+        let gas = U512::from(message.gas_limit);
+        match self.payer {
+            Payer::Nobody => Ok(()),
+            Payer::Token(capacity) if U512::from(capacity) < gas * U512::from(self.price) => {
+                refused("insufficient funds for gas * price + value".to_owned())
+            }
+            Payer::Token(_) => Ok(()),
+            Payer::Sender | Payer::Account(_) => {
+                let have = if let Payer::Account(balance) = self.payer { balance } else { U256::MAX };
+                let want = gas * U512::from(self.fee_cap) + U512::from(message.value);
+                if U512::from(have) >= want {
+                    return Ok(());
+                }
+                let sender = address_text(message.caller);
+                refused(format!("insufficient funds for gas * price + value: address {sender} have {have} want {want}"))
+            }
+        }
+    }
+
+    fn intrinsic_gas(&self, message: &TxEnv) -> u64 {
+        let is_creation = message.kind.is_create();
+        let base = if is_creation && self.is_homestead { GAS_OF_CREATION } else { GAS_OF_MESSAGE };
+        let length = message.data.len() as u64;
+        let zeroes = message.data.iter().filter(|byte| **byte == 0).count() as u64;
+        let words = if is_creation && self.base_fee.is_some() { length.div_ceil(32) } else { 0 };
+        let addresses = message.access_list.0.len() as u64;
+        let slots: u64 = message.access_list.0.iter().map(|item| item.storage_keys.len() as u64).sum();
+        base + zeroes * GAS_OF_ZERO_BYTE
+            + (length - zeroes) * GAS_OF_NONZERO_BYTE
+            + words * GAS_OF_INITCODE_WORD
+            + addresses * GAS_OF_LISTED_ADDRESS
+            + slots * GAS_OF_LISTED_SLOT
+    }
+
+    /// What the sender holds while its message runs with this gas limit, wei.
+    fn balance_while_running(&self, gas_limit: u64) -> U256 {
+        match self.payer {
+            Payer::Sender => U256::MAX.saturating_sub(self.price.saturating_mul(U256::from(gas_limit))),
+            Payer::Account(balance) => balance.saturating_sub(self.price.saturating_mul(U256::from(gas_limit))),
+            Payer::Nobody | Payer::Token(_) => U256::MAX,
+        }
+    }
+
+    /// Runs a message and forgets what it changed.
+    ///
+    /// # Errors
+    /// Why it may not run, or why the run had to end.
+    pub(crate) fn run(&self, evm: &mut BlockEvm, message: TxEnv) -> Result<ExecutionResult, RunFailure> {
+        let intrinsic_gas = self.admit(&message)?;
+        evm.ctx.set_tx(message);
+        let result = self.handler(intrinsic_gas).run(evm);
+        finished(evm, result)
+    }
+
+    /// As [`NativeTerms::run`], watched by the EVM's inspector.
+    ///
+    /// # Errors
+    /// As [`NativeTerms::run`].
+    pub(crate) fn inspect<I: Inspector<BlockContext, EthInterpreter>>(
+        &self,
+        evm: &mut BlockEvm<I>,
+        message: TxEnv,
+    ) -> Result<ExecutionResult, RunFailure> {
+        let intrinsic_gas = self.admit(&message)?;
+        evm.ctx.set_tx(message);
+        let result = self.handler(intrinsic_gas).inspect_run(evm);
+        finished(evm, result)
+    }
+
+    fn handler<I>(&self, intrinsic_gas: u64) -> MessageHandler<'_, I> {
+        MessageHandler { terms: self, intrinsic_gas, evm: PhantomData }
+    }
+}
+
+fn finished<I>(
+    evm: &mut BlockEvm<I>,
+    result: Result<ExecutionResult, EvmFailure>,
+) -> Result<ExecutionResult, RunFailure> {
+    // Takes what the message did out of the journal, so that the next one starts afresh.
+    drop(evm.finalize());
+    result.map_err(|failure| RunFailure::from_evm(failure, &evm.ctx.chain))
+}
+
+fn refused<T>(text: String) -> Result<T, RunFailure> {
+    Err(RunFailure::Refused(text))
+}
+
+/// Price, fee cap and tip cap of a call object (`spec/rpc-eth.md` 10.1).
+fn prices(request: &CallRequest, base_fee: Option<u64>) -> (U256, U256, U256) {
+    let Some(base_fee) = base_fee else {
+        let price = request.gas_price.filter(|price| !price.is_zero()).unwrap_or(PRICE_WITHOUT_BASE_FEE);
+        return (price, price, price);
+    };
+    if let Some(price) = request.gas_price {
+        return (price, price, price);
+    }
+    let fee_cap = request.max_fee_per_gas.unwrap_or_default();
+    let tip_cap = request.max_priority_fee_per_gas.unwrap_or_default();
+    let is_free = fee_cap.is_zero() && tip_cap.is_zero();
+    let price = if is_free { U256::ZERO } else { tip_cap.saturating_add(U256::from(base_fee)).min(fee_cap) };
+    (price, fee_cap, tip_cap)
+}
+
+struct MessageHandler<'a, I> {
+    terms: &'a NativeTerms,
+    intrinsic_gas: u64,
+    evm: PhantomData<I>,
+}
+
+impl<I> Handler for MessageHandler<'_, I> {
+    type Evm = BlockEvm<I>;
+    type Error = EvmFailure;
+    type HaltReason = HaltReason;
+
+    // `NativeTerms::admit` has looked at everything.
+    fn validate_env(&self, _evm: &mut Self::Evm) -> Result<(), EvmFailure> {
+        Ok(())
+    }
+
+    fn validate_initial_tx_gas(&self, _evm: &mut Self::Evm) -> Result<InitialAndFloorGas, EvmFailure> {
+        Ok(InitialAndFloorGas::new(self.intrinsic_gas, 0))
+    }
+
+    fn validate_against_state_and_deduct_caller(
+        &self,
+        evm: &mut Self::Evm,
+        _gas: &mut InitialAndFloorGas,
+    ) -> Result<(), EvmFailure> {
+        let (_, message, _, journal, ..) = evm.ctx.all_mut();
+        let mut sender = journal.load_account_with_code_mut(message.caller)?.data;
+        sender.set_balance(self.terms.balance_while_running(message.gas_limit));
+        if message.kind.is_call() {
+            sender.bump_nonce();
+        }
+        Ok(())
+    }
+
+    fn reimburse_caller(&self, _evm: &mut Self::Evm, _result: &mut FrameResult) -> Result<(), EvmFailure> {
+        Ok(())
+    }
+
+    fn reward_beneficiary(&self, _evm: &mut Self::Evm, _result: &mut FrameResult) -> Result<(), EvmFailure> {
+        Ok(())
+    }
+}
+
+impl<I: Inspector<BlockContext, EthInterpreter>> InspectorHandler for MessageHandler<'_, I> {
+    type IT = EthInterpreter;
+}

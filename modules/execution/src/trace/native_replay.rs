@@ -1,0 +1,373 @@
+//! Traces on native chains, as the reference makes them (`spec/rpc-node.md` 4.2).
+//!
+//! A traced transaction is an ordinary message there, also where the block does not execute it, and pays no owner.
+//! What comes before it in a block is executed as the block does for a single transaction, but as messages too when
+//! the whole block is traced.
+
+use std::{sync::Arc, time::Instant};
+
+use alloy_primitives::{B256, U256};
+use revm::context::{
+    Transaction as _, TxEnv,
+    result::{EVMError, InvalidTransaction},
+};
+use tenon_api::{
+    BlockId, BlockTag, Failure, RecoveredBlock, SealedHeader, Transaction,
+    messages::{CallRequest, TraceTarget},
+};
+use tenon_bus::CallContext;
+
+use super::{
+    TraceInspector,
+    inspector::{ActiveTracer, TOO_LARGE_MARK},
+    reference::{ReferenceOptions, RunGas, TracerFailure},
+    replay::{check_size, request_timed_out, too_large},
+};
+use crate::{
+    TransactionRejection,
+    block::{BlockEvm, BlockExecution, EvmFailure, Interrupt, StateError, Stopped},
+    call::{Calls, Payer, RunFailure, invalid_transaction_text, prepare},
+    native::{Fees, Outcome, address_text, inspect, is_skipped_by_traces, transact},
+};
+
+/// One request: what is asked and who waits.
+pub(super) struct NativeTracing<'a> {
+    calls: &'a Calls,
+    options: ReferenceOptions,
+    caller: &'a CallContext,
+}
+
+/// Why a message has no outcome.
+enum NoOutcome {
+    /// It may not run; why, in the reference's words.
+    Refused(String),
+    /// It was not run, or not to its end.
+    Other(Failure),
+}
+
+impl NoOutcome {
+    fn into_failure(self) -> Failure {
+        match self {
+            Self::Refused(text) => Failure::server(format!("tracing failed: {text}")),
+            Self::Other(failure) => failure,
+        }
+    }
+}
+
+impl From<Failure> for NoOutcome {
+    fn from(failure: Failure) -> Self {
+        Self::Other(failure)
+    }
+}
+
+impl<'a> NativeTracing<'a> {
+    pub(super) fn new(calls: &'a Calls, options: &str, caller: &'a CallContext) -> Result<Self, Failure> {
+        Ok(Self { calls, options: ReferenceOptions::parse(options)?, caller })
+    }
+
+    pub(super) fn run(&self, target: &TraceTarget) -> Result<String, Failure> {
+        match target {
+            TraceTarget::Transaction(hash) => self.transaction(*hash),
+            TraceTarget::Block(block) => self.whole_block(&*self.block(*block)?),
+            TraceTarget::RawBlock(bytes) => self.whole_block(&self.raw_block(bytes)?),
+            TraceTarget::Call { .. } => self.call(target),
+        }
+    }
+
+    fn transaction(&self, hash: B256) -> Result<String, Failure> {
+        let unknown = || Failure::server(format!("transaction {hash:x} not found"));
+        let location = self.calls.chain.transaction_location(hash)?;
+        let (block_hash, index) = location.ok_or_else(unknown)?;
+        let missing = || Failure::server(format!("block {block_hash:x} not found"));
+        let block = self.calls.chain.block(block_hash)?.ok_or_else(missing)?;
+        let index = usize::try_from(index).map_err(|_| unknown())?;
+        let mut execution = self.open(&block)?;
+        for earlier in 0..index {
+            self.execute(&mut execution, &block, earlier)?;
+        }
+        let (transaction, sender) = member(&block, index)?;
+        let (env, fees) = execution.prepare_message(transaction, sender).map_err(tracing_failed)?;
+        let fees = for_trace(fees, transaction);
+        let (answer, _) = self.trace(execution.evm_mut(), env, &fees).map_err(NoOutcome::into_failure)?;
+        answer
+    }
+
+    fn whole_block(&self, block: &RecoveredBlock) -> Result<String, Failure> {
+        let mut execution = self.open(block)?;
+        let mut json = String::from("[");
+        for index in 0..block.transactions.len() {
+            if self.caller.is_cancelled() {
+                return Err(request_timed_out());
+            }
+            let entry = match self.block_member(&mut execution, block, index)? {
+                Ok(result) => format!("{{\"result\":{result}}}"),
+                Err(failure) => format!("{{\"error\":{}}}", serde_json::Value::from(failure.message)),
+            };
+            if index > 0 {
+                json.push(',');
+            }
+            json.push_str(&entry);
+            check_size(&json, &self.calls.limits)?;
+        }
+        json.push(']');
+        Ok(json)
+    }
+
+    /// Traces a transaction of a block, and keeps what it did for those behind it.
+    ///
+    /// # Errors
+    /// Why no transaction behind it can be traced either. The inner failure is this transaction's alone.
+    fn block_member(
+        &self,
+        execution: &mut BlockExecution<TraceInspector>,
+        block: &RecoveredBlock,
+        index: usize,
+    ) -> Result<Result<String, Failure>, Failure> {
+        let (transaction, sender) = member(block, index)?;
+        let is_skipped = is_skipped_by_traces(transaction);
+        let (env, fees) = match execution.prepare_message(transaction, sender) {
+            Ok(prepared) => prepared,
+            Err(rejection) if is_skipped => return Ok(Err(tracing_failed(rejection))),
+            Err(TransactionRejection::Store(error)) => return Err(error.into()),
+            Err(rejection) => return Err(Failure::server(rejection.to_string())),
+        };
+        let fees = for_trace(fees, transaction);
+        let (answer, outcome) = match self.trace(execution.evm_mut(), env.clone(), &fees) {
+            Ok(traced) => traced,
+            Err(NoOutcome::Refused(text)) if is_skipped => return Ok(Err(NoOutcome::Refused(text).into_failure())),
+            Err(NoOutcome::Refused(text)) => return Err(Failure::server(text)),
+            Err(NoOutcome::Other(failure)) if is_skipped => return Ok(Err(failure)),
+            Err(NoOutcome::Other(failure)) => (Err(failure), self.run_message(execution.evm_mut(), env, &fees)?),
+        };
+        if !is_skipped {
+            execution.keep_message(outcome).map_err(|StateError(error)| error)?;
+        }
+        Ok(answer)
+    }
+
+    fn call(&self, target: &TraceTarget) -> Result<String, Failure> {
+        let TraceTarget::Call { request, block, transaction_index, state_overrides, block_overrides } = target else {
+            return Err(Failure::server("not a call"));
+        };
+        let (header, mut state) = match transaction_index {
+            None => {
+                let header = self.header_of_call(*block)?;
+                let state = self.calls.state_after(&header)?;
+                (header, state)
+            }
+            Some(index) => {
+                let block = self.block(*block)?;
+                let header = Arc::new(block.header.clone());
+                (header, self.state_before(&block, *index)?)
+            }
+        };
+        let request: &CallRequest = request;
+        let environment = prepare(self.calls, &header, &mut state, request, state_overrides, block_overrides)?;
+        let message = environment.transaction.clone();
+        let balance = state.balance(message.caller)?;
+        // The reference looks at the tracer's options before it looks at the message.
+        self.options.timeout(&self.calls.limits)?;
+        self.options.watch(&environment.precompiles)?;
+        if let Some(terms) = environment.native.clone() {
+            terms.paid_by(Payer::Account(balance)).admit(&message).map_err(|failure| match failure {
+                RunFailure::Refused(text) => NoOutcome::Refused(text).into_failure(),
+                RunFailure::Message(invalid) => {
+                    let text = refusal_text(&invalid, &message, &environment.block);
+                    NoOutcome::Refused(text).into_failure()
+                }
+                failure => self.stopped(failure),
+            })?;
+        }
+        let idle = TraceInspector::idle(&self.calls.recording_memory);
+        let mut evm = environment.evm(state, Interrupt::when(self.caller, None), idle);
+        let (answer, _) = self.trace(&mut evm, message, &Fees::NOBODY_IS_PAID).map_err(NoOutcome::into_failure)?;
+        answer
+    }
+
+    pub(super) fn state_before(&self, block: &RecoveredBlock, index: u64) -> Result<crate::block::BlockState, Failure> {
+        let out_of_range = || Failure::server(format!("tx index {index} out of range for block {:x}", block.hash()));
+        let index = usize::try_from(index).map_err(|_| out_of_range())?;
+        if index > block.transactions.len() {
+            return Err(out_of_range());
+        }
+        let mut execution = self.open(block)?;
+        for earlier in 0..index {
+            self.execute(&mut execution, block, earlier)?;
+        }
+        Ok(execution.into_state().map_err(|StateError(error)| error)?)
+    }
+
+    fn header_of_call(&self, id: BlockId) -> Result<Arc<SealedHeader>, Failure> {
+        let found = tenon_chain::resolve_block(&*self.calls.chain, id)?;
+        found.ok_or_else(|| match id {
+            BlockId::Hash { hash, .. } => Failure::server(format!("block {hash} not found")),
+            BlockId::Number(number) => Failure::server(format!("block #{number} not found")),
+            BlockId::Tag(_) => Failure::server("block not found"),
+        })
+    }
+
+    fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, Failure> {
+        let not_found = || {
+            Failure::server(match id {
+                BlockId::Hash { hash, .. } => format!("block #{hash:x} not found"),
+                BlockId::Number(number) => format!("block #{number} not found"),
+                BlockId::Tag(_) => "block not found".to_owned(),
+            })
+        };
+        let id = match id {
+            BlockId::Tag(BlockTag::Finalized) => return Err(Failure::server("invalid block number -3")),
+            BlockId::Tag(BlockTag::Pending) => BlockId::LATEST,
+            id => id,
+        };
+        let header = tenon_chain::resolve_block(&*self.calls.chain, id)?.ok_or_else(not_found)?;
+        self.calls.chain.block(header.hash())?.ok_or_else(not_found)
+    }
+
+    /// A block that the caller brings. Only its header is looked at, as in the reference.
+    fn raw_block(&self, bytes: &[u8]) -> Result<RecoveredBlock, Failure> {
+        // What follows the block is ignored, as in the reference.
+        let block = tenon_chain::decode_block(&mut &*bytes)
+            .map_err(|error| Failure::server(format!("could not decode block: {error}")))?;
+        if self.calls.chain.header(block.header.hash())?.is_none() {
+            self.verify_header(&block.header)?;
+        }
+        let rules = self.calls.executor.spec().signer_rules(block.header.number, block.header.timestamp);
+        tenon_chain::recover_senders_under(block, &rules).map_err(|error| Failure::server(error.to_string()))
+    }
+
+    fn verify_header(&self, header: &SealedHeader) -> Result<(), Failure> {
+        let parent = self.calls.chain.header(header.parent_hash)?;
+        let parent = parent.ok_or_else(|| Failure::server("unknown ancestor"))?;
+        let verified = self.calls.engine.verify_header(header, &parent, &*self.calls.chain);
+        verified.map_err(|error| Failure::server(error.to_string()))
+    }
+
+    /// A block whose transactions are still to be run.
+    fn open(&self, block: &RecoveredBlock) -> Result<BlockExecution<TraceInspector>, Failure> {
+        let parent_hash = block.header.parent_hash;
+        let parent = self.calls.chain.header(parent_hash)?;
+        let parent = parent.ok_or_else(|| Failure::server(format!("parent {parent_hash:x} not found")))?;
+        let state = self.calls.state_after(&parent)?;
+        let author = self.calls.engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
+        let idle = TraceInspector::idle(&self.calls.recording_memory);
+        let (spec, unhurried) = (self.calls.executor.spec(), Interrupt::when(self.caller, None));
+        Ok(BlockExecution::watched(spec, &block.header, author, state, unhurried, idle)?)
+    }
+
+    /// Executes a transaction as its block does.
+    fn execute(
+        &self,
+        execution: &mut BlockExecution<TraceInspector>,
+        block: &RecoveredBlock,
+        index: usize,
+    ) -> Result<(), Failure> {
+        let (transaction, sender) = member(block, index)?;
+        execution.evm_mut().ctx.chain = Interrupt::when(self.caller, None);
+        execution.run_transaction(transaction, sender).map_err(|reason| match reason {
+            TransactionRejection::Store(error) => error.into(),
+            _ if self.caller.is_cancelled() => request_timed_out(),
+            reason => Failure::server(format!("tx {:x} failed: {reason}", transaction.hash)),
+        })
+    }
+
+    /// Runs a message that nobody watches.
+    fn run_message(&self, evm: &mut BlockEvm<TraceInspector>, message: TxEnv, fees: &Fees) -> Result<Outcome, Failure> {
+        evm.inspector = TraceInspector::idle(&self.calls.recording_memory);
+        evm.ctx.chain = Interrupt::when(self.caller, None);
+        transact(evm, message.clone(), Some(fees)).map_err(|failure| match self.no_outcome(failure, evm, &message) {
+            NoOutcome::Refused(text) => Failure::server(text),
+            NoOutcome::Other(failure) => failure,
+        })
+    }
+
+    /// Runs a message under a tracer: the tracer's answer, and what the message did.
+    fn trace(
+        &self,
+        evm: &mut BlockEvm<TraceInspector>,
+        message: TxEnv,
+        fees: &Fees,
+    ) -> Result<(Result<String, Failure>, Outcome), NoOutcome> {
+        let timeout = self.options.timeout(&self.calls.limits)?;
+        let watch = self.options.watch(evm.precompiles.places())?;
+        evm.inspector = TraceInspector::reference(watch, &self.calls.recording_memory);
+        evm.ctx.chain = Interrupt::when(self.caller, Instant::now().checked_add(timeout));
+        let outcome = match inspect(evm, message.clone(), Some(fees)) {
+            Ok(outcome) => outcome,
+            Err(failure) => return Err(self.no_outcome(failure, evm, &message)),
+        };
+        let gas = RunGas {
+            gas_used: outcome.result.tx_gas_used(),
+            intrinsic_gas: intrinsic_gas(&message, evm.ctx.cfg.spec),
+            gas_price: U256::from(message.effective_gas_price(u128::from(evm.ctx.block.basefee))),
+        };
+        // When this is done the recording's memory is free for others.
+        let idle = TraceInspector::idle(&self.calls.recording_memory);
+        let mut inspector = std::mem::replace(&mut evm.inspector, idle);
+        let ActiveTracer::Reference(watch) = &mut inspector.tracer else {
+            return Err(Failure::server("tracing failed: no tracer").into());
+        };
+        let answer = watch.result(gas, &outcome.state, &mut evm.ctx.journaled_state.database);
+        let answer = answer.map_err(|failure| match failure {
+            TracerFailure::Worded(text) => Failure::server(text),
+            TracerFailure::State(StateError(error)) => error.into(),
+        });
+        let answer = answer.and_then(|json| check_size(&json, &self.calls.limits).map(|()| json));
+        Ok((answer, outcome))
+    }
+
+    fn no_outcome(&self, failure: EvmFailure, evm: &BlockEvm<TraceInspector>, message: &TxEnv) -> NoOutcome {
+        match failure {
+            EVMError::Custom(text) if text == TOO_LARGE_MARK => NoOutcome::Other(too_large(&self.calls.limits)),
+            EVMError::Transaction(invalid) => NoOutcome::Refused(refusal_text(&invalid, message, &evm.ctx.block)),
+            failure => NoOutcome::Other(self.stopped(RunFailure::from_evm(failure, &evm.ctx.chain))),
+        }
+    }
+
+    fn stopped(&self, failure: RunFailure) -> Failure {
+        match failure {
+            RunFailure::Stopped(Stopped::TimedOut) => Failure::server("execution timeout"),
+            RunFailure::Stopped(Stopped::CallerGone) => request_timed_out(),
+            RunFailure::Store(error) => error.into(),
+            RunFailure::Refused(text) | RunFailure::Other(text) => Failure::server(format!("tracing failed: {text}")),
+            RunFailure::Message(invalid) => Failure::server(format!("tracing failed: {invalid}")),
+        }
+    }
+}
+
+fn member(block: &RecoveredBlock, index: usize) -> Result<(&Transaction, alloy_primitives::Address), Failure> {
+    let found = block.transactions.get(index).zip(block.senders.get(index));
+    let out_of_range = || Failure::server(format!("tx index {index} out of range for block {:x}", block.hash()));
+    found.map(|(transaction, sender)| (&**transaction, *sender)).ok_or_else(out_of_range)
+}
+
+fn tracing_failed(rejection: TransactionRejection) -> Failure {
+    match rejection {
+        TransactionRejection::Store(error) => error.into(),
+        rejection => Failure::server(format!("tracing failed: {rejection}")),
+    }
+}
+
+/// A message that names no price is not held against the base fee.
+fn for_trace(fees: Option<Fees>, transaction: &Transaction) -> Fees {
+    let mut fees = fees.unwrap_or(Fees::NOBODY_IS_PAID);
+    fees.is_exempt_from_base_fee |= transaction.max_fee_per_gas().is_zero();
+    fees
+}
+
+/// Why a message may not run, with addresses as the reference prints them.
+fn refusal_text(invalid: &InvalidTransaction, message: &TxEnv, block: &revm::context::BlockEnv) -> String {
+    let text = invalid_transaction_text(invalid, message, block);
+    text.replace(&message.caller.to_string(), &address_text(message.caller))
+}
+
+/// Gas of a message before it runs, as the reference's scripts see it: without its access list.
+fn intrinsic_gas(message: &TxEnv, fork: revm::primitives::hardfork::SpecId) -> u64 {
+    use revm::primitives::hardfork::SpecId;
+    let is_creation = message.kind.is_create();
+    let is_metered_creation = is_creation && fork.is_enabled_in(SpecId::SHANGHAI);
+    let length = message.data.len() as u64;
+    let zeroes = message.data.iter().filter(|byte| **byte == 0).count() as u64;
+    let base = if is_creation && fork.is_enabled_in(SpecId::HOMESTEAD) { 53_000 } else { 21_000 };
+    let words = if is_metered_creation { length.div_ceil(32) } else { 0 };
+    base + zeroes * 4 + (length - zeroes) * 68 + words * 2
+}

@@ -1,0 +1,77 @@
+//! Accounts as a tracer may look at them: in the middle of a run, and after it.
+
+use alloy_primitives::{Address, Bytes, U256};
+use revm::{
+    Database, DatabaseRef,
+    state::{Account, AccountInfo, EvmState},
+};
+
+use crate::block::{BlockContext, BlockState, StateError};
+
+/// What can be asked about accounts. Nothing that is asked becomes warm.
+pub(super) trait Accounts {
+    /// The account's balance in wei.
+    fn balance(&mut self, address: Address) -> Result<U256, StateError>;
+    /// The account's nonce.
+    fn nonce(&mut self, address: Address) -> Result<u64, StateError>;
+    /// The account's code.
+    fn code(&mut self, address: Address) -> Result<Bytes, StateError>;
+    /// A slot of the account.
+    fn slot(&mut self, address: Address, slot: U256) -> Result<U256, StateError>;
+}
+
+/// What a run has changed, over the state before it.
+pub(super) struct Layered<'a> {
+    changed: &'a EvmState,
+    below: &'a mut BlockState,
+}
+
+impl<'a> Layered<'a> {
+    /// The state in the middle of a run.
+    pub(super) fn during(context: &'a mut BlockContext) -> Self {
+        let journal = &mut context.journaled_state;
+        Self { changed: &journal.inner.state, below: &mut journal.database }
+    }
+
+    /// The state after a run that changed `changed`.
+    pub(super) const fn after(changed: &'a EvmState, below: &'a mut BlockState) -> Self {
+        Self { changed, below }
+    }
+
+    fn info(&mut self, address: Address) -> Result<Option<AccountInfo>, StateError> {
+        match self.changed.get(&address) {
+            Some(account) => Ok(Some(account.info.clone())),
+            None => self.below.basic_ref(address),
+        }
+    }
+}
+
+impl Accounts for Layered<'_> {
+    fn balance(&mut self, address: Address) -> Result<U256, StateError> {
+        Ok(self.info(address)?.map_or(U256::ZERO, |info| info.balance))
+    }
+
+    fn nonce(&mut self, address: Address) -> Result<u64, StateError> {
+        Ok(self.info(address)?.map_or(0, |info| info.nonce))
+    }
+
+    fn code(&mut self, address: Address) -> Result<Bytes, StateError> {
+        let Some(info) = self.info(address)? else { return Ok(Bytes::new()) };
+        if let Some(code) = info.code {
+            return Ok(code.original_bytes());
+        }
+        Ok(self.below.code_by_hash_ref(info.code_hash)?.original_bytes())
+    }
+
+    fn slot(&mut self, address: Address, slot: U256) -> Result<U256, StateError> {
+        let account = self.changed.get(&address);
+        if let Some(value) = account.and_then(|account| account.storage.get(&slot)) {
+            return Ok(value.present_value);
+        }
+        // Whatever storage stood there before is not the new account's.
+        if account.is_some_and(Account::is_created) {
+            return Ok(U256::ZERO);
+        }
+        self.below.storage(address, slot)
+    }
+}

@@ -1,0 +1,58 @@
+//! `contractTracer`: which contracts were made, or run an instruction. A tracer of native chains alone.
+
+use alloy_primitives::Address;
+
+use super::{
+    accounts::Accounts,
+    tracer::{FrameStart, Run, Step, Tracer, TracerFailure},
+};
+use crate::block::StateError;
+
+/// Lists addresses, each once, in the order in which they came up; the reference gives no order.
+#[derive(Default)]
+pub(super) struct ContractTracer {
+    /// The instruction that is looked for; none when creations are.
+    opcode: Option<u8>,
+    found: Vec<Address>,
+}
+
+impl ContractTracer {
+    pub(super) fn new(opcode: Option<u8>) -> Self {
+        Self { opcode, ..Self::default() }
+    }
+
+    fn found(&mut self, address: Address) {
+        if !self.found.contains(&address) {
+            self.found.push(address);
+        }
+    }
+}
+
+impl Tracer for ContractTracer {
+    fn start(&mut self, frame: &FrameStart) {
+        if self.opcode.is_none() && frame.kind.is_creation() {
+            self.found(frame.to);
+        }
+    }
+
+    fn step(&mut self, step: &Step<'_>, _accounts: &mut dyn Accounts) -> Result<(), StateError> {
+        if self.opcode == Some(step.opcode) {
+            self.found(step.contract);
+        }
+        Ok(())
+    }
+
+    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
+        let addresses: Vec<String> = self.found.iter().map(|address| format!("\"{address:#x}\"")).collect();
+        Ok(format!("[{}]", addresses.join(",")))
+    }
+}
+
+/// `noopTracer`: does nothing.
+pub(super) struct NoopTracer;
+
+impl Tracer for NoopTracer {
+    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
+        Ok("{}".to_owned())
+    }
+}

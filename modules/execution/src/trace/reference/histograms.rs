@@ -1,0 +1,124 @@
+//! Tracers that count instructions: `opcountTracer`, `unigramTracer`, `bigramTracer`, `trigramTracer`.
+
+use std::{borrow::Cow, collections::HashMap, fmt::Write};
+
+use super::{
+    accounts::Accounts,
+    names::instruction_name,
+    tracer::{Run, Step, Tracer, TracerFailure},
+};
+use crate::block::StateError;
+
+/// Counts by name; names keep the order in which they came up.
+#[derive(Default)]
+pub(super) struct Counts {
+    places: HashMap<String, usize>,
+    counts: Vec<(String, u64)>,
+}
+
+impl Counts {
+    pub(super) fn add(&mut self, name: String) {
+        if let Some((_, count)) = self.places.get(&name).and_then(|place| self.counts.get_mut(*place)) {
+            *count += 1;
+            return;
+        }
+        self.places.insert(name.clone(), self.counts.len());
+        self.counts.push((name, 1));
+    }
+
+    pub(super) fn json(&self) -> String {
+        let mut text = String::from("{");
+        for (index, (name, count)) in self.counts.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{comma}\"{name}\":{count}");
+        }
+        text.push('}');
+        text
+    }
+
+    pub(super) fn held_bytes(&self) -> usize {
+        128 * self.counts.len()
+    }
+}
+
+/// How many instructions were begun.
+#[derive(Default)]
+pub(super) struct CountTracer {
+    count: u64,
+}
+
+impl Tracer for CountTracer {
+    fn step(&mut self, _step: &Step<'_>, _accounts: &mut dyn Accounts) -> Result<(), StateError> {
+        self.count += 1;
+        Ok(())
+    }
+
+    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
+        Ok(self.count.to_string())
+    }
+}
+
+/// How often every sequence of so many instructions occurs.
+pub(super) struct SequenceTracer {
+    length: SequenceLength,
+    counts: Counts,
+    before: Cow<'static, str>,
+    before_that: Cow<'static, str>,
+    depth: usize,
+}
+
+/// How many instructions are a sequence.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SequenceLength {
+    One,
+    Two,
+    Three,
+}
+
+impl SequenceTracer {
+    pub(super) fn new(length: SequenceLength) -> Self {
+        let nothing = Cow::Borrowed("");
+        Self { length, counts: Counts::default(), before: nothing.clone(), before_that: nothing, depth: 0 }
+    }
+
+    /// Two in a row count when they ran at the same depth; what ran elsewhere in between is the first of the next.
+    fn pair(&mut self, step: &Step<'_>, name: Cow<'static, str>) {
+        if step.depth == self.depth {
+            self.counts.add(format!("{}-{name}", self.before));
+        }
+        self.before = name;
+        self.depth = step.depth;
+    }
+
+    /// The first instruction at another depth is not even remembered.
+    fn triple(&mut self, step: &Step<'_>, name: Cow<'static, str>) {
+        if step.depth != self.depth {
+            self.depth = step.depth;
+            (self.before, self.before_that) = (Cow::Borrowed(""), Cow::Borrowed(""));
+            return;
+        }
+        self.counts.add(format!("{}-{}-{name}", self.before_that, self.before));
+        self.before_that = std::mem::replace(&mut self.before, name);
+    }
+}
+
+impl Tracer for SequenceTracer {
+    fn step(&mut self, step: &Step<'_>, _accounts: &mut dyn Accounts) -> Result<(), StateError> {
+        let name = instruction_name(step.opcode);
+        match self.length {
+            SequenceLength::One => self.counts.add(name.into_owned()),
+            SequenceLength::Two => self.pair(step, name),
+            SequenceLength::Three => self.triple(step, name),
+        }
+        Ok(())
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.counts.held_bytes()
+    }
+
+    fn result(&mut self, _run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
+        Ok(self.counts.json())
+    }
+}

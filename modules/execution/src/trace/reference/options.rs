@@ -1,0 +1,293 @@
+//! The options object, and which tracer a name stands for.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use tenon_api::Failure;
+
+use super::{
+    calls::CallTracer,
+    contracts::{ContractTracer, NoopTracer},
+    histograms::{CountTracer, SequenceLength, SequenceTracer},
+    names::instruction_of,
+    prestate::PrestateTracer,
+    selectors::SelectorTracer,
+    struct_logger::{StructLogger, StructLoggerOptions},
+    tracer::Tracer,
+    watch::Watch,
+};
+use crate::{ExecutionLimits, block::MovedPrecompiles, trace::options::parse_go_duration};
+
+/// Options that have the right types. What they mean is looked at when there is something to trace, because the
+/// reference says "not found" before it finds fault with a tracer.
+#[derive(Debug, Default)]
+pub(in crate::trace) struct ReferenceOptions {
+    tracer: Option<String>,
+    tracer_config: Option<Value>,
+    timeout: Option<String>,
+    struct_logger: StructLoggerOptions,
+}
+
+impl ReferenceOptions {
+    /// Reads the JSON text of an options object; `null` stands for none. Case of keys does not matter, and what is
+    /// not known is ignored, as in the reference.
+    ///
+    /// # Errors
+    /// Code `-32602` when a member has the wrong type.
+    pub(in crate::trace) fn parse(json: &str) -> Result<Self, Failure> {
+        let members: Option<Map<String, Value>> = serde_json::from_str(json)
+            .map_err(|error| Failure::invalid_params(format!("invalid trace options: {error}")))?;
+        let mut options = Self::default();
+        for (key, value) in members.unwrap_or_default() {
+            if value.is_null() {
+                continue;
+            }
+            let wrong = || Failure::invalid_params(format!("invalid trace options: {key} has a wrong type"));
+            let flag = || value.as_bool().ok_or_else(wrong);
+            let text = || value.as_str().map(|text| Some(text.to_owned())).ok_or_else(wrong);
+            match key.to_ascii_lowercase().as_str() {
+                "tracer" => options.tracer = text()?,
+                "timeout" => options.timeout = text()?,
+                "tracerconfig" => options.tracer_config = Some(value),
+                "enablememory" => options.struct_logger.with_memory = flag()?,
+                "disablestack" => options.struct_logger.without_stack = flag()?,
+                "disablestorage" => options.struct_logger.without_storage = flag()?,
+                "limit" => options.struct_logger.limit = value.as_i64().ok_or_else(wrong)?,
+                _ => {}
+            }
+        }
+        Ok(options)
+    }
+
+    /// How long a traced transaction may run.
+    ///
+    /// # Errors
+    /// A duration that is none, in Go's words.
+    pub(in crate::trace) fn timeout(&self, limits: &ExecutionLimits) -> Result<Duration, Failure> {
+        let named = self.timeout.as_ref().filter(|_| self.tracer.is_some());
+        let Some(named) = named else { return Ok(limits.trace_timeout) };
+        Ok(parse_go_duration(named).map_err(Failure::server)?.min(limits.trace_timeout_max))
+    }
+
+    /// A fresh tracer.
+    ///
+    /// # Errors
+    /// A tracer that does not exist, or a configuration that it does not understand.
+    pub(in crate::trace) fn watch(&self, precompiles: &MovedPrecompiles) -> Result<Watch, Failure> {
+        let tracer: Box<dyn Tracer> = match self.tracer.as_deref() {
+            None => Box::new(StructLogger::new(self.struct_logger)),
+            Some("callTracer") => Box::new(CallTracer::new(self.is_top_only()?)),
+            Some("contractTracer") => Box::new(ContractTracer::new(self.wanted_instruction()?)),
+            Some("noopTracer") => Box::new(NoopTracer),
+            Some("prestateTracer") => Box::new(PrestateTracer::default()),
+            Some("4byteTracer") => Box::new(SelectorTracer::new(precompiles.clone(), false)),
+            Some("4byteTracerLegacy") => Box::new(SelectorTracer::new(precompiles.clone(), true)),
+            Some("opcountTracer") => Box::new(CountTracer::default()),
+            Some("unigramTracer") => Box::new(SequenceTracer::new(SequenceLength::One)),
+            Some("bigramTracer") => Box::new(SequenceTracer::new(SequenceLength::Two)),
+            Some("trigramTracer") => Box::new(SequenceTracer::new(SequenceLength::Three)),
+            Some(source) => return Err(refused_source(source)),
+        };
+        Ok(Watch::new(tracer))
+    }
+
+    fn is_top_only(&self) -> Result<bool, Failure> {
+        match self.configured("callTracerConfig", "onlyTopCall")? {
+            None => Ok(false),
+            Some(Value::Bool(is_top_only)) => Ok(*is_top_only),
+            Some(other) => Err(wrong_member(other, "callTracerConfig.onlyTopCall", "bool")),
+        }
+    }
+
+    fn wanted_instruction(&self) -> Result<Option<u8>, Failure> {
+        let name = match self.configured("contractTracerConfig", "opCode")? {
+            None => return Ok(None),
+            Some(Value::String(name)) => name.as_str(),
+            Some(other) => return Err(wrong_member(other, "contractTracerConfig.opCode", "string")),
+        };
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let undefined = || Failure::server(format!("opcode {name} not defined"));
+        instruction_of(name).map(Some).ok_or_else(undefined)
+    }
+
+    /// A member of the tracer's own configuration.
+    fn configured(&self, of: &str, member: &str) -> Result<Option<&Value>, Failure> {
+        match &self.tracer_config {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Object(members)) => {
+                let found = members.iter().find(|(key, _)| key.eq_ignore_ascii_case(member));
+                Ok(found.map(|(_, value)| value).filter(|value| !value.is_null()))
+            }
+            Some(other) => {
+                let kind = go_kind(other);
+                Err(Failure::server(format!("json: cannot unmarshal {kind} into Go value of type native.{of}")))
+            }
+        }
+    }
+}
+
+fn wrong_member(value: &Value, member: &str, wanted: &str) -> Failure {
+    let kind = go_kind(value);
+    Failure::server(format!("json: cannot unmarshal {kind} into Go struct field {member} of type {wanted}"))
+}
+
+/// What Go's decoder calls a JSON value.
+const fn go_kind(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "bool",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+/// The reference takes every other name for a script. There is no script engine here; what is wrong with a script
+/// before it runs is said in the reference's words.
+fn refused_source(source: &str) -> Failure {
+    let members = if is_number(source.trim()) { Some(Vec::new()) } else { member_names(source) };
+    if let Some(members) = members {
+        for needed in ["fault", "result"] {
+            if !members.iter().any(|member| member == needed) {
+                return Failure::server(format!("trace object must expose a function {needed}()"));
+            }
+        }
+    }
+    const LONGEST: usize = 40;
+    let start: String = source.chars().take(LONGEST).collect();
+    let dots = if source.chars().count() > LONGEST { "…" } else { "" };
+    Failure::server(format!(
+        "tracer {start:?}{dots} is not available: tracers written in JavaScript are not supported, only callTracer, \
+         contractTracer, noopTracer, prestateTracer, 4byteTracer, 4byteTracerLegacy, opcountTracer, unigramTracer, \
+         bigramTracer, trigramTracer and the struct logger"
+    ))
+}
+
+/// Whether a text is a number literal: something that has no members at all.
+fn is_number(text: &str) -> bool {
+    let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    match hexadecimal {
+        Some(digits) => !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_hexdigit()),
+        None => text.starts_with(|first: char| first.is_ascii_digit() || first == '.') && text.parse::<f64>().is_ok(),
+    }
+}
+
+/// The member names of an object literal, none when the text is something else. Names inside of inner brackets and
+/// strings are not its own.
+fn member_names(source: &str) -> Option<Vec<String>> {
+    let inner = source.trim().strip_prefix('{')?.strip_suffix('}')?;
+    let (mut names, mut depth, mut word, mut is_value) = (Vec::new(), 0_usize, String::new(), false);
+    let mut characters = inner.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' | '\'' => word = quoted(&mut characters, character)?,
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth = depth.checked_sub(1)?,
+            ':' if depth == 0 && !is_value => {
+                names.push(word.trim().to_owned());
+                is_value = true;
+            }
+            ',' if depth == 0 => {
+                is_value = false;
+                word.clear();
+            }
+            other if !is_value => word.push(other),
+            _ => {}
+        }
+    }
+    (depth == 0 && (is_value || word.trim().is_empty())).then_some(names)
+}
+
+fn quoted(characters: &mut std::str::Chars<'_>, quote: char) -> Option<String> {
+    let mut text = String::new();
+    loop {
+        match characters.next()? {
+            '\\' => text.push(characters.next()?),
+            character if character == quote => return Some(text),
+            character => text.push(character),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use revm::primitives::hardfork::SpecId;
+
+    use super::*;
+    use crate::block::PrecompileSet;
+
+    fn refusal(options: &str) -> String {
+        let precompiles = MovedPrecompiles::new(PrecompileSet { standard: SpecId::BERLIN, has_extras: false });
+        let made = ReferenceOptions::parse(options).and_then(|options| options.watch(&precompiles));
+        made.err().map(|failure| failure.message).unwrap_or_default()
+    }
+
+    #[test]
+    fn every_named_tracer_of_the_reference_that_counts_or_records_is_there() {
+        let names = [
+            "callTracer",
+            "contractTracer",
+            "noopTracer",
+            "prestateTracer",
+            "4byteTracer",
+            "4byteTracerLegacy",
+            "opcountTracer",
+            "unigramTracer",
+            "bigramTracer",
+            "trigramTracer",
+        ];
+        for name in names {
+            assert_eq!(refusal(&format!(r#"{{"Tracer":"{name}"}}"#)), "", "{name}");
+        }
+    }
+
+    #[test]
+    fn bad_configurations_are_refused_in_the_words_of_go() {
+        let cases = [
+            (
+                r#"{"tracer":"callTracer","tracerConfig":{"onlytopcall":"x"}}"#,
+                "json: cannot unmarshal string into Go struct field callTracerConfig.onlyTopCall of type bool",
+            ),
+            (
+                r#"{"tracer":"callTracer","tracerConfig":0}"#,
+                "json: cannot unmarshal number into Go value of type native.callTracerConfig",
+            ),
+            (r#"{"tracer":"contractTracer","tracerConfig":{"opCode":"PUSH99"}}"#, "opcode PUSH99 not defined"),
+        ];
+        for (options, expected) in cases {
+            assert_eq!(refusal(options), expected, "{options}");
+        }
+    }
+
+    #[test]
+    fn scripts_are_refused_by_what_they_lack_or_by_name() {
+        let cases = [
+            ("{}", "trace object must expose a function fault()"),
+            ("{'a': 1}", "trace object must expose a function fault()"),
+            ("0x10000000000000000", "trace object must expose a function fault()"),
+            ("1e+30", "trace object must expose a function fault()"),
+            ("{fault: function(log, db) { return {result: 1}; }}", "trace object must expose a function result()"),
+            ("{result: function() {}, fault: function() {}}", "tracer \"{result: function() {}, fault: function(\"…"),
+            ("noSuchTracer", "tracer \"noSuchTracer\" is not available"),
+            ("{", "tracer \"{\" is not available"),
+        ];
+        for (source, expected) in cases {
+            let options = serde_json::json!({ "tracer": source }).to_string();
+            assert!(refusal(&options).starts_with(expected), "{source}: {}", refusal(&options));
+        }
+    }
+
+    #[test]
+    fn a_timeout_is_read_only_where_a_tracer_is_named() {
+        let limits = ExecutionLimits::default();
+        let timeout = |options: &str| ReferenceOptions::parse(options).and_then(|options| options.timeout(&limits));
+
+        assert_eq!(timeout(r#"{"timeout":"xyz"}"#), Ok(limits.trace_timeout));
+        let refused = Failure::server("time: invalid duration \"xyz\"");
+        assert_eq!(timeout(r#"{"tracer":"callTracer","timeout":"xyz"}"#), Err(refused));
+        assert_eq!(timeout(r#"{"tracer":"callTracer","timeout":"1s"}"#), Ok(Duration::from_secs(1)));
+    }
+}

@@ -1,0 +1,211 @@
+//! `prestateTracer` as the reference has it: every account that the code touched, as it was when it was first
+//! touched. The sender's balance and nonce are then taken back to before the transaction.
+
+use std::collections::HashMap;
+
+use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+use revm::bytecode::opcode::{
+    BALANCE, CALL, CALLCODE, CREATE, CREATE2, DELEGATECALL, EXTCODECOPY, EXTCODESIZE, SLOAD, SSTORE, STATICCALL,
+};
+
+use super::{
+    accounts::Accounts,
+    tracer::{FrameKind, Run, Step, Tracer, TracerFailure},
+};
+use crate::block::StateError;
+
+/// Keeps accounts in the order in which they were touched.
+#[derive(Default)]
+pub(super) struct PrestateTracer {
+    places: HashMap<Address, usize>,
+    accounts: Vec<(Address, Touched)>,
+    held: usize,
+}
+
+struct Touched {
+    /// Wei; less than nothing when the code spent what the transaction gave it.
+    balance: Balance,
+    nonce: i128,
+    code: Bytes,
+    slots: Vec<(U256, U256)>,
+}
+
+/// A number with a sign.
+#[derive(Clone, Copy)]
+struct Balance {
+    magnitude: U256,
+    is_negative: bool,
+}
+
+impl Balance {
+    const fn of(magnitude: U256) -> Self {
+        Self { magnitude, is_negative: false }
+    }
+
+    fn minus(self, other: U256) -> Self {
+        match self {
+            Self { magnitude, is_negative: true } => {
+                Self { magnitude: magnitude.saturating_add(other), is_negative: true }
+            }
+            Self { magnitude, .. } if magnitude < other => Self { magnitude: other - magnitude, is_negative: true },
+            Self { magnitude, .. } => Self::of(magnitude - other),
+        }
+    }
+
+    fn plus(self, other: U256) -> Self {
+        match self {
+            Self { magnitude, is_negative: true } if magnitude > other => {
+                Self { magnitude: magnitude - other, is_negative: true }
+            }
+            Self { magnitude, is_negative: true } => Self::of(other - magnitude),
+            Self { magnitude, .. } => Self::of(magnitude.saturating_add(other)),
+        }
+    }
+
+    fn text(self) -> String {
+        let sign = if self.is_negative { "-" } else { "" };
+        format!("0x{sign}{:x}", self.magnitude)
+    }
+}
+
+impl PrestateTracer {
+    fn touch(&mut self, address: Address, accounts: &mut dyn Accounts) -> Result<&mut Touched, StateError> {
+        let place = match self.places.get(&address) {
+            Some(place) => *place,
+            None => {
+                let code = accounts.code(address)?;
+                self.held += 200 + 2 * code.len();
+                let (balance, nonce) = (Balance::of(accounts.balance(address)?), accounts.nonce(address)?.into());
+                self.places.insert(address, self.accounts.len());
+                self.accounts.push((address, Touched { balance, nonce, code, slots: Vec::new() }));
+                self.accounts.len() - 1
+            }
+        };
+        Ok(&mut self.accounts[place].1)
+    }
+
+    fn touch_slot(&mut self, contract: Address, slot: U256, accounts: &mut dyn Accounts) -> Result<(), StateError> {
+        let touched = self.touch(contract, accounts)?;
+        if touched.slots.iter().all(|(known, _)| *known != slot) {
+            let value = accounts.slot(contract, slot)?;
+            touched.slots.push((slot, value));
+            self.held += 140;
+        }
+        Ok(())
+    }
+
+    /// The account that the reference's script looks up for an instruction.
+    fn account_of(step: &Step<'_>, accounts: &mut dyn Accounts) -> Result<Option<Address>, StateError> {
+        let at = |depth| Address::from_word(step.peek(depth).into());
+        Ok(match step.opcode {
+            EXTCODECOPY | EXTCODESIZE | BALANCE => Some(at(0)),
+            CALL | CALLCODE | DELEGATECALL | STATICCALL => Some(at(1)),
+            CREATE => Some(step.contract.create(accounts.nonce(step.contract)?)),
+            CREATE2 => {
+                let init_code = step.memory_slice(step.peek(1), step.peek(2));
+                Some(step.contract.create2(B256::from(step.peek(3)), keccak256(init_code)))
+            }
+            _ => None,
+        })
+    }
+
+    fn json(&self, left_out: Option<Address>) -> String {
+        let listed = self.accounts.iter().filter(|(address, _)| Some(*address) != left_out);
+        let accounts: Vec<String> = listed.map(|(address, account)| account.json(*address)).collect();
+        format!("{{{}}}", accounts.join(","))
+    }
+}
+
+impl Touched {
+    fn json(&self, address: Address) -> String {
+        let slots: Vec<String> = self
+            .slots
+            .iter()
+            .map(|(slot, value)| format!("\"{}\":\"{}\"", B256::from(*slot), B256::from(*value)))
+            .collect();
+        format!(
+            "\"{address:#x}\":{{\"balance\":\"{}\",\"nonce\":{},\"code\":\"{}\",\"storage\":{{{}}}}}",
+            self.balance.text(),
+            self.nonce,
+            self.code,
+            slots.join(",")
+        )
+    }
+}
+
+impl Tracer for PrestateTracer {
+    fn step(&mut self, step: &Step<'_>, accounts: &mut dyn Accounts) -> Result<(), StateError> {
+        if self.accounts.is_empty() {
+            self.touch(step.contract, accounts)?;
+        }
+        match step.opcode {
+            SLOAD | SSTORE => self.touch_slot(step.contract, step.peek(0), accounts),
+            _ => {
+                if let Some(address) = Self::account_of(step, accounts)? {
+                    self.touch(address, accounts)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.held
+    }
+
+    fn result(&mut self, run: &Run<'_>, accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
+        let Some((start, end)) = run.frame else {
+            return Err(TracerFailure::Worded(
+                "TypeError: undefined    in server-side tracer function 'result'".into(),
+            ));
+        };
+        if self.accounts.is_empty() {
+            // The reference's script has nothing to look into when no instruction ran.
+            let shown: String = format!("{:#x}", start.from).chars().take(32).collect();
+            return Err(TracerFailure::Worded(format!(
+                "TypeError: cannot read property '{shown}...' of null    in server-side tracer function 'result'"
+            )));
+        }
+        let value = start.value.unwrap_or_default();
+        let paid = paid_as_the_script_counts(end.gas_used.saturating_add(run.intrinsic_gas), run.gas_price);
+        // Both balances are read before either is set, and the sender's is set last.
+        let sender = self.touch(start.from, accounts)?.balance;
+        let receiver = self.touch(start.to, accounts)?;
+        receiver.balance = receiver.balance.minus(value);
+        let sender_account = self.touch(start.from, accounts)?;
+        sender_account.balance = sender.plus(value).plus(paid);
+        sender_account.nonce -= 1;
+        let is_creation = start.kind == FrameKind::Create;
+        Ok(self.json(is_creation.then_some(start.to)))
+    }
+}
+
+/// Gas times price in the script's arithmetic: floating point, then as many digits as that number shows.
+fn paid_as_the_script_counts(gas: u64, price: U256) -> U256 {
+    #[allow(clippy::cast_precision_loss, reason = "the loss is what the reference shows")]
+    let product = gas as f64 * f64::from(price);
+    // Written out with the shortest digits that name the number, and zeros behind them, as the script does.
+    format!("{product}").parse().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fees_beyond_exact_numbers_are_rounded_as_in_the_script() {
+        assert_eq!(
+            paid_as_the_script_counts(21_000, U256::from(12_500_000_000u64)),
+            U256::from(262_500_000_000_000u64)
+        );
+        let rounded = paid_as_the_script_counts(1_234_567, U256::from(12_500_000_001u64));
+        assert_eq!(rounded, U256::from(15_432_087_501_234_568u64));
+    }
+
+    #[test]
+    fn balances_may_fall_below_nothing_and_come_back() {
+        let balance = Balance::of(U256::from(5)).minus(U256::from(7));
+        assert_eq!(balance.text(), "0x-2");
+        assert_eq!(balance.plus(U256::from(3)).text(), "0x1");
+    }
+}

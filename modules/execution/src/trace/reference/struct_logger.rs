@@ -1,0 +1,156 @@
+//! Every instruction with gas, stack, memory and storage, in the older form that the reference has kept
+//! (`spec/rpc-node.md` 4.2).
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write,
+};
+
+use alloy_primitives::{Address, U256, hex};
+use revm::bytecode::opcode::{SLOAD, SSTORE};
+
+use super::{
+    accounts::Accounts,
+    names::instruction_name,
+    tracer::{FrameEnd, Run, Step, StepEnd, Tracer, TracerFailure},
+};
+use crate::block::StateError;
+
+/// What is recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct StructLoggerOptions {
+    pub(super) with_memory: bool,
+    pub(super) without_stack: bool,
+    pub(super) without_storage: bool,
+    /// How many instructions; zero for all, less for none.
+    pub(super) limit: i64,
+}
+
+/// Writes its answer while the code runs: what an instruction costs is known only when it has run, so what comes
+/// behind the price waits in `rest`.
+pub(super) struct StructLogger {
+    options: StructLoggerOptions,
+    steps: String,
+    recorded: i64,
+    is_step_recorded: bool,
+    depth: usize,
+    rest: String,
+    /// By contract, every slot that it has read or written so far.
+    slots: HashMap<Address, BTreeMap<U256, U256>>,
+    output: Option<FrameEnd>,
+}
+
+impl StructLogger {
+    pub(super) fn new(options: StructLoggerOptions) -> Self {
+        Self {
+            options,
+            steps: String::new(),
+            recorded: 0,
+            is_step_recorded: false,
+            depth: 0,
+            rest: String::new(),
+            slots: HashMap::new(),
+            output: None,
+        }
+    }
+
+    fn write_stack(&mut self, stack: &[U256]) {
+        self.rest.push_str(",\"stack\":[");
+        for (index, item) in stack.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write(&mut self.rest, format_args!("{comma}\"{item:#x}\""));
+        }
+        self.rest.push(']');
+    }
+
+    fn write_memory(&mut self, memory: &[u8]) {
+        self.rest.push_str(",\"memory\":[");
+        for (index, word) in memory.chunks_exact(32).enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write(&mut self.rest, format_args!("{comma}\"{}\"", hex::encode(word)));
+        }
+        self.rest.push(']');
+    }
+
+    /// The slots that the contract has seen, with the one that this instruction reads or writes.
+    fn write_storage(&mut self, step: &Step<'_>, accounts: &mut dyn Accounts) -> Result<(), StateError> {
+        let value = match step.opcode {
+            SLOAD if !step.stack.is_empty() => accounts.slot(step.contract, step.peek(0))?,
+            SSTORE if step.stack.len() >= 2 => step.peek(1),
+            _ => return Ok(()),
+        };
+        let slots = self.slots.entry(step.contract).or_default();
+        slots.insert(step.peek(0), value);
+        self.rest.push_str(",\"storage\":{");
+        for (index, (slot, value)) in slots.iter().enumerate() {
+            let comma = if index > 0 { "," } else { "" };
+            write(&mut self.rest, format_args!("{comma}\"{slot:064x}\":\"{value:064x}\""));
+        }
+        self.rest.push('}');
+        Ok(())
+    }
+}
+
+impl Tracer for StructLogger {
+    fn step(&mut self, step: &Step<'_>, accounts: &mut dyn Accounts) -> Result<(), StateError> {
+        self.is_step_recorded = self.options.limit == 0 || self.recorded < self.options.limit;
+        if !self.is_step_recorded {
+            return Ok(());
+        }
+        self.recorded += 1;
+        let comma = if self.steps.is_empty() { "" } else { "," };
+        let name = instruction_name(step.opcode);
+        write(
+            &mut self.steps,
+            format_args!("{comma}{{\"pc\":{},\"op\":\"{name}\",\"gas\":{},\"gasCost\":", step.pc, step.gas),
+        );
+        self.depth = step.depth;
+        self.rest.clear();
+        if !self.options.without_stack {
+            self.write_stack(step.stack);
+        }
+        if self.options.with_memory {
+            self.write_memory(step.memory);
+        }
+        if !self.options.without_storage {
+            self.write_storage(step, accounts)?;
+        }
+        Ok(())
+    }
+
+    fn step_end(&mut self, end: StepEnd<'_>) {
+        if !self.is_step_recorded {
+            return;
+        }
+        // The error itself is lost in the reference's encoding.
+        let (cost, error) = match end {
+            StepEnd::Ran { cost } | StepEnd::Failed { cost, .. } => (cost, ""),
+            StepEnd::Refused { cost, .. } => (cost, ",\"error\":{}"),
+        };
+        write(&mut self.steps, format_args!("{cost},\"depth\":{}{error}{}}}", self.depth, self.rest));
+    }
+
+    fn end(&mut self, end: &FrameEnd) {
+        self.output = Some(end.clone());
+    }
+
+    fn held_bytes(&self) -> usize {
+        self.steps.len() + self.rest.len()
+    }
+
+    fn result(&mut self, run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {
+        let succeeded = self.output.as_ref().filter(|end| end.error.is_none());
+        let has_failed = succeeded.is_none();
+        let output = succeeded.map_or_else(String::new, |end| hex::encode(&end.output));
+        let steps = std::mem::take(&mut self.steps);
+        Ok(format!(
+            "{{\"gas\":{},\"failed\":{has_failed},\"returnValue\":\"{output}\",\"structLogs\":[{steps}]}}",
+            run.gas_used
+        ))
+    }
+}
+
+fn write(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    // Writing to a string cannot fail.
+    let _ = text.write_fmt(arguments);
+}

@@ -1,0 +1,301 @@
+//! From what the EVM reports to what the reference tells its tracers.
+
+use alloy_primitives::{Address, Bytes, U256};
+use revm::{
+    bytecode::opcode::SELFDESTRUCT,
+    context::CreateScheme,
+    handler::FrameResult,
+    interpreter::{
+        CallInputs, CallScheme, CreateInputs, FrameInput, InstructionResult, Interpreter, InterpreterAction,
+        InterpreterResult,
+        interpreter_types::{InputsTr, Jumps, LoopControl},
+    },
+    state::EvmState,
+};
+
+use super::{
+    accounts::{Accounts, Layered},
+    failed_step::KeptStep,
+    tracer::{FrameEnd, FrameKind, FrameStart, REVERTED, Run, Step, StepEnd, Tracer, TracerFailure},
+};
+use crate::block::{BlockContext, BlockState, StateError};
+
+/// A tracer, and what must be known to tell it of events.
+pub(in crate::trace) struct Watch {
+    tracer: Box<dyn Tracer>,
+    /// The newest is last.
+    frames: Vec<OpenFrame>,
+    /// The instruction that runs now.
+    step: Option<KeptStep>,
+    /// Wei that SELFDESTRUCT is about to move, and where.
+    destruction: Option<(Address, U256)>,
+    /// Why the newest instruction failed; its frame ends next.
+    failure: Option<String>,
+    outermost: Option<(FrameStart, FrameEnd)>,
+}
+
+struct OpenFrame {
+    start: FrameStart,
+    /// The tracer has been told. It never hears of a call that is refused before it begins.
+    is_announced: bool,
+    /// There is nothing to run: the reference does not even run the STOP behind the code's end.
+    has_no_code: bool,
+}
+
+impl Watch {
+    pub(super) fn new(tracer: Box<dyn Tracer>) -> Self {
+        Self { tracer, frames: Vec::new(), step: None, destruction: None, failure: None, outermost: None }
+    }
+
+    /// Bytes that the tracer holds, roughly.
+    pub(in crate::trace) fn held_bytes(&self) -> usize {
+        self.tracer.held_bytes()
+    }
+
+    /// A frame is about to begin, if nothing refuses it.
+    ///
+    /// # Errors
+    /// The database failed, here and below.
+    pub(in crate::trace) fn frame_start(
+        &mut self,
+        context: &mut BlockContext,
+        input: &FrameInput,
+    ) -> Result<(), StateError> {
+        let (start, has_no_code) = match input {
+            FrameInput::Call(inputs) => (call_start(inputs, context), false),
+            FrameInput::Create(inputs) => (creation_start(inputs, context)?, inputs.init_code().is_empty()),
+            FrameInput::Empty => return Ok(()),
+        };
+        self.frames.push(OpenFrame { start, is_announced: false, has_no_code });
+        Ok(())
+    }
+
+    /// The newest frame runs.
+    pub(in crate::trace) fn frame_runs(&mut self) {
+        self.announce();
+    }
+
+    fn announce(&mut self) {
+        let is_outermost = self.frames.len() == 1;
+        let Some(frame) = self.frames.last_mut() else { return };
+        if std::mem::replace(&mut frame.is_announced, true) {
+            return;
+        }
+        if is_outermost {
+            self.tracer.start(&frame.start);
+        } else {
+            self.tracer.enter(&frame.start);
+        }
+    }
+
+    /// The newest frame has ended.
+    pub(in crate::trace) fn frame_end(&mut self, result: &FrameResult) {
+        let outcome = result.interpreter_result();
+        if let Some(frame) = self.frames.last()
+            && !frame.is_announced
+            && is_refused(outcome.result)
+        {
+            self.frames.pop();
+            return;
+        }
+        self.announce();
+        let Some(frame) = self.frames.pop() else { return };
+        let end = self.end_of(&frame.start, outcome);
+        if self.frames.is_empty() {
+            self.tracer.end(&end);
+            self.outermost = Some((frame.start, end));
+        } else {
+            self.tracer.exit(&end);
+        }
+    }
+
+    fn end_of(&mut self, start: &FrameStart, outcome: &InterpreterResult) -> FrameEnd {
+        let failure = self.failure.take();
+        let keeps_gas = outcome.result.is_ok_or_revert();
+        let gas_used = if keeps_gas { start.gas.saturating_sub(outcome.gas.remaining()) } else { start.gas };
+        let error = match outcome.result {
+            result if result.is_ok() => None,
+            InstructionResult::Revert => Some(REVERTED.to_owned()),
+            result => Some(failure.unwrap_or_else(|| frame_failure(result, start))),
+        };
+        FrameEnd { output: outcome.output.clone(), gas_used, error }
+    }
+
+    /// An instruction is about to run.
+    pub(in crate::trace) fn step(
+        &mut self,
+        interpreter: &Interpreter,
+        context: &mut BlockContext,
+    ) -> Result<(), StateError> {
+        self.step = None;
+        self.destruction = None;
+        let depth = self.frames.len();
+        if self.frames.last().is_none_or(|frame| frame.has_no_code) {
+            return Ok(());
+        }
+        let memory = interpreter.memory.context_memory();
+        let step = Step {
+            pc: interpreter.bytecode.pc(),
+            opcode: interpreter.bytecode.opcode(),
+            gas: interpreter.gas.remaining(),
+            depth,
+            stack: interpreter.stack.data(),
+            memory: &memory,
+            contract: interpreter.input.target_address(),
+        };
+        self.step = Some(KeptStep::keep(&step, context)?);
+        let mut accounts = Layered::during(context);
+        if step.opcode == SELFDESTRUCT {
+            let beneficiary = Address::from_word(step.peek(0).into());
+            self.destruction = Some((beneficiary, accounts.balance(step.contract)?));
+        }
+        self.tracer.step(&step, &mut accounts)
+    }
+
+    /// The instruction has ended.
+    pub(in crate::trace) fn step_end(
+        &mut self,
+        interpreter: &mut Interpreter,
+        context: &mut BlockContext,
+    ) -> Result<(), StateError> {
+        let Some(step) = self.step.take() else { return Ok(()) };
+        let spent = step.gas.saturating_sub(interpreter.gas.remaining());
+        match interpreter.bytecode.instruction_result() {
+            // The run is being stopped.
+            Some(InstructionResult::FatalExternalError) => {}
+            Some(InstructionResult::Revert) => {
+                self.tracer.step_end(StepEnd::Failed { cost: spent, error: REVERTED });
+            }
+            Some(result) if result.is_halt() => self.failed_step(&step, result, context)?,
+            Some(InstructionResult::SelfDestruct) => {
+                self.tracer.step_end(StepEnd::Ran { cost: spent });
+                self.destroyed(interpreter.input.target_address());
+            }
+            _ => {
+                let handed_over = match interpreter.bytecode.action() {
+                    Some(InterpreterAction::NewFrame(FrameInput::Create(inputs))) => inputs.gas_limit(),
+                    _ => 0,
+                };
+                self.tracer.step_end(StepEnd::Ran { cost: spent.saturating_sub(handed_over) });
+            }
+        }
+        Ok(())
+    }
+
+    fn failed_step(
+        &mut self,
+        step: &KeptStep,
+        result: InstructionResult,
+        context: &mut BlockContext,
+    ) -> Result<(), StateError> {
+        if let Some((error, cost)) = step.refusal(result, context)? {
+            self.tracer.step_end(StepEnd::Refused { cost, error: &error });
+            self.failure = Some(error);
+            return Ok(());
+        }
+        let (error, cost) = (step.failure_text(result), step.price(result, context)?);
+        self.tracer.step_end(StepEnd::Failed { cost, error: &error });
+        self.failure = Some(error);
+        Ok(())
+    }
+
+    /// A contract that destroys itself is a frame of its own, which does nothing.
+    fn destroyed(&mut self, contract: Address) {
+        let Some((beneficiary, balance)) = self.destruction.take() else { return };
+        self.tracer.enter(&FrameStart {
+            kind: FrameKind::SelfDestruct,
+            from: contract,
+            to: beneficiary,
+            input: Bytes::new(),
+            gas: 0,
+            value: Some(balance),
+        });
+        self.tracer.exit(&FrameEnd { output: Bytes::new(), gas_used: 0, error: None });
+    }
+
+    /// The JSON text of the answer.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub(in crate::trace) fn result(
+        &mut self,
+        gas: RunGas,
+        changed: &EvmState,
+        state: &mut BlockState,
+    ) -> Result<String, TracerFailure> {
+        let RunGas { gas_used, intrinsic_gas, gas_price } = gas;
+        let frame = self.outermost.as_ref().map(|(start, end)| (start, end));
+        let run = Run { gas_used, intrinsic_gas, gas_price, frame };
+        self.tracer.result(&run, &mut Layered::after(changed, state))
+    }
+}
+
+/// What a run has cost.
+pub(in crate::trace) struct RunGas {
+    /// Gas of the whole transaction, after refunds.
+    pub(in crate::trace) gas_used: u64,
+    /// Gas before the first instruction.
+    pub(in crate::trace) intrinsic_gas: u64,
+    /// Wei per gas that the sender pays.
+    pub(in crate::trace) gas_price: U256,
+}
+
+fn call_start(inputs: &CallInputs, context: &BlockContext) -> FrameStart {
+    let (kind, from, value) = match inputs.scheme {
+        CallScheme::Call => (FrameKind::Call, inputs.caller, Some(inputs.call_value())),
+        CallScheme::CallCode => (FrameKind::CallCode, inputs.caller, Some(inputs.call_value())),
+        CallScheme::DelegateCall => (FrameKind::DelegateCall, inputs.target_address, None),
+        CallScheme::StaticCall => (FrameKind::StaticCall, inputs.caller, None),
+    };
+    let (input, gas) = (inputs.input.bytes(context), inputs.gas_limit);
+    FrameStart { kind, from, to: inputs.bytecode_address, input, gas, value }
+}
+
+fn creation_start(inputs: &CreateInputs, context: &mut BlockContext) -> Result<FrameStart, StateError> {
+    let kind = match inputs.scheme() {
+        CreateScheme::Create2 { .. } => FrameKind::Create2,
+        _ => FrameKind::Create,
+    };
+    let nonce = Layered::during(context).nonce(inputs.caller())?;
+    Ok(FrameStart {
+        kind,
+        from: inputs.caller(),
+        to: inputs.created_address(nonce),
+        input: inputs.init_code().clone(),
+        gas: inputs.gas_limit(),
+        value: Some(inputs.value()),
+    })
+}
+
+/// Whether a frame did not even begin: the reference tells no tracer of it.
+const fn is_refused(result: InstructionResult) -> bool {
+    use InstructionResult as Is;
+    matches!(result, Is::CallTooDeep | Is::OutOfFunds | Is::OverflowPayment | Is::CreateCollision | Is::NonceOverflow)
+}
+
+/// The words for a frame that failed without an instruction that did.
+fn frame_failure(result: InstructionResult, start: &FrameStart) -> String {
+    use InstructionResult as Is;
+    let text = match result {
+        Is::CreateContractSizeLimit => "max code size exceeded",
+        Is::CreateContractStartingWithEF => "invalid code: must not begin with 0xef",
+        Is::OutOfGas if start.kind.is_creation() => "contract creation code storage out of gas",
+        Is::PrecompileError => precompile_failure(start),
+        Is::OutOfGas | Is::PrecompileOOG => "out of gas",
+        other => return format!("{other:?}"),
+    };
+    text.to_owned()
+}
+
+/// Why a precompiled contract failed, which only its input says.
+fn precompile_failure(start: &FrameStart) -> &'static str {
+    const BLAKE_INPUT: usize = 213;
+    const PAIR: usize = 192;
+    match start.to.as_slice().last() {
+        Some(0x08) if !start.input.len().is_multiple_of(PAIR) => "bad elliptic curve pairing size",
+        Some(0x06..=0x08) => "bn256: malformed point",
+        Some(0x09) if start.input.len() != BLAKE_INPUT => "invalid input length",
+        Some(0x09) => "invalid final flag",
+        _ => "precompile failed",
+    }
+}

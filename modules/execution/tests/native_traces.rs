@@ -1,0 +1,313 @@
+//! Traces on native chains: what the reference recorded about its own, and what the receipts say.
+#![allow(missing_docs, clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a failure fails the test")]
+
+mod support;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use alloy_primitives::{Address, B256, Bytes};
+use serde_json::Value;
+use support::{
+    MemoryChain,
+    native::{RecordedChain, TrustingEngine},
+    test_data,
+};
+use tenon_api::{
+    BlockId, ChainReader, ChainWriter, Failure, FailureCode, ReceiptOutcome,
+    messages::{AccountOverride, CallRequest, GetStorageRange, StorageRange, Trace, TraceTarget},
+};
+use tenon_bus::{Bus, CallContext, WorkPool};
+use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Executor, Importer, register};
+use tenon_supervisor::{ActorOptions, Supervisor};
+
+/// A recorded chain behind the handlers of this crate.
+struct NativeNode {
+    recorded: RecordedChain,
+    chain: MemoryChain,
+    bus: Bus,
+    _supervisor: Supervisor,
+}
+
+impl NativeNode {
+    fn new(name: &str, limits: ExecutionLimits) -> Self {
+        let (genesis, blocks) = match name {
+            "reorg" => ("native/chains/reorg.genesis.json.gz".to_owned(), "reorg-a"),
+            name => (format!("chain/native-genesis-{name}.json.gz"), name),
+        };
+        let recorded = RecordedChain::read(&genesis, &format!("native/chains/{blocks}.rlp.gz"), None);
+        let spec = Arc::clone(&recorded.genesis.spec);
+        let chain = MemoryChain::new(&recorded.genesis.commit().unwrap());
+        let engine = Arc::new(TrustingEngine::new(&spec, chain.clone()));
+        let executor = Executor::new(Arc::clone(&spec));
+        for block in &recorded.blocks[1..] {
+            let parent = chain.head().header.clone();
+            chain.commit(&executor.execute(&chain, &*engine, Arc::clone(block), &parent).unwrap()).unwrap();
+        }
+        let bus = Bus::new();
+        let (reader, writer) = (Arc::new(chain.clone()), Arc::new(chain.clone()));
+        let importer = Importer::new(Arc::clone(&spec), reader.clone(), writer, engine.clone(), bus.clone());
+        let (supervisor, importer) = (Supervisor::new().unwrap(), Arc::new(importer));
+        let make = move || Ok(ChainActor::new(Arc::clone(&importer)));
+        let handle = ChainHandle::new(supervisor.spawn("chain", ActorOptions::default(), make).unwrap());
+        let pool = WorkPool::new("execution", 2, 16);
+        register(&bus, reader, spec, engine, &pool, limits, handle).unwrap();
+        Self { recorded, chain, bus, _supervisor: supervisor }
+    }
+
+    async fn trace(&self, target: TraceTarget, options: &str) -> Result<Value, Failure> {
+        self.trace_for(&CallContext::new(), target, options).await
+    }
+
+    async fn trace_for(&self, caller: &CallContext, target: TraceTarget, options: &str) -> Result<Value, Failure> {
+        let reply = self.bus.call(Trace { target, options: options.to_owned() }, caller).await?;
+        Ok(serde_json::from_str(&reply.json).unwrap())
+    }
+}
+
+/// A recorded request about a block or transaction that this node's message can carry, and the answer.
+struct Case {
+    text: String,
+    target: TraceTarget,
+    options: String,
+    answer: Value,
+}
+
+fn cases(name: &str) -> Vec<Case> {
+    let file = test_data(&format!("native/answers/{name}/debug.jsonl.gz"));
+    String::from_utf8(file).unwrap().lines().filter_map(case).collect()
+}
+
+fn case(line: &str) -> Option<Case> {
+    // Calls a thousand deep are more than this decoder takes; the suite `tests/recorded` asks for them.
+    let line: Value = serde_json::from_str(line).ok()?;
+    let tags = line["tags"].to_string();
+    let params = line["params"].as_array()?;
+    // What is refused before the node sees it belongs to the plugin; what a script engine said, to nobody here.
+    let is_refused = line["response"]["error"]["code"] == -32602 || line["response"]["error"]["code"] == -32601;
+    if is_refused || tags.contains("js-error-text") || params.len() > 2 {
+        return None;
+    }
+    let options = params.get(1).filter(|options| !options.is_null()).map_or_else(|| "{}".to_owned(), Value::to_string);
+    if options.contains("function(") {
+        return None;
+    }
+    let first = params.first()?.as_str()?;
+    let target = match line["method"].as_str()? {
+        "debug_traceTransaction" => TraceTarget::Transaction(first.parse().ok()?),
+        "debug_traceBlockByHash" => TraceTarget::Block(BlockId::hash(first.parse().ok()?)),
+        "debug_traceBlockByNumber" => {
+            TraceTarget::Block(BlockId::number(u64::from_str_radix(first.strip_prefix("0x")?, 16).ok()?))
+        }
+        _ => return None,
+    };
+    let text = format!("{} {}", line["method"], line["params"]);
+    Some(Case { text, target, options, answer: line["response"].clone() })
+}
+
+/// The first place where two answers differ.
+fn difference(place: &str, computed: &Value, recorded: &Value) -> Option<String> {
+    match (computed, recorded) {
+        (Value::Object(left), Value::Object(right)) => {
+            let missing = right.keys().find(|name| !left.contains_key(*name));
+            let extra = left.keys().find(|name| !right.contains_key(*name));
+            if let Some(name) = missing.or(extra) {
+                return Some(format!("{place}.{name}: {:?}, recorded {:?}", left.get(name), right.get(name)));
+            }
+            left.iter().find_map(|(name, value)| difference(&format!("{place}.{name}"), value, &right[name]))
+        }
+        (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
+            let mut pairs = left.iter().zip(right).enumerate();
+            pairs.find_map(|(index, (left, right))| difference(&format!("{place}[{index}]"), left, right))
+        }
+        _ => (computed != recorded).then(|| format!("{place}: {computed}, recorded {recorded}")),
+    }
+}
+
+/// Every so many are asked; all when `TENON_TRACE_ALL` is set, as the suite `tests/recorded` does anyway.
+fn stride() -> usize {
+    if std::env::var_os("TENON_TRACE_ALL").is_some() { 1 } else { 7 }
+}
+
+/// Entries of a block trace in which a script engine speaks are left to the suite that lists them.
+fn without_script_errors(answer: &Value) -> bool {
+    let text = answer.to_string();
+    !text.contains("Error: ") && !text.contains("has both 'state'")
+}
+
+async fn answers_as_recorded(name: &str) {
+    let node = NativeNode::new(name, ExecutionLimits::default());
+    let mut failures = Vec::new();
+    let mut kinds: BTreeMap<&str, usize> = BTreeMap::new();
+    let chosen = cases(name).into_iter().filter(|case| without_script_errors(&case.answer)).step_by(stride());
+    for case in chosen {
+        let found = match node.trace(case.target, &case.options).await {
+            Ok(result) => difference("result", &result, &case.answer["result"]),
+            Err(failure) => {
+                let error = serde_json::json!({"code": failure.code.0, "message": failure.message});
+                difference("error", &error, &case.answer["error"])
+            }
+        };
+        let kind = if case.text.contains("Transaction") { "transactions" } else { "blocks" };
+        *kinds.entry(kind).or_default() += 1;
+        failures.extend(found.map(|difference| format!("{}: {difference}", case.text)));
+    }
+    println!("{name}: asked about {kinds:?}, {} differ", failures.len());
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+#[tokio::test]
+async fn traces_of_a_chain_with_all_forks_at_0_answer_as_recorded() {
+    answers_as_recorded("local").await;
+}
+
+#[tokio::test]
+async fn traces_of_a_chain_whose_forks_come_one_after_the_other_answer_as_recorded() {
+    answers_as_recorded("staged").await;
+}
+
+#[tokio::test]
+async fn traces_of_a_chain_that_switches_engines_answer_as_recorded() {
+    answers_as_recorded("v1switch").await;
+}
+
+/// A transaction that the block does not execute has an empty receipt, whatever its trace says.
+fn is_intercepted(receipt: &tenon_api::Receipt) -> bool {
+    receipt.gas_used == 0
+}
+
+#[tokio::test]
+async fn traces_say_what_the_receipts_say() {
+    for name in ["local", "staged", "v1switch"] {
+        let node = NativeNode::new(name, ExecutionLimits::default());
+        let mut compared = 0;
+        for block in node.recorded.blocks[1..].iter().filter(|block| !block.transactions.is_empty()).step_by(stride()) {
+            let receipts = node.chain.receipts(block.hash()).unwrap().unwrap();
+            for (transaction, receipt) in block.transactions.iter().zip(&*receipts) {
+                if is_intercepted(receipt) {
+                    continue;
+                }
+                agrees_with_receipt(&node, transaction.hash, receipt).await;
+                compared += 1;
+            }
+        }
+        println!("{name}: {compared} transactions");
+        assert!(compared > 50, "{name} has too few transactions to say anything");
+    }
+}
+
+async fn agrees_with_receipt(node: &NativeNode, hash: B256, receipt: &tenon_api::Receipt) {
+    let target = || TraceTarget::Transaction(hash);
+    let options = r#"{"disableStack":true,"disableStorage":true}"#;
+    let steps = node.trace(target(), options).await.unwrap();
+    let calls = node.trace(target(), r#"{"tracer":"callTracer","tracerConfig":{"onlyTopCall":true}}"#).await.unwrap();
+
+    let has_failed = receipt.outcome == ReceiptOutcome::Status(false);
+    let is_known = matches!(receipt.outcome, ReceiptOutcome::Status(_));
+    assert_eq!(steps["gas"], receipt.gas_used, "gas of {hash}");
+    if is_known {
+        assert_eq!(steps["failed"], has_failed, "status of {hash}");
+        assert_eq!(calls["error"].is_string(), has_failed, "error of {hash}");
+    }
+    // Logs of frames that did not fail, in order, are those of the receipt.
+    let logged = steps["structLogs"].as_array().unwrap().iter();
+    let logged = logged.filter(|step| step["op"].as_str().is_some_and(|name| name.starts_with("LOG"))).count();
+    assert!(logged >= receipt.logs.len(), "logs of {hash}");
+}
+
+#[tokio::test]
+async fn ranges_of_storage_answer_as_recorded() {
+    for name in ["local", "staged", "v1switch"] {
+        let node = NativeNode::new(name, ExecutionLimits::default());
+        let file = String::from_utf8(test_data(&format!("native/answers/{name}/debug.jsonl.gz"))).unwrap();
+        let mut asked = 0;
+        for line in file.lines().filter(|line| line.contains("debug_storageRangeAt")) {
+            let line: Value = serde_json::from_str(line).unwrap();
+            let Some(request) = storage_request(&line["params"]) else { continue };
+            let found = match node.bus.call(request, &CallContext::new()).await {
+                Ok(range) => storage_json(&range),
+                Err(failure) => serde_json::json!({"code": failure.code.0, "message": failure.message}),
+            };
+            let response = &line["response"];
+            let recorded = response.get("result").or(response.get("error")).unwrap();
+            if recorded["code"] != -32602 {
+                assert_eq!(difference("result", &found, recorded), None, "{}", line["params"]);
+                asked += 1;
+            }
+        }
+        println!("{name}: {asked} ranges");
+        assert!(asked > 10, "{name}");
+    }
+}
+
+fn storage_request(params: &Value) -> Option<GetStorageRange> {
+    Some(GetStorageRange {
+        block: params[0].as_str()?.parse().ok()?,
+        transaction_index: params[1].as_i64()?,
+        contract: params[2].as_str()?.replace("xdc", "0x").parse().ok()?,
+        start: params[3].as_str()?.parse().ok()?,
+        limit: params[4].as_i64().filter(|_| params[5].is_null())?,
+    })
+}
+
+fn storage_json(range: &StorageRange) -> Value {
+    let slots = range.slots.iter().map(|slot| {
+        let entry = serde_json::json!({"key": slot.slot, "value": B256::from(slot.value)});
+        (slot.hash.to_string(), entry)
+    });
+    serde_json::json!({"storage": slots.collect::<serde_json::Map<_, _>>(), "nextKey": range.next})
+}
+
+/// A call to a contract that jumps to itself until its gas is gone.
+fn endless_call() -> TraceTarget {
+    let contract = Address::repeat_byte(0x77);
+    let code = Bytes::from_static(&[0x5b, 0x60, 0x00, 0x56]);
+    let account = AccountOverride { code: Some(code), ..AccountOverride::default() };
+    TraceTarget::Call {
+        request: Box::new(CallRequest { to: Some(contract), gas: Some(50_000_000), ..CallRequest::default() }),
+        block: BlockId::LATEST,
+        transaction_index: None,
+        state_overrides: vec![(contract, account)],
+        block_overrides: Box::default(),
+    }
+}
+
+#[tokio::test]
+async fn a_trace_that_runs_for_ever_is_cut_in_the_words_of_the_reference() {
+    let limits = ExecutionLimits { trace_timeout: Duration::ZERO, ..ExecutionLimits::default() };
+    let node = NativeNode::new("reorg", limits);
+
+    let refused = node.trace(endless_call(), r#"{"tracer":"opcountTracer"}"#).await;
+    let named = node.trace(endless_call(), r#"{"tracer":"opcountTracer","timeout":"0s"}"#).await;
+
+    assert_eq!(refused, Err(Failure::server("execution timeout")));
+    assert_eq!(named, Err(Failure::server("execution timeout")));
+}
+
+#[tokio::test]
+async fn a_trace_stops_when_nobody_waits_for_it() {
+    let node = NativeNode::new("reorg", ExecutionLimits::default());
+    let caller = CallContext::new();
+    caller.cancel();
+
+    let stopped = node.trace_for(&caller, endless_call(), r#"{"tracer":"opcountTracer"}"#).await;
+
+    assert_eq!(stopped, Err(Failure::limit("request timed out")));
+}
+
+#[tokio::test]
+async fn a_trace_that_records_too_much_is_refused_with_what_to_do() {
+    let limits = ExecutionLimits { trace_bytes: 1 << 20, ..ExecutionLimits::default() };
+    let node = NativeNode::new("local", limits);
+    let mut refusals = 0;
+    for block in node.recorded.blocks[1..].iter().filter(|block| block.transactions.len() > 20).take(20) {
+        for transaction in &block.transactions {
+            let traced = node.trace(TraceTarget::Transaction(transaction.hash), r#"{"enableMemory":true}"#).await;
+            if let Err(failure) = traced {
+                assert_eq!(failure.code, FailureCode::LIMIT_EXCEEDED);
+                assert!(failure.message.contains("use callTracer"), "{}", failure.message);
+                refusals += 1;
+            }
+        }
+    }
+    assert!(refusals > 0, "no transaction of the chain records a mebibyte");
+}

@@ -1,0 +1,201 @@
+//! Whole states, what changed between two, keys by their hashes, and the engine's own figures
+//! (`messages/debug.rs`, 0x0900 to 0x0905).
+
+use std::fmt::Write;
+
+use alloy_primitives::{Address, Bytes, keccak256};
+use tenon_api::{
+    ChainReader, Failure, StateReader, StoreError,
+    messages::{AccountDump, DumpAccounts, DumpedAccount, GetModifiedAccounts, GetPreimage},
+};
+use tenon_bus::CallContext;
+
+use super::{Answers, ReadError, again_after_reorganisation};
+use crate::{
+    format::columns::Column,
+    read::{
+        listing::{self, ListingError},
+        shared::corrupt,
+    },
+};
+
+/// Levels of a column's files.
+const LEVELS: usize = 7;
+
+impl From<ListingError> for ReadError {
+    fn from(error: ListingError) -> Self {
+        match error {
+            ListingError::Store(error) => error.into(),
+            ListingError::Cancelled => Failure::limit("request timed out").into(),
+        }
+    }
+}
+
+impl Answers {
+    pub(super) fn dump(&self, request: &DumpAccounts, context: &CallContext) -> Result<AccountDump, Failure> {
+        again_after_reorganisation(|| self.dump_once(request, context))
+    }
+
+    fn dump_once(&self, request: &DumpAccounts, context: &CallContext) -> Result<AccountDump, ReadError> {
+        let (header, state) = self.state_of(request.block)?;
+        let limit = usize::try_from(request.limit).unwrap_or(usize::MAX).clamp(1, self.limits.dump_records);
+        let mut dump = AccountDump { root: header.state_root, ..AccountDump::default() };
+        let (mut taken, mut from) = (0, request.from);
+        loop {
+            let addresses = listing::addresses(&self.store.shared, from, limit)?;
+            for address in &addresses {
+                if context.is_cancelled() {
+                    return Err(ListingError::Cancelled.into());
+                }
+                if taken >= limit {
+                    dump.next = Some(*address);
+                    return Ok(dump);
+                }
+                if let Some(account) = self.dumped(*address, &*state)? {
+                    taken += 1 + account.slots.len();
+                    dump.accounts.push(account);
+                }
+            }
+            let next = addresses.last().filter(|_| addresses.len() == limit).and_then(|last| following(*last));
+            match next {
+                Some(next) => from = next,
+                None => return Ok(dump),
+            }
+        }
+    }
+
+    fn dumped(&self, address: Address, state: &dyn StateReader) -> Result<Option<DumpedAccount>, ReadError> {
+        let Some(account) = state.account(address)? else { return Ok(None) };
+        let most = self.limits.dump_records;
+        let slots = listing::slots(&self.store.shared, address, most)?.ok_or_else(|| {
+            Failure::limit(format!("account {address:x} has more than {most} slots: its state is too large to dump"))
+        })?;
+        let values = slots.into_iter().map(|slot| Ok((slot, state.storage(address, slot)?)));
+        let slots = values.filter(|slot| !matches!(slot, Ok((_, value)) if value.is_zero()));
+        let slots = slots.collect::<Result<Vec<_>, StoreError>>()?;
+        let missing = || corrupt(format!("code {}", account.code_hash));
+        let code: Bytes = state.code(account.code_hash)?.ok_or_else(missing)?;
+        Ok(Some(DumpedAccount { address, account, code, slots }))
+    }
+
+    pub(super) fn modified_accounts(
+        &self,
+        request: &GetModifiedAccounts,
+        context: &CallContext,
+    ) -> Result<Vec<Address>, Failure> {
+        again_after_reorganisation(|| {
+            let (older, newer) = (self.store.state_at(request.from)?, self.store.state_at(request.to)?);
+            let span = request.to.0.saturating_sub(request.from.0);
+            if span > self.limits.chain_changes {
+                let most = self.limits.chain_changes;
+                return Err(Failure::limit(format!("the blocks lie more than {most} apart")).into());
+            }
+            let blocks = (request.from.0.saturating_add(1), request.to.0);
+            let most = self.limits.dump_records;
+            let is_cancelled = || context.is_cancelled();
+            let changed = listing::changed_accounts(&self.store.shared, blocks, most, &is_cancelled)?
+                .ok_or_else(|| Failure::limit(format!("the blocks changed more than {most} accounts")))?;
+            let mut modified = Vec::new();
+            for address in changed {
+                let after = newer.account(address)?;
+                if after.is_some() && after != older.account(address)? {
+                    modified.push(address);
+                }
+            }
+            modified.sort_by_cached_key(|address| keccak256(address));
+            Ok(modified)
+        })
+    }
+
+    pub(super) fn preimage(&self, request: &GetPreimage, context: &CallContext) -> Result<Option<Bytes>, Failure> {
+        let is_cancelled = || context.is_cancelled();
+        let most = self.limits.preimage_keys;
+        listing::preimage(&self.store.shared, request.hash, most, &is_cancelled)
+            .map_err(|error| Failure::from(ReadError::from(error)))
+    }
+
+    /// The engine's figures under the names of the reference's engine (`spec/rpc-node.md` 4.3).
+    pub(super) fn property(&self, name: &str) -> Result<Option<String>, Failure> {
+        let database = &self.store.shared.database;
+        let sum = |property: &str| -> Result<u64, StoreError> {
+            Column::ALL.into_iter().map(|column| database.property(column, property)).sum()
+        };
+        let level = name.strip_prefix("num-files-at-level").and_then(|level| level.parse::<usize>().ok());
+        if let Some(level) = level.filter(|level| *level < LEVELS) {
+            return Ok(Some(sum(&format!("rocksdb.num-files-at-level{level}"))?.to_string()));
+        }
+        Ok(Some(match name {
+            "stats" => self.statistics_table()?,
+            "compcount" => format!(
+                "Running:{} Pending:{}",
+                sum("rocksdb.num-running-compactions")?,
+                sum("rocksdb.compaction-pending")?
+            ),
+            "writedelay" => format!(
+                "DelayedRate:{} Stopped:{}",
+                sum("rocksdb.actual-delayed-write-rate")?,
+                sum("rocksdb.is-write-stopped")? > 0
+            ),
+            "cachedblock" => database.property(Column::Meta, "rocksdb.block-cache-usage")?.to_string(),
+            "blockpool" => format!(
+                "Capacity:{} Pinned:{}",
+                database.property(Column::Meta, "rocksdb.block-cache-capacity")?,
+                database.property(Column::Meta, "rocksdb.block-cache-pinned-usage")?
+            ),
+            "alivesnaps" => database.property(Column::Meta, "rocksdb.num-snapshots")?.to_string(),
+            "sstables" => self.files_table()?,
+            _ => return Ok(None),
+        }))
+    }
+
+    /// Tables and bytes by level, all columns together; our engine counts no times by level.
+    fn statistics_table(&self) -> Result<String, StoreError> {
+        const RULE: &str = "-------+------------+---------------\n";
+        let database = &self.store.shared.database;
+        let mut text = format!("Compactions\n Level |   Tables   |    Size(MB)\n{RULE}");
+        let files = database.files()?;
+        for level in 0..LEVELS as i32 {
+            let of_level = files.iter().filter(|file| file.level == level);
+            let (count, bytes) = of_level.fold((0_u64, 0), |(count, bytes), file| (count + 1, bytes + file.size));
+            if count > 0 {
+                write_row(&mut text, &format!("{level:4}  "), count, bytes);
+            }
+        }
+        text.push_str(RULE);
+        write_row(&mut text, " Total", files.len() as u64, files.iter().map(|file| file.size).sum());
+        Ok(text)
+    }
+
+    fn files_table(&self) -> Result<String, StoreError> {
+        let mut text = String::new();
+        for file in self.store.shared.database.files()? {
+            // Writing to a string cannot fail.
+            let _ =
+                writeln!(text, "{} level {} {} bytes {}", file.column_family_name, file.level, file.size, file.name);
+        }
+        Ok(text)
+    }
+
+    pub(super) fn compact(&self, context: &CallContext) -> Result<(), Failure> {
+        for column in Column::ALL {
+            if context.is_cancelled() {
+                return Err(Failure::limit("request timed out"));
+            }
+            self.store.shared.database.compact(column)?;
+        }
+        Ok(())
+    }
+}
+
+fn write_row(text: &mut String, name: &str, tables: u64, bytes: usize) {
+    #[allow(clippy::cast_precision_loss, reason = "shown with five decimals")]
+    let megabytes = bytes as f64 / f64::from(1 << 20);
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{name} | {tables:10} | {megabytes:13.5}");
+}
+
+/// The next address in order; none behind the last.
+fn following(address: Address) -> Option<Address> {
+    let number = alloy_primitives::U160::from_be_bytes(address.0.0);
+    number.checked_add(alloy_primitives::U160::from(1)).map(|next| Address::from(next.to_be_bytes()))
+}

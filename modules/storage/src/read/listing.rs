@@ -1,0 +1,112 @@
+//! Listing what stands under neighbouring keys: accounts, slots of an account, what blocks changed.
+
+use std::collections::BTreeSet;
+
+use alloy_primitives::{Address, B256, Bytes, keccak256};
+use tenon_api::StoreError;
+
+use super::shared::{Shared, corrupt, cursor_status};
+use crate::format::{columns::Column, keys, records};
+
+/// Looks whether somebody still waits once in so many records.
+const LOOK_EVERY: usize = 1024;
+
+/// Why a listing ended without result.
+#[derive(Debug)]
+pub(crate) enum ListingError {
+    /// The database failed.
+    Store(StoreError),
+    /// Nobody waits any more.
+    Cancelled,
+}
+
+impl From<StoreError> for ListingError {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+/// Addresses that have or had an account, ascending from `from` on; at most so many.
+pub(crate) fn addresses(shared: &Shared, from: Address, most: usize) -> Result<Vec<Address>, StoreError> {
+    let mut found = Vec::new();
+    let mut cursor = shared.database.range_cursor(Column::AccountLatest, from.as_slice(), None)?;
+    while let Some((key, _)) = cursor.item().filter(|_| found.len() < most) {
+        let address = <[u8; 20]>::try_from(key).map_err(|_| corrupt("a key of an account"))?;
+        found.push(Address::from(address));
+        cursor.next();
+    }
+    cursor_status(&cursor)?;
+    Ok(found)
+}
+
+/// Every slot of an account that has or had a value, ascending; none when there are more than `most`.
+pub(crate) fn slots(shared: &Shared, address: Address, most: usize) -> Result<Option<Vec<B256>>, StoreError> {
+    let mut found = Vec::new();
+    let mut cursor = shared.database.prefix_cursor(Column::SlotLatest)?;
+    cursor.seek(address);
+    while let Some((key, _)) = cursor.item() {
+        if found.len() == most {
+            return Ok(None);
+        }
+        let slot = key.strip_prefix(address.as_slice()).and_then(|slot| B256::try_from(slot).ok());
+        found.push(slot.ok_or_else(|| corrupt(format!("slots of {address}")))?);
+        cursor.next();
+    }
+    cursor_status(&cursor)?;
+    Ok(Some(found))
+}
+
+/// Accounts that the canonical blocks `from..=to` changed; none when there are more than `most`.
+pub(crate) fn changed_accounts(
+    shared: &Shared,
+    (from, to): (u64, u64),
+    most: usize,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<Option<BTreeSet<Address>>, ListingError> {
+    let mut changed = BTreeSet::new();
+    for number in from..=to {
+        if is_cancelled() {
+            return Err(ListingError::Cancelled);
+        }
+        let missing = || corrupt(format!("changes of block {number}"));
+        let record = shared.database.get(Column::Changes, &keys::number(number))?.ok_or_else(missing)?;
+        changed.extend(records::decode_changes(&record).ok_or_else(missing)?.accounts);
+        if changed.len() > most {
+            return Ok(None);
+        }
+    }
+    Ok(Some(changed))
+}
+
+/// The code, address or slot whose keccak256 this is. There is no index: after codes, all keys of accounts and slots
+/// are hashed until one fits, at most `most`.
+pub(crate) fn preimage(
+    shared: &Shared,
+    hash: B256,
+    most: usize,
+    is_cancelled: &dyn Fn() -> bool,
+) -> Result<Option<Bytes>, ListingError> {
+    if let Some(code) = shared.database.get(Column::Codes, hash.as_slice())? {
+        return Ok(Some(Bytes::copy_from_slice(&code)));
+    }
+    let mut hashed = 0;
+    for (column, skipped) in [(Column::AccountLatest, 0), (Column::SlotLatest, keys::ACCOUNT_KEY_LENGTH)] {
+        let mut cursor = shared.database.range_cursor(column, &[], None)?;
+        while let Some((key, _)) = cursor.item() {
+            if hashed == most {
+                return Ok(None);
+            }
+            hashed += 1;
+            if hashed % LOOK_EVERY == 0 && is_cancelled() {
+                return Err(ListingError::Cancelled);
+            }
+            let candidate = key.get(skipped..).unwrap_or_default();
+            if keccak256(candidate) == hash {
+                return Ok(Some(Bytes::copy_from_slice(candidate)));
+            }
+            cursor.next();
+        }
+        cursor_status(&cursor)?;
+    }
+    Ok(None)
+}

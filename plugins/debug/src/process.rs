@@ -1,0 +1,221 @@
+//! The node's process: memory, threads, log, profiles. `spec/rpc-node.md` 4.4, 4.5.
+//!
+//! The reference is written in Go; what only Go's runtime has is answered as empty, and profiles, which would be made
+//! up here, are refused with what serves instead.
+
+use std::sync::atomic::Ordering;
+
+use tenon_sdk::{prelude::*, shapes::JsonWriter};
+
+use crate::{DebugContext, state::Integer};
+
+/// Longest list of threads, bytes: the reference cuts there.
+const LONGEST_STACKS: usize = 1 << 20;
+
+/// Members that are numbers of Go's memory statistics and mean nothing here.
+const GO_ALONE: [&str; 12] = [
+    "StackInuse",
+    "StackSys",
+    "MSpanInuse",
+    "MSpanSys",
+    "MCacheInuse",
+    "MCacheSys",
+    "BuckHashSys",
+    "GCSys",
+    "OtherSys",
+    "NextGC",
+    "LastGC",
+    "PauseTotalNs",
+];
+
+/// `debug_memStats`: the names are Go's, the figures the system's. What no file holds counts as allocated.
+pub(crate) async fn memory(context: DebugContext) -> Result<JsonWriter, Failure> {
+    let memory = context.call(GetMemoryStatistics).await?;
+    let mut json = JsonWriter::with_capacity(6 << 10);
+    let idle = memory.mapped.saturating_sub(memory.anonymous);
+    let figures = [
+        ("Alloc", memory.anonymous),
+        ("TotalAlloc", memory.peak),
+        ("Sys", memory.resident),
+        ("Lookups", 0),
+        ("Mallocs", 0),
+        ("Frees", 0),
+        ("HeapAlloc", memory.anonymous),
+        ("HeapSys", memory.mapped),
+        ("HeapIdle", idle),
+        ("HeapInuse", memory.anonymous),
+        ("HeapReleased", 0),
+        ("HeapObjects", 0),
+    ];
+    json.begin_object();
+    for (name, figure) in figures.into_iter().chain(GO_ALONE.map(|name| (name, 0))) {
+        json.key(name).raw(&figure.to_string());
+    }
+    for name in ["PauseNs", "PauseEnd"] {
+        json.key(name).raw(&format!("[{}]", ["0"; 256].join(",")));
+    }
+    for name in ["NumGC", "NumForcedGC", "GCCPUFraction"] {
+        json.key(name).raw("0");
+    }
+    for name in ["EnableGC", "DebugGC"] {
+        json.key(name).boolean(false);
+    }
+    let size = r#"{"Size":0,"Mallocs":0,"Frees":0}"#;
+    json.key("BySize").raw(&format!("[{}]", [size; 61].join(",")));
+    json.end_object();
+    Ok(json)
+}
+
+/// `debug_gcStats`: there is no collector.
+pub(crate) async fn collections(_context: DebugContext) -> Result<JsonWriter, Failure> {
+    let nothing = concat!(
+        r#"{"LastGC":"1970-01-01T00:00:00Z","NumGC":0,"PauseTotal":0,"#,
+        r#""Pause":[],"PauseEnd":[],"PauseQuantiles":null}"#
+    );
+    Ok(JsonWriter::from_json(nothing.to_owned()))
+}
+
+/// `debug_stacks`: what every thread does, as the system tells it; a Rust program has no stacks to show of others.
+pub(crate) async fn stacks(context: DebugContext) -> Result<String, Failure> {
+    let threads = context.call(ListThreads).await?;
+    let mut text = String::new();
+    for thread in threads {
+        let waits = thread.waits_in.map(|place| format!(" in {place}")).unwrap_or_default();
+        text.push_str(&format!(
+            "thread {} [{}]: {}{waits}, {} ms of processor time\n",
+            thread.id, thread.name, thread.state, thread.cpu_milliseconds
+        ));
+        if text.len() > LONGEST_STACKS {
+            let end = (0..=LONGEST_STACKS).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
+            text.truncate(end);
+            break;
+        }
+    }
+    Ok(text)
+}
+
+/// `debug_freeOSMemory`: the allocator returns what is not used by itself within seconds; there is no collector to run.
+pub(crate) async fn free_memory(_context: DebugContext) -> Result<(), Failure> {
+    Ok(())
+}
+
+/// `debug_setGCPercent`: kept, given back, without effect, since there is no collector.
+pub(crate) async fn set_collector_target(context: DebugContext, percent: Integer) -> Result<RawJson, Failure> {
+    let before = context.plugin().collector_target.swap(percent.0, Ordering::Relaxed);
+    Ok(RawJson(before.to_string()))
+}
+
+/// `debug_verbosity`: 0 nothing to 5 everything, as the seed has it; the reference reads the number as another scale.
+pub(crate) async fn set_verbosity(context: DebugContext, level: Integer) -> Result<(), Failure> {
+    let level = u8::try_from(level.0.clamp(0, 5)).unwrap_or(5);
+    context.call(SetLogLevel { level }).await
+}
+
+/// `debug_vmodule`.
+pub(crate) async fn set_modules(context: DebugContext, patterns: String) -> Result<(), Failure> {
+    let modules =
+        module_levels(&patterns).ok_or_else(|| Failure::server("expect comma-separated list of filename=N"))?;
+    context.call(SetLogModules { modules }).await
+}
+
+/// Patterns of source files as beginnings of module paths: `storage/*=5`, `tenon_storage/write.rs=4`. Rules with level
+/// 0 and empty ones are dropped.
+fn module_levels(patterns: &str) -> Option<Vec<(String, u8)>> {
+    let mut modules = Vec::new();
+    for item in patterns.split(',').map(str::trim).filter(|item| !item.is_empty()) {
+        let (pattern, level) = item.split_once('=')?;
+        let level = level.trim().parse::<i64>().ok()?;
+        let path = module_path(pattern.trim())?;
+        if level > 0 {
+            modules.push((path, u8::try_from(level).unwrap_or(u8::MAX)));
+        }
+    }
+    Some(modules)
+}
+
+fn module_path(pattern: &str) -> Option<String> {
+    let pattern = pattern.strip_suffix(".rs").or_else(|| pattern.strip_suffix(".go")).unwrap_or(pattern);
+    let parts: Vec<&str> = pattern.split('/').filter(|part| !part.is_empty() && *part != "*").collect();
+    let is_name = |part: &&str| part.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if parts.is_empty() || !parts.iter().all(is_name) {
+        return None;
+    }
+    let path = parts.join("::");
+    Some(if path.starts_with("tenon") { path } else { format!("tenon_{path}") })
+}
+
+/// What is said of a profile that is not being made.
+const NO_CPU_PROFILE: &str = "CPU profiling not in progress";
+const NO_TRACE: &str = "trace not in progress";
+
+/// `debug_startCPUProfile`, `debug_cpuProfile`.
+pub(crate) async fn cpu_profile(
+    _context: DebugContext,
+    _file: String,
+    _seconds: Option<Number>,
+) -> Result<(), Failure> {
+    Err(Failure::server("CPU profiling is not built into this node; sample the process from outside, as with perf"))
+}
+
+/// `debug_stopCPUProfile`.
+pub(crate) async fn stop_cpu_profile(_context: DebugContext) -> Result<(), Failure> {
+    Err(Failure::server(NO_CPU_PROFILE))
+}
+
+/// `debug_startGoTrace`, `debug_goTrace`.
+pub(crate) async fn runtime_trace(
+    _context: DebugContext,
+    _file: String,
+    _seconds: Option<Number>,
+) -> Result<(), Failure> {
+    Err(Failure::server("there is no Go runtime to trace; debug_verbosity and debug_vmodule tell what the node does"))
+}
+
+/// `debug_stopGoTrace`.
+pub(crate) async fn stop_runtime_trace(_context: DebugContext) -> Result<(), Failure> {
+    Err(Failure::server(NO_TRACE))
+}
+
+/// `debug_writeMemProfile`.
+pub(crate) async fn heap_profile(_context: DebugContext, _file: String) -> Result<(), Failure> {
+    Err(Failure::server("heap profiling is not enabled: this node's allocator is built without it"))
+}
+
+/// `debug_blockProfile`, `debug_mutexProfile`, `debug_writeBlockProfile`, `debug_writeMutexProfile`.
+pub(crate) async fn wait_profile(
+    _context: DebugContext,
+    _file: String,
+    _seconds: Option<Number>,
+) -> Result<(), Failure> {
+    Err(Failure::server("waits are not recorded by this node; debug_stacks tells where its threads wait"))
+}
+
+/// `debug_setBlockProfileRate`, `debug_setMutexProfileFraction`: without effect, since waits are not recorded.
+pub(crate) async fn set_profile_rate(_context: DebugContext, _rate: Integer) -> Result<(), Failure> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_of_files_become_module_paths() {
+        let cases = [
+            ("", Some(vec![])),
+            ("storage=5", Some(vec![("tenon_storage", 5)])),
+            ("tenon_storage/write/*=4, ,pool.rs=0", Some(vec![("tenon_storage::write", 4)])),
+            ("consensus/v2.go=3,eth=4", Some(vec![("tenon_consensus::v2", 3), ("tenon_eth", 4)])),
+            ("storage", None),
+            ("storage=x", None),
+            ("a b=3", None),
+            ("*=3", None),
+        ];
+        for (patterns, expected) in cases {
+            let found = module_levels(patterns);
+            let expected = expected
+                .map(|list| list.into_iter().map(|(path, level): (&str, u8)| (path.to_owned(), level)).collect());
+            assert_eq!(found, expected, "{patterns}");
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Parameters whose mistakes are told later.
+
+use tenon_sdk::{param::ParamDescription, prelude::*};
+
+/// A value that is looked at when the method asks for it. What is wrong with an earlier parameter on one profile only is
+/// found by the method itself, and must be told first; and where a profile does not have a parameter at all, its value is
+/// not looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Deferred<T> {
+    value: Result<T, ArgumentError>,
+    was_given: bool,
+}
+
+impl<T> Deferred<T> {
+    /// The value of argument number `position`.
+    ///
+    /// # Errors
+    /// `-32602` when it is not one of its type.
+    pub(crate) fn at(self, position: usize) -> Result<T, Failure> {
+        self.value.map_err(|error| Failure::invalid_params(format!("invalid argument {position}: {error}")))
+    }
+
+    /// Whether there was an argument, `null` too.
+    pub(crate) const fn was_given(&self) -> bool {
+        self.was_given
+    }
+}
+
+impl<T: Param> Param for Deferred<T> {
+    fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
+        Ok(Self { value: T::decode(raw), was_given: true })
+    }
+
+    fn missing() -> Option<Self> {
+        T::missing().map(|value| Self { value: Ok(value), was_given: false })
+    }
+
+    fn description() -> ParamDescription {
+        T::description()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mistake_is_told_when_the_value_is_asked_for() {
+        let wrong = Deferred::<bool>::decode(RawArgument::new("3")).expect("never refused");
+        let right = Deferred::<bool>::decode(RawArgument::new("true")).expect("never refused");
+
+        assert!(wrong.was_given());
+        let message = wrong.at(1).map_err(|failure| failure.message);
+        assert_eq!(message, Err("invalid argument 1: json: cannot unmarshal number into Go value of type bool".into()));
+        assert_eq!(right.at(1), Ok(true));
+    }
+
+    #[test]
+    fn only_what_may_be_left_out_may_be_left_out() {
+        assert_eq!(Deferred::<bool>::missing(), None);
+        assert_eq!(Deferred::<Option<bool>>::missing().map(|left_out| left_out.was_given()), Some(false));
+    }
+}

@@ -1,0 +1,25 @@
+"""The pool after the recorded transactions were handed in, one by one, at the head of the chain."""
+
+import chains
+import comparison
+import conftest
+
+RULES = comparison.Rules()
+
+
+def test_the_pool_takes_and_shows_what_was_recorded(pytestconfig):
+    tallies = []
+    with chains.node_of("local") as node:
+        for file in ("local/pool-submit", "local/pool-answers"):
+            tally = comparison.Tally(file)
+            for case in comparison.recorded(file):
+                found = chains.ask(node, case)
+                tally.add(case, found, RULES.differences(case, found))
+            tallies.append(tally)
+    problems = []
+    for tally in tallies:
+        try:
+            conftest.keep(tally, pytestconfig)
+        except AssertionError as error:
+            problems.append(str(error))
+    assert not problems, "\n".join(problems)
