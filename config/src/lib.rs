@@ -43,4 +43,4 @@ pub use settings::{
 };
 pub use suggestion::nearest;
 pub use table::SettingInfo;
-pub use value::{ByteSize, Durability, HistoryMode, LogFormat, Value};
+pub use value::{ByteSize, DevProfile, Durability, HistoryMode, LogFormat, Value};

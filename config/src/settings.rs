@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::table::{Section, SettingInfo, section};
-use crate::value::{ByteSize, Durability, HistoryMode, LogFormat, Value};
+use crate::value::{ByteSize, DevProfile, Durability, HistoryMode, LogFormat, Value};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -199,6 +199,10 @@ section! {
     "Development network";
     /// The chain that `tenon dev` makes.
     DevSettings {
+        /// Rules: `ethereum`, `native` (one masternode, engine v2, the system contracts) or `native-v1`.
+        profile: DevProfile = DevProfile::Ethereum, "dev.profile", "profile";
+        /// Rounds of an epoch of the `native` profile, 2 at least.
+        epoch: u64 = 30, "dev.epoch", "epoch";
         /// Time between blocks. Without it a block is made for every transaction.
         block_time: Option<Duration> = None, "dev.block-time", "block-time", old "dev.period";
         /// How many funded accounts.
@@ -207,7 +211,7 @@ section! {
         balance: u64 = 10_000, "dev.balance", "balance";
         /// The words that the accounts' keys are derived from.
         mnemonic: String = DEVELOPMENT_MNEMONIC.to_owned(), "dev.mnemonic", "mnemonic";
-        /// Chain id.
+        /// Chain id. Native networks have 5151, the one for which all native rules hold from the first block.
         chain_id: u64 = 31_337, "dev.chain-id", "chain-id";
         /// Gas limit of every block.
         gas_limit: u64 = 30_000_000, "dev.gas-limit", "gas-limit", old "dev.gaslimit";

@@ -429,6 +429,18 @@ choice! {
 }
 
 choice! {
+    /// Which family of rules a development network has.
+    DevProfile, "`ethereum`, `native`, `native-v1`" {
+        /// Ethereum's, as of Osaka.
+        Ethereum = "ethereum",
+        /// Those of networks 50, 51 and 551 in their newest form: engine v2 from block 1.
+        Native = "native",
+        /// The same with engine v1 and its epochs of 900 blocks.
+        NativeV1 = "native-v1",
+    }
+}
+
+choice! {
     /// The shape of log lines.
     LogFormat, "`text`, `json`" {
         /// For people; coloured on a terminal.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenon_api::messages::{ChainInfo, Profile};
-use tenon_api::{B256, ChainReader, ConsensusEngine};
+use tenon_api::{B256, ChainReader, ConsensusEngine, SealedHeader};
 use tenon_chain::{ChainSpec, Genesis, GenesisError, PublicNetwork};
 use tenon_config::{Durability, HistoryMode, Network, Origin, Resolved, Settings};
 use tenon_consensus::{EthereumEngine, native::NativeEngine};
@@ -99,6 +99,15 @@ impl OpenedChain {
         self.store.head().header.gas_limit
     }
 
+    /// Block 0.
+    ///
+    /// # Errors
+    /// [`Stop::Failure`] when the database can't be read.
+    pub(crate) fn genesis_header(&self) -> Result<Arc<SealedHeader>, Stop> {
+        let header = self.store.header(self.info.genesis_hash)?;
+        header.ok_or_else(|| Stop::failure("block 0 is missing; run `tenon db verify`"))
+    }
+
     /// The chain as readers see it.
     pub(crate) fn reader(&self) -> Arc<dyn ChainReader> {
         Arc::clone(&self.store) as Arc<dyn ChainReader>
@@ -121,7 +130,7 @@ pub(crate) fn chosen_genesis(resolved: &Resolved, folder: &DataFolder) -> Result
         (None, Some(name)) => match Network::by_name(name, resolved.origin("network"))? {
             Network::Dev => match folder.genesis()? {
                 Some(kept) => Ok(kept),
-                None => crate::commands::dev::genesis(&resolved.settings).map(|genesis| genesis.to_json()),
+                None => crate::commands::dev::genesis(&resolved.settings),
             },
             Network::Public(name) => public_genesis(name),
             Network::File(path) => genesis_file(&path, resolved.origin("network")),

@@ -51,7 +51,21 @@ impl Accounts {
         if count > MAX_ACCOUNTS {
             return Err(AccountsError::TooManyAccounts { wanted: count, most: MAX_ACCOUNTS });
         }
-        Ok(Self::from_keys(derivation::keys(phrase, count)?, chain_id))
+        Ok(Self::from_keys(derivation::keys(phrase, 0, count)?, chain_id))
+    }
+
+    /// The keys of a development network's masternode: its own, its owner's and the foundation's, on the path
+    /// `m/44'/60'/1'/0/i`, apart from the accounts that have money.
+    ///
+    /// # Errors
+    /// [`AccountsError::InvalidMnemonic`].
+    pub fn masternode_from_mnemonic(phrase: &str, chain_id: u64) -> Result<Self, AccountsError> {
+        Ok(Self::from_keys(derivation::keys(phrase, 1, 3)?, chain_id))
+    }
+
+    /// The secret of an account, for the engine of a development network, which signs blocks with it.
+    pub fn secret(&self, address: Address) -> Option<Zeroizing<[u8; 32]>> {
+        self.key(address).ok().map(Key::secret)
     }
 
     fn from_keys(keys: Vec<Key>, chain_id: u64) -> Self {

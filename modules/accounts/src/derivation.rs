@@ -13,8 +13,8 @@ use crate::{AccountsError, key::Key};
 
 /// The first number of the hardened range.
 const HARDENED: u32 = 0x8000_0000;
-/// `m/44'/60'/0'/0`: the external chain of the first Ethereum account.
-const BASE_PATH: [u32; 4] = [44 | HARDENED, 60 | HARDENED, HARDENED, 0];
+/// `m/44'/60'`: Ethereum's coin.
+const BASE_PATH: [u32; 2] = [44 | HARDENED, 60 | HARDENED];
 /// What BIP-32 keys the HMAC of the seed with.
 const MASTER_KEY: &[u8] = b"Bitcoin seed";
 
@@ -24,14 +24,14 @@ struct Node {
     chain_code: Zeroizing<[u8; 32]>,
 }
 
-/// The first `count` keys on `m/44'/60'/0'/0/i`.
-pub(crate) fn keys(phrase: &str, count: u32) -> Result<Vec<Key>, AccountsError> {
+/// The first `count` keys on `m/44'/60'/account'/0/i`: the external chain of an account.
+pub(crate) fn keys(phrase: &str, account: u32, count: u32) -> Result<Vec<Key>, AccountsError> {
     // The errors of the library repeat the words; they go no further.
     let phrase = Zeroizing::new(phrase.split_whitespace().collect::<Vec<_>>().join(" "));
     let mnemonic = Mnemonic::<English>::new_from_phrase(&phrase).map_err(|_| AccountsError::InvalidMnemonic)?;
     let seed = Zeroizing::new(mnemonic.to_seed(None).map_err(|_| AccountsError::InvalidMnemonic)?);
     let mut base = split(&hash(MASTER_KEY, &[seed.as_slice()]));
-    for index in BASE_PATH {
+    for index in BASE_PATH.into_iter().chain([account | HARDENED, 0]) {
         base = child(&base, index).ok_or(AccountsError::InvalidMnemonic)?;
     }
     (0..count)

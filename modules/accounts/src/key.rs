@@ -39,6 +39,10 @@ impl Key {
         self.address
     }
 
+    pub(crate) fn secret(&self) -> Zeroizing<[u8; 32]> {
+        self.secret.clone()
+    }
+
     /// `0x` and 64 hexadecimal digits.
     pub(crate) fn reveal(&self) -> Zeroizing<String> {
         Zeroizing::new(alloy_primitives::hex::encode_prefixed(self.secret.as_slice()))

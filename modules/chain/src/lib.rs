@@ -36,7 +36,10 @@ pub use codec::{
     decode_sealed_header, decode_transaction, encode_block, encode_header, encode_list_transaction,
     encode_pooled_transaction, encode_receipt, encode_transaction, logs_bloom, seal, signing_hash, transaction_hash,
 };
-pub use genesis::{EMPTY_REQUESTS_HASH, Genesis, GenesisAccount, GenesisError, PublicNetwork};
+pub use genesis::{
+    DevelopmentEngine, EMPTY_REQUESTS_HASH, Genesis, GenesisAccount, GenesisError, NATIVE_DEVELOPMENT_CHAIN,
+    NativeDevelopment, PublicNetwork,
+};
 pub use resolve::{require_block, resolve_block};
 pub use roots::{
     PositionProof, ommers_hash, prove_receipt, prove_transaction, receipts_root, receipts_root_and_bloom,

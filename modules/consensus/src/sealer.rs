@@ -10,6 +10,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use crate::native::SigningDuty;
 use tenon_api::{
     Address, B256, BlockProducer, Bytes, ChainReader, Failure, Head, PendingTransactions, RecoveredBlock,
     RecoveredTransaction, SealAttributes, Transaction, TransactionPayload, U256, messages::TransactionPending,
@@ -33,7 +34,7 @@ pub enum SealMode {
 }
 
 /// What the sealer's blocks are made with.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct SealerOptions {
     /// When.
     pub mode: SealMode,
@@ -43,6 +44,10 @@ pub struct SealerOptions {
     pub gas_limit: u64,
     /// Extra data, 32 bytes at most.
     pub extra_data: Bytes,
+    /// Seconds that a block is younger than its parent, at least.
+    pub spacing: u64,
+    /// Signs blocks of a native network for its rewards; none elsewhere.
+    pub signing: Option<SigningDuty>,
 }
 
 /// Where the sealer takes time and chance from. Tests put fixed functions in.
@@ -170,9 +175,9 @@ impl Sealer {
         excess.zip(parameters).map_or(U256::ZERO, |(excess, parameters)| parameters.base_fee(excess))
     }
 
-    /// Timestamps rise strictly: a second second-resolution block in the same second borrows from the future.
+    /// Where timestamps must rise, a second block in the same second borrows from the future.
     fn next_timestamp(&self, head: &Head) -> u64 {
-        (self.ports.clock.now)().max(head.header.timestamp.saturating_add(1))
+        (self.ports.clock.now)().max(head.header.timestamp.saturating_add(self.options.spacing))
     }
 
     fn produce(&self, head: &Head, transactions: Vec<RecoveredTransaction>) -> Result<Arc<RecoveredBlock>, Failure> {
@@ -183,7 +188,22 @@ impl Sealer {
             extra_data: self.options.extra_data.clone(),
             mix_hash: (self.ports.clock.random)(),
         };
-        self.ports.producer.produce(&attributes, transactions)
+        self.ports.producer.produce(&attributes, self.with_own(head, transactions)?)
+    }
+
+    /// What the node itself has to say about the head, before everybody else's.
+    fn with_own(
+        &self,
+        head: &Head,
+        mut transactions: Vec<RecoveredTransaction>,
+    ) -> Result<Vec<RecoveredTransaction>, Failure> {
+        if let Some(duty) = &self.options.signing {
+            let state = self.ports.chain.state_at(head.number())?;
+            if let Some(own) = duty.transaction(&head.header, &*state)? {
+                transactions.insert(0, own);
+            }
+        }
+        Ok(transactions)
     }
 }
 

@@ -1,14 +1,17 @@
 //! `tenon dev`.
 
+mod native;
+
 use std::fmt::Write as _;
 use std::sync::Arc;
 
 use clap::{Arg, ArgMatches, Command};
 use tenon_accounts::Accounts;
-use tenon_api::{Bytes, U256};
-use tenon_config::{DevGenesis, Layers, Resolved, Settings, Value};
+use tenon_api::{Bytes, ConsensusEngine, U256};
+use tenon_config::{DevGenesis, DevProfile, Layers, Resolved, Settings, Value};
 use tenon_consensus::{DevEngine, SealMode, SealerOptions};
 
+use self::native::Masternode;
 use crate::command_line;
 use crate::commands::print;
 use crate::data_folder::DataFolder;
@@ -22,11 +25,14 @@ const EXAMPLES: &str = "\
 Examples:
   tenon dev                              a block for every transaction, nothing is kept
   tenon dev --block-time 2s --port 0     a block every two seconds, on a free port
-  tenon dev --datadir ./devnet           the chain is there again at the next start";
+  tenon dev --datadir ./devnet           the chain is there again at the next start
+  tenon dev --profile native             rules of networks 50, 51 and 551: one masternode, system contracts";
 
 /// What `-h` shows; `--help` shows all.
 const PROMINENT: &[&str] = &[
     "datadir",
+    "dev.profile",
+    "dev.epoch",
     "dev.block-time",
     "dev.accounts",
     "dev.balance",
@@ -39,7 +45,8 @@ const PROMINENT: &[&str] = &[
 ];
 
 /// Settings that a chain is made with and that can't change afterwards.
-const FIXED: &[&str] = &["dev.accounts", "dev.balance", "dev.mnemonic", "dev.chain-id", "dev.gas-limit"];
+const FIXED: &[&str] =
+    &["dev.profile", "dev.epoch", "dev.accounts", "dev.balance", "dev.mnemonic", "dev.chain-id", "dev.gas-limit"];
 
 /// Wei in one ether.
 const ETHER: u64 = 1_000_000_000_000_000_000;
@@ -86,14 +93,19 @@ pub(crate) fn settings(matches: &ArgMatches) -> Result<Resolved, Stop> {
 }
 
 /// The genesis that the settings describe.
-pub(crate) fn genesis(settings: &Settings) -> Result<DevGenesis, Stop> {
+pub(crate) fn genesis(settings: &Settings) -> Result<Vec<u8>, Stop> {
     let dev = &settings.dev;
-    Ok(DevGenesis {
+    let accounts = accounts(settings)?;
+    if dev.profile != DevProfile::Ethereum {
+        return native::genesis(settings, &accounts);
+    }
+    let genesis = DevGenesis {
         chain_id: dev.chain_id,
         gas_limit: dev.gas_limit,
-        accounts: accounts(settings)?.addresses(),
+        accounts: accounts.addresses(),
         balance: U256::from(dev.balance).saturating_mul(U256::from(ETHER)),
-    })
+    };
+    Ok(genesis.to_json())
 }
 
 fn accounts(settings: &Settings) -> Result<Accounts, Stop> {
@@ -104,6 +116,9 @@ fn accounts(settings: &Settings) -> Result<Accounts, Stop> {
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let mut resolved = settings(matches)?;
+    if resolved.settings.dev.profile != DevProfile::Ethereum {
+        native::check(&resolved)?;
+    }
     logging::start(&resolved.settings.log)?;
     let folder = if resolved.is_chosen("datadir") {
         DataFolder::create(&resolved.settings.node.datadir)?
@@ -114,20 +129,23 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let genesis = genesis_of(&resolved, &folder)?;
     let chain = OpenedChain::open(&resolved.settings, &folder, &genesis)?;
     resolved.settings.dev.chain_id = chain.info.chain_id;
-    let engine = DevEngine::new(Arc::clone(&chain.spec)).map_err(|error| {
-        Stop::DataFolder(format!("{} holds no development network: {error}", folder.path().display()))
-    })?;
+    let (engine, masternode) = engine_of(&resolved.settings, &folder, &chain)?;
     let accounts = accounts(&resolved.settings)?;
+    let first = accounts.addresses().first().copied().unwrap_or_default();
     let sealer = SealerOptions {
         mode: resolved.settings.dev.block_time.map_or(SealMode::OnTransaction, SealMode::Interval),
-        beneficiary: accounts.addresses().first().copied().unwrap_or_default(),
+        beneficiary: masternode.as_ref().map_or(first, Masternode::address),
         gas_limit: if resolved.is_chosen("dev.gas-limit") {
             resolved.settings.dev.gas_limit
         } else {
             chain.head_gas_limit()
         },
         extra_data: Bytes::new(),
+        // Ethereum's timestamps rise strictly; native ones need not.
+        spacing: u64::from(masternode.is_none()),
+        signing: masternode.as_ref().map(Masternode::duty),
     };
+    let about_masternode = masternode.map(|masternode| masternode.banner(&chain.spec)).unwrap_or_default();
 
     let runtime = shutdown::runtime()?;
     runtime.block_on(async {
@@ -137,9 +155,9 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         }
         let settings = resolved.settings.clone();
         let role = Role::Develop { accounts: accounts.clone(), sealer };
-        let plan = NodePlan { settings, folder, chain, engine: Arc::new(engine), role };
+        let plan = NodePlan { settings, folder, chain, engine, role };
         let node = Node::start(plan).await?;
-        print(banner(&resolved.settings, &accounts, &node).as_bytes())?;
+        print(banner(&resolved.settings, &accounts, &about_masternode, &node).as_bytes())?;
         let again = || self::settings(matches).map(|resolved| resolved.settings);
         let ephemeral = node.ephemeral_folder();
         shutdown::wait_for_the_first(signals, ephemeral, async || node.reload(again()).await).await;
@@ -147,9 +165,25 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     })
 }
 
+/// What decides about the blocks of the folder's network, and who makes them where that is a masternode.
+fn engine_of(
+    settings: &Settings,
+    folder: &DataFolder,
+    chain: &OpenedChain,
+) -> Result<(Arc<dyn ConsensusEngine>, Option<Masternode>), Stop> {
+    if chain.spec.native.is_some() {
+        let masternode = Masternode::of(settings)?;
+        return Ok((masternode.engine(chain)?, Some(masternode)));
+    }
+    let engine = DevEngine::new(Arc::clone(&chain.spec)).map_err(|error| {
+        Stop::DataFolder(format!("{} holds no development network: {error}", folder.path().display()))
+    })?;
+    Ok((Arc::new(engine), None))
+}
+
 /// A folder's own genesis, unless the operator asked for something that it is not.
 fn genesis_of(resolved: &Resolved, folder: &DataFolder) -> Result<Vec<u8>, Stop> {
-    let wanted = genesis(&resolved.settings)?.to_json();
+    let wanted = genesis(&resolved.settings)?;
     let Some(kept) = folder.genesis()? else { return Ok(wanted) };
     if kept == wanted {
         return Ok(kept);
@@ -165,7 +199,7 @@ fn genesis_of(resolved: &Resolved, folder: &DataFolder) -> Result<Vec<u8>, Stop>
 }
 
 /// What the developer needs to begin: accounts, keys, endpoints.
-fn banner(settings: &Settings, accounts: &Accounts, node: &Node) -> String {
+fn banner(settings: &Settings, accounts: &Accounts, masternode: &str, node: &Node) -> String {
     let dev = &settings.dev;
     let revealed = accounts.reveal();
     let mut text = format!("\nTenon {}\n\nAccounts, {} ether each\n", version(), dev.balance);
@@ -176,6 +210,7 @@ fn banner(settings: &Settings, accounts: &Accounts, node: &Node) -> String {
     for (index, account) in revealed.iter().enumerate() {
         let _ = writeln!(text, "  ({index}) {}", *account.secret_key);
     }
+    text.push_str(masternode);
     let blocks = match dev.block_time {
         Some(period) => format!("every {period:?}"),
         None => "for every transaction".to_owned(),

@@ -1,5 +1,6 @@
 //! Block 0 of a chain: read from a genesis file, made into a commit.
 
+mod development;
 mod file;
 mod lenient;
 mod networks;
@@ -18,6 +19,7 @@ use tenon_api::{
 use crate::codec::{assemble_block, seal};
 use crate::spec::{ChainSpec, Fork, INITIAL_BASE_FEE, NATIVE_BASE_FEE, NativeConfigError, NativeSettings};
 use crate::trie::{TrieError, update_state_trie};
+pub use development::{DevelopmentEngine, NATIVE_DEVELOPMENT_CHAIN, NativeDevelopment};
 use file::{ConfigFile, GenesisFile};
 pub(crate) use lenient::LooseAddress;
 pub use networks::PublicNetwork;

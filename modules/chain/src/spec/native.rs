@@ -390,6 +390,11 @@ impl NativeSettings {
         known.filter(|_| network.network_id == network_id)
     }
 
+    /// The contracts that networks of this id have.
+    pub(crate) fn contracts_of(network_id: u64) -> &'static NativeContracts {
+        &NETWORKS.by_id(network_id).contracts
+    }
+
     /// The id of the network whose built-in heights, contracts and lists a network of this id has: 51, 551 and
     /// 5151 have their own, every other id has the main network's, 50 (`spec/chain.md` 5.1).
     pub fn constants_of(network_id: u64) -> u64 {

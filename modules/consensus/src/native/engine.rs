@@ -13,6 +13,7 @@ use tenon_chain::{ChainSpec, NativeConsensus, NativeSettings, ommers_hash, trans
 
 use super::{
     candidates::{ContractCandidates, MasternodeSource},
+    extra::SEAL_BYTES,
     messages::BlockInfo,
     rewards::{self, EpochRewards, RewardError},
     signers::SignerCache,
@@ -205,6 +206,15 @@ impl NativeEngine {
         Ok(())
     }
 
+    /// Whether the place of the author's signature is empty.
+    fn is_unsealed(&self, header: &Header) -> bool {
+        if self.is_v2(header.number) {
+            return header.native_seal.as_ref().is_none_or(|seal| seal.validator.is_empty());
+        }
+        let start = header.extra_data.len().saturating_sub(SEAL_BYTES);
+        header.extra_data[start..].iter().all(|byte| *byte == 0)
+    }
+
     fn check_body(&self, block: &Block) -> Result<(), NativeError> {
         if !block.ommers.is_empty() {
             return Err(if self.is_v2(block.header.number) { V2Error::Uncles.into() } else { V1Error::Uncles.into() });
@@ -303,10 +313,14 @@ impl ConsensusEngine for NativeEngine {
         }
     }
 
-    /// Who signed the block; the genesis has nobody, which counts as the zero address (`spec/chain.md` 1.2).
+    /// Who signed the block; the genesis has nobody, which counts as the zero address (`spec/chain.md` 1.2). A block
+    /// without a seal is one that this node is making, and has the author that it will be sealed by.
     fn author(&self, header: &SealedHeader) -> Result<Address, ConsensusError> {
         if header.number == 0 {
             return Ok(Address::ZERO);
+        }
+        if let Some(key) = self.key.as_ref().filter(|_| self.is_unsealed(header)) {
+            return Ok(key.address());
         }
         let author = if self.is_v2(header.number) {
             self.v2.author(header).map_err(NativeError::from)

@@ -26,6 +26,7 @@ pub mod rewards;
 mod seal_hash;
 mod signers;
 mod signing;
+mod signing_duty;
 mod standalone;
 #[cfg(test)]
 mod test_data;
@@ -45,4 +46,5 @@ pub use signing::{
     BLOCK_SIGNER_CONTRACT, Counted, MERGE_SIGN_RANGE, SigningIndex, SigningTransaction, is_signing_transaction,
     signing_transactions,
 };
+pub use signing_duty::SigningDuty;
 pub use standalone::HeaderSigners;

@@ -11,7 +11,7 @@ use tenon_api::{Address, B256, ChainReader, Receipt, RecoveredBlock, StoreError,
 /// The contract that they are sent to.
 pub const BLOCK_SIGNER_CONTRACT: Address = address!("0000000000000000000000000000000000000089");
 /// `sign(uint256,bytes32)`.
-const SELECTOR: [u8; 4] = [0xe3, 0x41, 0xea, 0xa4];
+pub(super) const SELECTOR: [u8; 4] = [0xe3, 0x41, 0xea, 0xa4];
 /// Selector, number, hash.
 const INPUT_BYTES: usize = 68;
 /// Only blocks whose number is a multiple of this are signed and counted.

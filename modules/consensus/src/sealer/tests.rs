@@ -100,7 +100,14 @@ fn network(pending: Vec<RecoveredTransaction>, per_block: usize) -> (Arc<Network
 }
 
 fn options(mode: SealMode) -> SealerOptions {
-    SealerOptions { mode, beneficiary: Address::ZERO, gas_limit: 30_000_000, extra_data: Bytes::new() }
+    SealerOptions {
+        mode,
+        beneficiary: Address::ZERO,
+        gas_limit: 30_000_000,
+        extra_data: Bytes::new(),
+        spacing: 1,
+        signing: None,
+    }
 }
 
 #[test]

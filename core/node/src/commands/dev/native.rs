@@ -1,0 +1,130 @@
+//! The native part of `tenon dev`: its genesis, its engine, its masternode.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use tenon_accounts::Accounts;
+use tenon_api::{Address, ConsensusEngine, U256};
+use tenon_chain::{ChainSpec, DevelopmentEngine, NATIVE_DEVELOPMENT_CHAIN, NativeDevelopment};
+use tenon_config::{DevProfile, Resolved, Settings};
+use tenon_consensus::native::v2::MasternodeKey;
+use tenon_consensus::native::{NativeEngine, SigningDuty, v1_masternodes};
+
+use super::ETHER;
+use crate::exit::Stop;
+use crate::opened_chain::OpenedChain;
+
+/// Coins that an epoch pays.
+const REWARD: u64 = 250;
+/// The fewest rounds of an epoch: with fewer, no block lies between an epoch's gap block and the epoch switch.
+const LEAST_EPOCH: u64 = 2;
+
+/// Checks the settings that mean something else on a native network.
+pub(super) fn check(resolved: &Resolved) -> Result<(), Stop> {
+    let dev = &resolved.settings.dev;
+    if resolved.is_chosen("dev.chain-id") && dev.chain_id != NATIVE_DEVELOPMENT_CHAIN {
+        return Err(Stop::Usage(format!(
+            "dev.chain-id ({}): a native development network has chain id {NATIVE_DEVELOPMENT_CHAIN}, the one for \
+             which all native rules hold from the first block; leave it out",
+            resolved.origin("dev.chain-id")
+        )));
+    }
+    if dev.epoch < LEAST_EPOCH {
+        let origin = resolved.origin("dev.epoch");
+        return Err(Stop::Usage(format!("dev.epoch ({origin}): an epoch has {LEAST_EPOCH} rounds at least")));
+    }
+    if dev.profile == DevProfile::NativeV1 && resolved.is_chosen("dev.epoch") {
+        let origin = resolved.origin("dev.epoch");
+        return Err(Stop::Usage(format!("dev.epoch ({origin}): epochs of engine v1 have 900 blocks; leave it out")));
+    }
+    Ok(())
+}
+
+/// Who makes the blocks, whom it belongs to, and the foundation: keys that follow from the mnemonic.
+pub(super) struct Masternode {
+    accounts: Accounts,
+    key: MasternodeKey,
+    owner: Address,
+    foundation: Address,
+}
+
+impl Masternode {
+    /// The masternode of a mnemonic.
+    pub(super) fn of(settings: &Settings) -> Result<Self, Stop> {
+        let accounts = Accounts::masternode_from_mnemonic(&settings.dev.mnemonic, NATIVE_DEVELOPMENT_CHAIN)
+            .map_err(|error| Stop::Usage(format!("dev.mnemonic: {error}")))?;
+        let addresses = accounts.addresses();
+        let [masternode, owner, foundation] = addresses[..] else {
+            return Err(Stop::Failure("the masternode's keys could not be derived".into()));
+        };
+        let key = accounts.secret(masternode).and_then(|secret| MasternodeKey::from_bytes(*secret));
+        let key = key.ok_or_else(|| Stop::Failure("the masternode's key could not be derived".into()))?;
+        Ok(Self { accounts, key, owner, foundation })
+    }
+
+    pub(super) const fn address(&self) -> Address {
+        self.key.address()
+    }
+
+    /// What it says about every fifteenth block.
+    pub(super) fn duty(&self) -> SigningDuty {
+        SigningDuty::new(self.key.clone(), NATIVE_DEVELOPMENT_CHAIN)
+    }
+
+    /// The engine that makes its blocks.
+    pub(super) fn engine(&self, chain: &OpenedChain) -> Result<Arc<dyn ConsensusEngine>, Stop> {
+        self.check_network(&chain.spec, chain)?;
+        let engine = NativeEngine::new(&chain.spec).map_err(|error| Stop::DataFolder(error.to_string()))?;
+        Ok(Arc::new(engine.sealing_with(self.key.clone())))
+    }
+
+    /// Refuses a chain of other masternodes: this node could make no block of it.
+    fn check_network(&self, spec: &ChainSpec, chain: &OpenedChain) -> Result<(), Stop> {
+        let genesis = chain.genesis_header()?;
+        if spec.chain_id == NATIVE_DEVELOPMENT_CHAIN && v1_masternodes(&genesis.extra_data) == [self.address()] {
+            return Ok(());
+        }
+        Err(Stop::DataFolder(
+            "the data folder holds no native development network of this mnemonic; give the dev.mnemonic that it was \
+             made with, or choose another --datadir"
+                .into(),
+        ))
+    }
+
+    /// Lines of the banner.
+    pub(super) fn banner(&self, spec: &ChainSpec) -> String {
+        let mut text = String::from("\nMasternode, its owner (fees and rewards), and the foundation\n");
+        for account in self.accounts.reveal() {
+            let _ = writeln!(text, "  {}  {}", account.address, *account.secret_key);
+        }
+        if let Some(native) = &spec.native {
+            let consensus = &native.consensus;
+            let engine = if consensus.switch_block == 0 { "v2" } else { "v1" };
+            let _ = writeln!(text, "\nEngine       {engine}, epochs of {}", consensus.epoch);
+            let _ = writeln!(text, "Contracts    validator 0x…88, block signer 0x…89, randomize 0x…90");
+            let _ = writeln!(text, "             token issuer {}", native.contracts.trc21_issuer);
+        }
+        text
+    }
+}
+
+/// The genesis that the settings describe.
+pub(super) fn genesis(settings: &Settings, accounts: &Accounts) -> Result<Vec<u8>, Stop> {
+    let dev = &settings.dev;
+    let masternode = Masternode::of(settings)?;
+    let engine = match dev.profile {
+        DevProfile::NativeV1 => DevelopmentEngine::V1,
+        _ => DevelopmentEngine::V2 { epoch: dev.epoch },
+    };
+    let network = NativeDevelopment {
+        engine,
+        gas_limit: dev.gas_limit,
+        masternode: masternode.address(),
+        owner: masternode.owner,
+        foundation: masternode.foundation,
+        reward: REWARD,
+        accounts: accounts.addresses(),
+        balance: U256::from(dev.balance).saturating_mul(U256::from(ETHER)),
+    };
+    network.to_json().map_err(Stop::failure)
+}

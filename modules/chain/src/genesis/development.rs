@@ -1,0 +1,287 @@
+//! The genesis of a native development network of one masternode (`tenon dev --profile native`).
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
+use serde_json::{Map, Value, json};
+
+use super::{Genesis, GenesisAccount, GenesisError, PublicNetwork};
+use crate::spec::NativeSettings;
+
+/// The one chain id whose native rules all hold from block 0 (`spec/chain.md` 5.1); every other has heights of a
+/// public network, where a new chain would wait for years.
+pub const NATIVE_DEVELOPMENT_CHAIN: u64 = 5151;
+/// Blocks of an epoch of engine v1: the second signers of other lengths cannot be told (`spec/consensus.md` 2.5).
+const V1_EPOCH: u64 = 900;
+/// Where engine v2 would begin on a development network of engine v1: never.
+const V1_SWITCH_BLOCK: u64 = V1_EPOCH * 1_000_000_000;
+/// Code of the issuer of tokens that pay their transfers' fees, as it lies on networks of the reference client.
+const TRC21_ISSUER_CODE: &str = include_str!("../../../../config/networks/trc21-issuer.hex");
+/// Coins of a stake below which nobody becomes a candidate, and below which nobody votes.
+const MIN_CANDIDATE_COINS: u64 = 1_000;
+const MIN_VOTER_COINS: u64 = 10;
+/// Coins that a token's issuer must deposit.
+const MIN_TOKEN_COINS: u64 = 10;
+/// The masternode's own stake, coins, unless the accounts together have more.
+const LEAST_STAKE_COINS: u64 = 10_000_000;
+/// Most validators that the contract knows.
+const MAX_VALIDATORS: u64 = 18;
+/// Blocks until a stake that was taken back can be withdrawn: of a candidate, of a voter.
+const WITHDRAW_DELAYS: [u64; 2] = [30, 10];
+
+/// Wei in one coin.
+const COIN: u64 = 1_000_000_000_000_000_000;
+
+/// Which engine a native development network begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DevelopmentEngine {
+    /// v2 from block 1, with epochs of this many rounds.
+    V2 {
+        /// Rounds of an epoch.
+        epoch: u64,
+    },
+    /// v1, with epochs of 900 blocks, for good.
+    V1,
+}
+
+/// What a native development network begins with.
+#[derive(Clone, Debug)]
+pub struct NativeDevelopment {
+    /// The engine.
+    pub engine: DevelopmentEngine,
+    /// Gas limit of the first block.
+    pub gas_limit: u64,
+    /// Who makes all blocks.
+    pub masternode: Address,
+    /// Whom the masternode belongs to: receiver of its fees and rewards.
+    pub owner: Address,
+    /// Receiver of the foundation's share of the rewards.
+    pub foundation: Address,
+    /// Coins that an epoch pays.
+    pub reward: u64,
+    /// Accounts that have money.
+    pub accounts: Vec<Address>,
+    /// How much each has, wei.
+    pub balance: U256,
+}
+
+impl NativeDevelopment {
+    /// The genesis as the reference client's `init` takes it too: every native rule from block 0, the system
+    /// contracts of the public networks with one candidate, the issuer of sponsored tokens. Equal input gives equal
+    /// bytes, so that a persistent network can be opened again.
+    ///
+    /// # Errors
+    /// Does not happen: the contracts are part of the program.
+    pub fn to_json(&self) -> Result<Vec<u8>, GenesisError> {
+        let public = Genesis::from_json(&PublicNetwork::Devnet.genesis_text()?)?;
+        let code = |last: u8| public.alloc.get(&Address::with_last_byte(last)).map(|account| account.code.clone());
+        let mut accounts = BTreeMap::new();
+        for account in &self.accounts {
+            accounts.insert(*account, GenesisAccount { balance: self.balance, ..GenesisAccount::default() });
+        }
+        let contract = |code: Option<Bytes>, balance, storage| GenesisAccount {
+            code: code.unwrap_or_default(),
+            balance,
+            storage,
+            ..GenesisAccount::default()
+        };
+        accounts.insert(Address::with_last_byte(0x88), contract(code(0x88), self.stake(), self.validator_storage()));
+        let signer_storage = BTreeMap::from([(slot(2), U256::from(V1_EPOCH))]);
+        accounts.insert(Address::with_last_byte(0x89), contract(code(0x89), U256::ZERO, signer_storage));
+        accounts.insert(Address::with_last_byte(0x90), contract(code(0x90), U256::ZERO, BTreeMap::new()));
+        let issuer_code = hex::decode(TRC21_ISSUER_CODE.trim()).ok().map(Bytes::from);
+        let issuer_storage = BTreeMap::from([(slot(0), coins(MIN_TOKEN_COINS))]);
+        let issuer = NativeSettings::contracts_of(NATIVE_DEVELOPMENT_CHAIN).trc21_issuer;
+        accounts.insert(issuer, contract(issuer_code, U256::ZERO, issuer_storage));
+        let extra = [&[0; 32][..], self.masternode.as_slice(), &[0; 65]].concat();
+        let genesis = json!({
+            "config": {
+                "chainId": NATIVE_DEVELOPMENT_CHAIN,
+                "homesteadBlock": 0, "eip150Block": 0, "eip155Block": 0, "eip158Block": 0, "byzantiumBlock": 0,
+                "XDPoS": self.consensus(),
+            },
+            "nonce": "0x0",
+            "timestamp": "0x0",
+            "extraData": hex::encode_prefixed(extra),
+            "gasLimit": format!("{:#x}", self.gas_limit),
+            "difficulty": "0x1",
+            "mixHash": B256::ZERO,
+            "coinbase": Address::ZERO,
+            "number": "0x0",
+            "gasUsed": "0x0",
+            "parentHash": B256::ZERO,
+            "alloc": alloc(&accounts),
+        });
+        let mut bytes = serde_json::to_vec_pretty(&genesis)?;
+        bytes.push(b'\n');
+        Ok(bytes)
+    }
+
+    /// The `XDPoS` member of the configuration. One masternode at most: the one whose key this node has. No least
+    /// distance of two blocks: in a burst of transactions their timestamps would run ahead of the clock, and other
+    /// nodes refuse blocks of the future.
+    fn consensus(&self) -> Value {
+        let (epoch, switch_block) = match self.engine {
+            DevelopmentEngine::V2 { epoch } => (epoch, 0),
+            DevelopmentEngine::V1 => (V1_EPOCH, V1_SWITCH_BLOCK),
+        };
+        let round = json!({
+            "maxMasternodes": 1, "switchRound": 0, "minePeriod": 0, "timeoutSyncThreshold": 3, "timeoutPeriod": 10,
+            "certificateThreshold": 0.667, "expTimeoutConfig": { "base": 1.0, "maxExponent": 0 },
+        });
+        json!({
+            "period": 0, "epoch": epoch, "reward": self.reward, "rewardCheckpoint": epoch, "gap": epoch / 2,
+            "foudationWalletAddr": self.foundation, "SkipV1Validation": false,
+            "v2": { "SwitchEpoch": 0, "switchBlock": switch_block, "config": round, "allConfigs": { "0": round } },
+        })
+    }
+
+    /// More than all accounts together could stake, so that no other candidate takes the masternode's place.
+    fn stake(&self) -> U256 {
+        let money = self.balance.saturating_mul(U256::from(self.accounts.len())).saturating_mul(U256::from(2));
+        money.max(coins(LEAST_STAKE_COINS))
+    }
+
+    /// What a candidate must stake. Engine v1 makes every candidate a masternode, and would wait for the turns of one
+    /// whose key this node does not have: there, nobody has enough.
+    fn least_candidate_stake(&self) -> U256 {
+        match self.engine {
+            DevelopmentEngine::V2 { .. } => coins(MIN_CANDIDATE_COINS),
+            DevelopmentEngine::V1 => self.stake(),
+        }
+    }
+
+    /// Storage of the voting contract with one candidate (`spec/chain.md` 10.1).
+    fn validator_storage(&self) -> BTreeMap<B256, U256> {
+        let (candidate, owner) = (word(self.masternode), word(self.owner));
+        let record = U256::from_be_bytes(entry(self.masternode, 1).0);
+        let field = |offset: u64| B256::from(record.wrapping_add(U256::from(offset)));
+        let voters_of = keccak256([self.owner.into_word().0, field(2).0].concat());
+        let voters = entry(self.masternode, 2);
+        let owned = entry(self.owner, 6);
+        let is_candidate = U256::ONE << 160;
+        BTreeMap::from([
+            (slot(7), U256::ONE),
+            (keccak256(slot(7)), owner),
+            (slot(8), U256::ONE),
+            (keccak256(slot(8)), candidate),
+            (slot(9), U256::ONE),
+            (slot(10), U256::ONE),
+            (slot(11), self.least_candidate_stake()),
+            (slot(12), coins(MIN_VOTER_COINS)),
+            (slot(13), U256::from(MAX_VALIDATORS)),
+            (slot(14), U256::from(WITHDRAW_DELAYS[0])),
+            (slot(15), U256::from(WITHDRAW_DELAYS[1])),
+            (field(0), is_candidate | owner),
+            (field(1), self.stake()),
+            (voters_of, self.stake()),
+            (voters, U256::ONE),
+            (keccak256(voters), owner),
+            (owned, U256::ONE),
+            (keccak256(owned), candidate),
+        ])
+    }
+}
+
+fn coins(count: u64) -> U256 {
+    U256::from(count).saturating_mul(U256::from(COIN))
+}
+
+fn slot(number: u64) -> B256 {
+    B256::from(U256::from(number))
+}
+
+fn word(address: Address) -> U256 {
+    U256::from_be_bytes(address.into_word().0)
+}
+
+/// Slot of an address's entry in a mapping.
+fn entry(address: Address, mapping: u64) -> B256 {
+    keccak256([address.into_word().0, slot(mapping).0].concat())
+}
+
+fn alloc(accounts: &BTreeMap<Address, GenesisAccount>) -> Map<String, Value> {
+    let member = |(address, account): (&Address, &GenesisAccount)| {
+        let mut object = Map::from_iter([("balance".to_owned(), json!(format!("{:#x}", account.balance)))]);
+        if !account.code.is_empty() {
+            object.insert("code".into(), json!(account.code));
+        }
+        if !account.storage.is_empty() {
+            let slots = account.storage.iter().map(|(slot, value)| (slot.to_string(), json!(B256::from(*value))));
+            object.insert("storage".into(), Value::Object(slots.collect()));
+        }
+        (format!("{address:#x}"), Value::Object(object))
+    };
+    accounts.iter().map(member).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network(engine: DevelopmentEngine) -> NativeDevelopment {
+        NativeDevelopment {
+            engine,
+            gas_limit: 30_000_000,
+            masternode: Address::repeat_byte(0x11),
+            owner: Address::repeat_byte(0x22),
+            foundation: Address::repeat_byte(0x33),
+            reward: 250,
+            accounts: vec![Address::repeat_byte(0xaa), Address::repeat_byte(0xbb)],
+            balance: coins(10_000),
+        }
+    }
+
+    #[test]
+    fn has_every_native_rule_from_block_0_and_one_masternode() {
+        for (engine, epoch, switch_block) in
+            [(DevelopmentEngine::V2 { epoch: 30 }, 30, 0), (DevelopmentEngine::V1, 900, V1_SWITCH_BLOCK)]
+        {
+            let network = network(engine);
+            let text = network.to_json().unwrap();
+            assert_eq!(text, network.to_json().unwrap());
+            let genesis = Genesis::from_json(&text).unwrap();
+            let native = genesis.spec.native.as_ref().unwrap();
+            assert!(native.heights.named().iter().all(|(_, height)| *height == 0));
+            assert_eq!((native.consensus.epoch, native.consensus.switch_block), (epoch, switch_block));
+            assert_eq!(native.consensus.at_round(0).max_masternodes, 1);
+            assert_eq!(genesis.header.base_fee_per_gas, Some(crate::NATIVE_BASE_FEE));
+            assert_eq!(genesis.header.extra_data.len(), 32 + 20 + 65);
+            assert!(genesis.alloc.contains_key(&native.contracts.trc21_issuer));
+            // The voting contract owes its candidate what it was given.
+            let contract = &genesis.alloc[&Address::with_last_byte(0x88)];
+            assert_eq!(contract.balance, coins(LEAST_STAKE_COINS));
+            assert_eq!(genesis.alloc.len(), 6);
+        }
+    }
+
+    /// The layout of the contract's storage is that of a network that the reference client's own tools began.
+    #[test]
+    fn lays_the_voting_contract_out_as_the_reference_does() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/chain/native-genesis-local.json.gz");
+        let mut text = Vec::new();
+        let packed = std::fs::File::open(path).unwrap();
+        std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(packed), &mut text).unwrap();
+        let recorded = Genesis::from_json(&text).unwrap();
+        let storage = &recorded.alloc[&Address::with_last_byte(0x88)].storage;
+        let candidate = Address::from_word(B256::from(storage[&keccak256(slot(8))]));
+        let owner = Address::from_word(B256::from(storage[&keccak256(slot(7))]));
+
+        let own = NativeDevelopment { masternode: candidate, owner, ..network(DevelopmentEngine::V1) };
+
+        // What counts candidates, and what differs on purpose: the least stakes, delays, and the stakes themselves.
+        let differs: Vec<_> = [8, 9, 11, 12, 14, 15].map(slot).into_iter().chain([entry(owner, 6)]).collect();
+        for (slot, value) in own.validator_storage() {
+            let found = storage.get(&slot).copied().unwrap_or_default();
+            assert!(!found.is_zero(), "{slot}");
+            assert!(found == value || differs.contains(&slot) || value == own.stake(), "{slot}: {found} {value}");
+        }
+    }
+
+    #[test]
+    fn nobody_can_outbid_the_masternode() {
+        let mut network = network(DevelopmentEngine::V2 { epoch: 30 });
+        network.balance = coins(50_000_000);
+        assert_eq!(network.stake(), coins(200_000_000));
+    }
+}
