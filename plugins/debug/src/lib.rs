@@ -64,8 +64,9 @@ impl Param for Height {
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
         match raw.kind() {
             "string" => {
-                let not_a_number = |_| ArgumentError::mismatch("string", "uint64");
-                Quantity::decode(raw).map(|number| Self(number.0)).map_err(not_a_number)
+                let not_a_number = ArgumentError::mismatch("string", "uint64");
+                let quantity = Quantity::decode(raw).ok().filter(|_| raw.as_str() != "\"\"");
+                quantity.map(|number| Self(number.0)).ok_or(not_a_number)
             }
             _ => Number::decode(raw).map(|number| Self(number.0)),
         }

@@ -185,3 +185,181 @@ fn a_block_is_printed_for_people() {
         assert!(text.contains(expected), "{expected:?} in {text}");
     }
 }
+
+#[test]
+fn a_state_is_dumped_page_by_page_without_prefixes() {
+    let account = |byte: u8, slots: Vec<(B256, U256)>| DumpedAccount {
+        address: Address::repeat_byte(byte),
+        account: Account { nonce: 1, balance: U256::from(20), code_hash: B256::ZERO, storage_root: B256::ZERO },
+        code: vec![0x60, byte].into(),
+        slots,
+    };
+    let host = FakeHost::new()
+        .answer(|_: GetHeader| {
+            let header = head(7).header.clone();
+            Ok(Some(StoredHeader { header, total_difficulty: U256::ZERO, is_canonical: true }))
+        })
+        .answer(move |request: DumpAccounts| {
+            let is_first = request.from == Address::ZERO;
+            let slots = vec![(B256::with_last_byte(3), U256::from(0x80))];
+            let accounts = if is_first { vec![account(1, slots)] } else { vec![account(2, Vec::new())] };
+            let next = is_first.then_some(Address::repeat_byte(2));
+            Ok(AccountDump { root: B256::repeat_byte(9), accounts, next })
+        });
+
+    let dump = call(&host, "debug_dumpBlock", r#"["0x7"]"#).expect("a dump");
+
+    assert_eq!(dump["root"], "00".repeat(32));
+    assert_eq!(dump["accounts"].as_object().map(|accounts| accounts.len()), Some(2));
+    let first = &dump["accounts"]["01".repeat(20)];
+    assert_eq!((&first["balance"], &first["nonce"], &first["code"]), (&json!("20"), &json!(1), &json!("6001")));
+    assert_eq!(first["storage"], json!({ "0".repeat(63) + "3": "8180" }));
+    let tag = call(&host, "debug_dumpBlock", r#"["finalized"]"#);
+    assert_eq!(tag, Err(Failure::server("block #-3 not found")));
+}
+
+#[test]
+fn ranges_of_storage_name_keys_hashes_and_what_follows() {
+    let host = FakeHost::new().answer(|request: GetStorageRange| {
+        assert_eq!((request.transaction_index, request.limit, &request.start[..]), (2, -1, &[0x80][..]));
+        let slot = StorageRangeSlot { hash: B256::repeat_byte(1), slot: B256::ZERO, value: U256::from(5) };
+        Ok(StorageRange { slots: vec![slot], next: None })
+    });
+    let params = format!(r#"["{}",2,"{}","0x80",-1]"#, B256::ZERO, Address::ZERO);
+
+    let range = call(&host, "debug_storageRangeAt", &params).expect("a range");
+
+    let value = B256::with_last_byte(5);
+    assert_eq!(range["storage"][B256::repeat_byte(1).to_string()], json!({"key": B256::ZERO, "value": value}));
+    assert_eq!(range["nextKey"], Value::Null);
+}
+
+/// Knows canonical blocks 1 to 9, and a block of another branch.
+fn branched_host() -> FakeHost {
+    let found = |number: u64, is_canonical| {
+        let header = head(number).header.clone();
+        Some(StoredHeader { header, total_difficulty: U256::ZERO, is_canonical })
+    };
+    FakeHost::new()
+        .answer(move |request: GetHeader| {
+            Ok(match request.block {
+                BlockId::Number(number) if number.0 < 10 => found(number.0, true),
+                BlockId::Hash { hash, .. } if hash == B256::repeat_byte(5) => found(5, false),
+                _ => None,
+            })
+        })
+        .answer(|request: GetModifiedAccounts| {
+            let is_quiet = request.to.0 == 9;
+            Ok(if is_quiet {
+                Vec::new()
+            } else {
+                vec![Address::repeat_byte(1); (request.to.0 - request.from.0) as usize]
+            })
+        })
+}
+
+#[test]
+fn modified_accounts_are_those_between_two_blocks_or_since_the_parent() {
+    let account = json!(Address::repeat_byte(1));
+    let by_number = [
+        ("[3]", Ok(json!([account]))),
+        ("[3,5]", Ok(json!([account, account]))),
+        ("[8,9]", Ok(Value::Null)),
+        ("[5,5]", Err(Failure::server("start block height (5) must be less than end block height (5)"))),
+        ("[26]", Err(Failure::server("start block 1a not found"))),
+        ("[3,26]", Err(Failure::server("end block 26 not found"))),
+    ];
+    for (params, expected) in by_number {
+        assert_eq!(call(&branched_host(), "debug_getModifiedAccountsByNumber", params), expected, "{params}");
+    }
+    let side = format!(r#"["{}"]"#, B256::repeat_byte(5));
+    let refused = call(&branched_host(), "debug_getModifiedAccountsByHash", &side).err();
+    assert!(refused.is_some_and(|failure| failure.message.starts_with("missing trie Node")));
+}
+
+#[test]
+fn records_are_found_by_the_keys_of_the_reference() {
+    let host = FakeHost::new()
+        .answer(|_: GetHead| Ok(head(4)))
+        .answer(|request: GetDatabaseProperty| Ok((request.name == "stats").then(|| "Compactions".to_owned())));
+    let cases = [
+        ("debug_dbGet", r#"["LastBlock"]"#, Ok(json!(head(4).header.hash()))),
+        ("debug_dbGet", r#"["0x4c617374426c6f636b"]"#, Ok(json!(head(4).header.hash()))),
+        ("debug_dbGet", r#"["nothing"]"#, Err(Failure::server("leveldb: not found"))),
+        ("debug_dbGet", r#"["0x"]"#, Err(Failure::server("empty hex string"))),
+        ("debug_chaindbProperty", r#"[""]"#, Ok(json!("Compactions"))),
+        ("debug_chaindbProperty", r#"["leveldb.stats"]"#, Ok(json!("Compactions"))),
+        ("debug_chaindbProperty", r#"["leveldb.nonsense"]"#, Err(Failure::server("leveldb: not found"))),
+    ];
+
+    for (method, params, expected) in cases {
+        assert_eq!(call(&host, method, params), expected, "{method} {params}");
+    }
+}
+
+#[test]
+fn refused_blocks_are_listed_with_native_items_in_base64() {
+    let host = FakeHost::new().answer(|_: GetBadBlocks| {
+        let native_seal = Some(NativeSeal { validator: vec![1, 2, 3, 4].into(), ..NativeSeal::default() });
+        let header = Header { number: 3, native_seal, ..Header::default() };
+        Ok(vec![Arc::new(SealedHeader::new_unchecked(header, B256::repeat_byte(8)))])
+    });
+
+    let blocks = call(&host, "debug_getBadBlocks", "[]").expect("a list");
+
+    assert_eq!(blocks[0]["hash"], json!(B256::repeat_byte(8)));
+    let header = &blocks[0]["header"];
+    let items = (&header["number"], &header["validator"], &header["validators"], &header["baseFeePerGas"]);
+    assert_eq!(items, (&json!("0x3"), &json!("AQIDBA=="), &json!(""), &Value::Null));
+}
+
+#[test]
+fn the_process_answers_under_the_names_of_go() {
+    let host = FakeHost::new()
+        .answer(|_: GetMemoryStatistics| Ok(MemoryStatistics { resident: 40, anonymous: 30, mapped: 90, peak: 50 }))
+        .answer(|_: ListThreads| {
+            let thread = |id, waits_in: Option<&str>| ThreadInfo {
+                id,
+                name: "tenon".to_owned(),
+                state: "S (sleeping)".to_owned(),
+                waits_in: waits_in.map(str::to_owned),
+                cpu_milliseconds: 20,
+            };
+            Ok(vec![thread(1, Some("futex")), thread(2, None)])
+        });
+
+    let memory = call(&host, "debug_memStats", "[]").expect("figures");
+    let stacks = call(&host, "debug_stacks", "[]").expect("a text");
+
+    assert_eq!((&memory["Alloc"], &memory["Sys"], &memory["HeapIdle"]), (&json!(30), &json!(40), &json!(60)));
+    assert_eq!(memory["PauseNs"].as_array().map(Vec::len), Some(256));
+    assert_eq!(memory["BySize"].as_array().map(Vec::len), Some(61));
+    let expected = "thread 1 [tenon]: S (sleeping) in futex, 20 ms of processor time\n\
+                    thread 2 [tenon]: S (sleeping), 20 ms of processor time\n";
+    assert_eq!(stacks, json!(expected));
+    assert_eq!(call(&host, "debug_gcStats", "[]").expect("figures")["NumGC"], json!(0));
+}
+
+#[test]
+fn settings_of_the_log_are_checked_before_the_node_hears_of_them() {
+    let host = FakeHost::new()
+        .answer(|request: SetLogLevel| if request.level == 5 { Ok(()) } else { Err(Failure::server("another level")) })
+        .answer(|request: SetLogModules| {
+            assert_eq!(request.modules, [("tenon_storage".to_owned(), 4)]);
+            Ok(())
+        });
+
+    assert_eq!(call(&host, "debug_verbosity", "[9]"), Ok(Value::Null));
+    assert_eq!(call(&host, "debug_vmodule", r#"["storage/*=4"]"#), Ok(Value::Null));
+    let refused = Failure::server("expect comma-separated list of filename=N");
+    assert_eq!(call(&host, "debug_vmodule", r#"["storage"]"#), Err(refused));
+}
+
+#[test]
+fn what_cannot_be_profiled_says_what_serves_instead() {
+    let methods = ["debug_startCPUProfile", "debug_goTrace", "debug_writeMemProfile", "debug_mutexProfile"];
+    for method in methods {
+        let refused = call(&FakeHost::new(), method, r#"["profile"]"#).err();
+        assert!(refused.is_some_and(|failure| failure.code == FailureCode::SERVER), "{method}");
+    }
+}

@@ -184,7 +184,7 @@ pub(crate) async fn call(
         request: Box::new(arguments.into_request()?),
         block,
         transaction_index: options.transaction_index,
-        state_overrides: options.state_overrides.into_overrides()?,
+        state_overrides: options.state_overrides.as_written(),
         block_overrides: Box::new(options.block_overrides.0),
     };
     trace(&context, target, options.json).await

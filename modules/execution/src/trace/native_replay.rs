@@ -227,7 +227,7 @@ impl<'a> NativeTracing<'a> {
     fn raw_block(&self, bytes: &[u8]) -> Result<RecoveredBlock, Failure> {
         // What follows the block is ignored, as in the reference.
         let block = tenon_chain::decode_block(&mut &*bytes)
-            .map_err(|error| Failure::server(format!("could not decode block: {error}")))?;
+            .map_err(|error| Failure::server(format!("could not decode block: {}", decoder_words(bytes, &error))))?;
         if self.calls.chain.header(block.header.hash())?.is_none() {
             self.verify_header(&block.header)?;
         }
@@ -354,6 +354,30 @@ fn for_trace(fees: Option<Fees>, transaction: &Transaction) -> Fees {
     fees
 }
 
+/// What Go's decoder says of bytes that are no block, where that shows at their beginning; else what ours says.
+fn decoder_words(bytes: &[u8], error: &impl std::fmt::Display) -> String {
+    let Some((first, rest)) = bytes.split_first() else { return "EOF".to_owned() };
+    let long = |base: u8| {
+        let digits = rest.get(..usize::from(first - base))?;
+        let start = digits.iter().position(|digit| *digit != 0).unwrap_or(digits.len());
+        let significant = digits.get(start..).filter(|digits| digits.len() <= 8)?;
+        let length = significant.iter().fold(0_u64, |length, digit| length << 8 | u64::from(*digit));
+        length.checked_add(digits.len() as u64)
+    };
+    let needed = match first {
+        0x00..=0x7f => Some(0),
+        0x80..=0xb7 => Some(u64::from(first - 0x80)),
+        0xb8..=0xbf => long(0xb7),
+        0xc0..=0xf7 => Some(u64::from(first - 0xc0)),
+        0xf8..=0xff => long(0xf7),
+    };
+    match needed {
+        Some(needed) if needed > rest.len() as u64 => "rlp: value size exceeds available input length".to_owned(),
+        Some(_) if *first < 0xc0 => "rlp: expected input list for types.extblock".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
 /// Why a message may not run, with addresses as the reference prints them.
 fn refusal_text(invalid: &InvalidTransaction, message: &TxEnv, block: &revm::context::BlockEnv) -> String {
     let text = invalid_transaction_text(invalid, message, block);
@@ -370,4 +394,25 @@ fn intrinsic_gas(message: &TxEnv, fork: revm::primitives::hardfork::SpecId) -> u
     let base = if is_creation && fork.is_enabled_in(SpecId::HOMESTEAD) { 53_000 } else { 21_000 };
     let words = if is_metered_creation { length.div_ceil(32) } else { 0 };
     base + zeroes * 4 + (length - zeroes) * 68 + words * 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_that_are_no_block_are_described_in_the_words_of_go() {
+        let cases: [(&[u8], &str); 7] = [
+            (&[], "EOF"),
+            (&[0x7f, 0x9d], "rlp: expected input list for types.extblock"),
+            (&[0x81, 0x9d], "rlp: expected input list for types.extblock"),
+            (&[0x83, 0x9d], "rlp: value size exceeds available input length"),
+            (&[0xd3, 0x17, 0x34], "rlp: value size exceeds available input length"),
+            (&[0xf9, 0x01, 0x00], "rlp: value size exceeds available input length"),
+            (&[0xc0], "ours"),
+        ];
+        for (bytes, expected) in cases {
+            assert_eq!(decoder_words(bytes, &"ours"), expected, "{bytes:02x?}");
+        }
+    }
 }

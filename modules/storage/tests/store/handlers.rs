@@ -6,8 +6,9 @@ use alloy_primitives::{B256, U256};
 use tenon_api::{
     Account, BlockId, BlockNumber, BlockTag, ChainReader, ChainWriter, Failure, FailureCode, LogFilter, Request,
     messages::{
-        ChainInfo, GetAccount, GetBlock, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetHead, GetHeader,
-        GetLogs, GetProof, GetRaw, GetReceipt, GetStorage, GetTransaction, LogRange, Profile,
+        ChainInfo, CompactDatabase, DumpAccounts, GetAccount, GetBlock, GetBlockReceipts, GetChainChanges,
+        GetChainInfo, GetCode, GetDatabaseProperty, GetHead, GetHeader, GetLogs, GetModifiedAccounts, GetPreimage,
+        GetProof, GetRaw, GetReceipt, GetStorage, GetTransaction, LogRange, Profile,
     },
 };
 use tenon_bus::{Bus, CallContext, WorkPool};
@@ -245,4 +246,82 @@ async fn changes_since_a_block_cross_a_reorganisation() {
     assert!(none.removed.is_empty() && none.added.is_empty());
     let unknown = failure(ask(&bus, since(B256::ZERO, 2)).await);
     assert_eq!(unknown, (FailureCode::SERVER, "unknown block".into()));
+}
+
+#[tokio::test]
+async fn a_state_is_dumped_in_pages_as_it_was_after_a_block() {
+    let maker = chain();
+    let bus = bus(&maker.store);
+    let dump = async |block: u64| {
+        let (mut accounts, mut from) = (Vec::new(), Some(alloy_primitives::Address::ZERO));
+        while let Some(first) = from {
+            let request = DumpAccounts { block: BlockId::number(block), from: first, limit: 1 };
+            let page = ask(&bus, request).await.unwrap();
+            assert_eq!(page.root, maker.commits[block as usize].block.header.state_root);
+            accounts.extend(page.accounts);
+            from = page.next;
+        }
+        accounts
+    };
+
+    let (before, after) = (dump(1).await, dump(3).await);
+
+    let slots = |accounts: &[tenon_api::messages::DumpedAccount]| {
+        accounts.iter().find(|account| account.address == address(1)).unwrap().slots.clone()
+    };
+    assert_eq!(slots(&before), [(word(1), U256::from(7)), (word(2), U256::from(8))]);
+    assert_eq!(slots(&after), [(word(2), U256::from(8))], "a slot that was set to zero is gone");
+    assert!(before.iter().all(|account| account.address != address(9)), "an account of later");
+    assert!(after.iter().any(|account| account.address == address(9)));
+    assert!(after.windows(2).all(|pair| pair[0].address < pair[1].address));
+}
+
+#[tokio::test]
+async fn modified_accounts_are_those_that_differ_in_the_newer_state() {
+    let maker = chain();
+    let bus = bus(&maker.store);
+    let modified = async |from: u64, to: u64| {
+        ask(&bus, GetModifiedAccounts { from: BlockNumber(from), to: BlockNumber(to) }).await
+    };
+
+    assert_eq!(modified(2, 3).await, Ok(vec![address(9)]));
+    let mut both = vec![address(1), address(9)];
+    both.sort_by_cached_key(|address| alloy_primitives::keccak256(address));
+    assert_eq!(modified(0, 3).await, Ok(both));
+    assert_eq!(modified(3, 3).await, Ok(Vec::new()));
+    assert!(modified(3, 4).await.is_err(), "there is no block 4");
+}
+
+#[tokio::test]
+async fn preimages_are_found_among_accounts_and_slots() {
+    let maker = chain();
+    let bus = bus(&maker.store);
+    let preimage = async |hash| ask(&bus, GetPreimage { hash }).await.unwrap();
+
+    let account = preimage(alloy_primitives::keccak256(address(9))).await.unwrap();
+    let slot = preimage(alloy_primitives::keccak256(word(2))).await.unwrap();
+
+    assert_eq!((&account[..], &slot[..]), (address(9).as_slice(), word(2).as_slice()));
+    assert_eq!(preimage(B256::ZERO).await, None);
+}
+
+#[tokio::test]
+async fn the_engine_tells_its_figures_and_compacts() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), Mode::Archive);
+    fill(&store, &chain().commits);
+    store.flush().unwrap();
+    let bus = bus(&store);
+    let property = async |name: &str| ask(&bus, GetDatabaseProperty { name: name.to_owned() }).await.unwrap();
+
+    ask(&bus, CompactDatabase).await.unwrap();
+
+    let table = property("stats").await.unwrap();
+    assert!(table.starts_with("Compactions\n Level |   Tables") && table.contains(" Total"), "{table}");
+    let files = property("sstables").await.unwrap();
+    assert!(files.contains("account_latest"), "{files}");
+    assert_eq!(property("num-files-at-level0").await.as_deref(), Some("0"), "all is compacted");
+    assert_eq!(property("num-files-at-level7").await, None);
+    assert_eq!(property("nonsense").await, None);
+    assert_eq!(ask(&bus, GetHead).await.unwrap().number(), BlockNumber(3));
 }
