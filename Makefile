@@ -6,10 +6,10 @@ PLUGINS := eth net web3 rpc txpool debug admin
 PLUGIN_CRATES := $(PLUGINS:%=-p tenon-plugin-%)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CACHE)/target)
 
-.PHONY: help dev build test conformance fuzz bench soak lint format docs setup clean
+.PHONY: help dev build test conformance fuzz bench modules-bench soak lint format docs setup clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 dev: build ## install what is missing, build, start the development network
 	dist/tenon dev
@@ -43,6 +43,14 @@ bench: build ## measure the node beside its limit and its rivals, as ratios of o
 soak: build ## full load for SECONDS (3600) or a million blocks: memory and open files must stay flat
 	$(CARGO) build --release -p tenon-bench
 	benches/run.py --soak $(or $(SECONDS),3600)
+
+# In the long form every figure is held against its bound; `make test` runs a short one that counts answers only.
+modules-bench: setup ## 1,000 life-cycle operations and 1,000 replacements under full load, every answer checked; ARGS="--seed N" repeats
+	$(CARGO) build --release -p tenon-node $(PLUGIN_CRATES) -p tenon-example-hello -p tenon-test-counter \
+	    -p tenon-test-misbehaving -p tenon-modules-bench
+	$(TARGET_DIR)/release/tenon-modules-bench --timed --tenon $(TARGET_DIR)/release/tenon \
+	    --libraries $(TARGET_DIR)/release $(ARGS)
+	$(CARGO) bench -p tenon-host --bench plugin_hop --bench process_hop
 
 lint: setup ## clippy with warnings as errors, and where unsafe code stands
 	$(CARGO) clippy --workspace --all-targets -- -D warnings

@@ -1,13 +1,14 @@
 #!/bin/sh
 # Runs all tests: Rust, then the conformance and fault suites (Python), then real clients (Python, JavaScript)
-# against the real program. Arguments select suites: rust conformance faults clients
+# against the real program, and modules that come and go in it under load. Arguments select suites: rust conformance
+# faults clients modules
 # recorded (what the reference answered about its chains; not among the default ones yet).
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/tenon"
 target="${CARGO_TARGET_DIR:-$cache/target}"
-suites="${*:-rust conformance faults clients}"
+suites="${*:-rust conformance faults clients modules}"
 
 # The program and the plugins that the suites drive; one profile for everything keeps the build short.
 scripts/cargo.sh build --workspace
@@ -20,13 +21,17 @@ for suite in $suites; do
         rust) scripts/cargo.sh test --workspace ;;
         conformance) "$python" -m pytest -q -p no:cacheprovider tests/conformance ;;
         recorded) "$python" -m pytest -q -p no:cacheprovider tests/recorded ;;
+        modules)
+            "$target/debug/tenon-modules-bench" --tenon "$TENON_BIN" --libraries "$target/debug" \
+                --operations 40 --replacements 20 --connections 24 --quiet 1
+            ;;
         faults) "$python" -m pytest -q -s -p no:cacheprovider tests/faults ;;
         clients)
             "$python" -m pytest -q -p no:cacheprovider tests/clients
             node --test --test-reporter=spec tests/clients/*.test.mjs
             ;;
         *)
-            echo "unknown suite $suite; there are: rust conformance faults clients recorded" >&2
+            echo "unknown suite $suite; there are: rust conformance faults clients modules recorded" >&2
             exit 2
             ;;
     esac

@@ -42,7 +42,7 @@ const MIX: [(&str, u32); 15] = [
     ("txpool_status", 3),
     ("counter_next", 5),
     ("net_version", 6),
-    ("net_listening", 3),
+    ("net_peerCount", 3),
     ("debug_getRawHeader", 3),
     ("hello_greet", 5),
     ("bad_echo", 4),
@@ -66,7 +66,7 @@ pub(crate) fn at_random(random: &mut StdRng) -> Question {
         "txpool_status" => (json!([]), Expected::Holding("\"pending\"")),
         "counter_next" => (json!([]), Expected::Unique),
         "net_version" => (json!([]), Expected::Exactly(json!("31337"))),
-        "net_listening" => (json!([]), Expected::Exactly(json!(false))),
+        "net_peerCount" => (json!([]), Expected::Exactly(json!("0x0"))),
         "debug_getRawHeader" => (json!(["0x0"]), Expected::Holding("0xf9")),
         "hello_greet" => {
             let name = word();

@@ -50,7 +50,7 @@ impl Node {
         fs::write(&settings, "[plugins.counter]\nisolation = \"in-process\"\n")?;
         let data = folder.path().join("data");
         let mut command = Command::new(&arguments.tenon);
-        command.args(["dev", "--port", "0", "--log.verbosity", "1", "--http.api", SERVED, "--ws.api", SERVED]);
+        command.args(["dev", "--port", "0", "--verbosity", "1", "--http.api", SERVED, "--ws.api", SERVED]);
         command.arg("--block-time").arg(format!("{}ms", arguments.block_time));
         command.arg("--datadir").arg(&data).arg("--plugins").arg(&plugins).arg("--config").arg(&settings);
         let log = fs::File::create(folder.path().join("log"))?;

@@ -3,14 +3,14 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
 use rand::{SeedableRng as _, rngs::StdRng};
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
+use tokio::{sync::watch, task::JoinSet};
 
 use crate::{
     Arguments, Error,
@@ -26,7 +26,7 @@ const TRANSACTION_PAUSE: Duration = Duration::from_millis(20);
 
 /// All connections.
 pub(crate) struct Load {
-    is_over: Arc<AtomicBool>,
+    is_over: watch::Sender<bool>,
     tasks: JoinSet<Result<(), Error>>,
 }
 
@@ -38,7 +38,7 @@ impl Load {
         tally: &Arc<Tally>,
         seed: u64,
     ) -> Result<Self, Error> {
-        let is_over = Arc::new(AtomicBool::new(false));
+        let is_over = watch::Sender::new(false);
         let mut tasks = JoinSet::new();
         for number in 0..arguments.connections.max(4) {
             let connection = match number % 3 {
@@ -46,7 +46,7 @@ impl Load {
                 1 => Connection::websocket(node.websocket).await?,
                 _ => Connection::socket(&node.socket).await?,
             };
-            let (tally, is_over) = (Arc::clone(tally), Arc::clone(&is_over));
+            let (tally, is_over) = (Arc::clone(tally), is_over.subscribe());
             match number {
                 // One follows the blocks, one sends transactions, the others ask.
                 1 => tasks.spawn(follow(connection, tally, is_over)),
@@ -62,7 +62,7 @@ impl Load {
 
     /// Ends all connections after their last answers.
     pub(crate) async fn stop(mut self) -> Result<(), Error> {
-        self.is_over.store(true, Ordering::SeqCst);
+        self.is_over.send_replace(true);
         while let Some(outcome) = self.tasks.join_next().await {
             outcome??;
         }
@@ -74,10 +74,10 @@ async fn ask(
     mut connection: Connection,
     mut random: StdRng,
     tally: Arc<Tally>,
-    is_over: Arc<AtomicBool>,
+    is_over: watch::Receiver<bool>,
 ) -> Result<(), Error> {
     let last_height = AtomicU64::new(0);
-    while !is_over.load(Ordering::Relaxed) {
+    while !*is_over.borrow() {
         let question = at_random(&mut random);
         let (asked, begun) = (tally.moment(question.module), Instant::now());
         let answer = match connection.ask(question.method, &question.params).await {
@@ -120,17 +120,22 @@ fn is_right(question: &Question, result: &Value, last_height: &AtomicU64, tally:
 }
 
 /// Follows new blocks over all replacements of `eth`: each height once, none left out.
-async fn follow(mut connection: Connection, tally: Arc<Tally>, is_over: Arc<AtomicBool>) -> Result<(), Error> {
+async fn follow(
+    mut connection: Connection,
+    tally: Arc<Tally>,
+    mut is_over: watch::Receiver<bool>,
+) -> Result<(), Error> {
     let eth = modules::index("eth").unwrap_or_default();
     let subscribed = connection.ask("eth_subscribe", &json!(["newHeads"])).await?;
     if subscribed["result"].is_null() {
         return Err(format!("no subscription: {subscribed}").into());
     }
     let mut last: Option<u64> = None;
-    while !is_over.load(Ordering::Relaxed) {
-        let Ok(received) = tokio::time::timeout(Duration::from_millis(500), connection.receive()).await else {
-            // No block for a while: sealing is stopped, or the machine is busy.
-            continue;
+    loop {
+        // Not given up before its end but at the very end: half a frame would be lost.
+        let received = tokio::select! {
+            received = connection.receive() => received,
+            _ = is_over.changed() => return Ok(()),
         };
         let message: Value = serde_json::from_str(&received?)?;
         let height = quantity(&message["params"]["result"]["number"]);
@@ -142,16 +147,15 @@ async fn follow(mut connection: Connection, tally: Arc<Tally>, is_over: Arc<Atom
         last = height.or(last);
         tally.heads.fetch_add(1, Ordering::Relaxed);
     }
-    Ok(())
 }
 
 /// Sends transactions, so that blocks have something in them.
-async fn send(mut connection: Connection, tally: Arc<Tally>, is_over: Arc<AtomicBool>) -> Result<(), Error> {
+async fn send(mut connection: Connection, tally: Arc<Tally>, is_over: watch::Receiver<bool>) -> Result<(), Error> {
     let eth = modules::index("eth").unwrap_or_default();
     let accounts = connection.ask("eth_accounts", &json!([])).await?;
     let transfer =
         json!([{"from": accounts["result"][0], "to": accounts["result"][1], "value": "0x1", "gas": "0x5208"}]);
-    while !is_over.load(Ordering::Relaxed) {
+    while !*is_over.borrow() {
         let (asked, begun) = (tally.moment(eth), Instant::now());
         let answer = connection.ask("eth_sendTransaction", &transfer).await?;
         match answer["error"]["message"].as_str() {
