@@ -7,7 +7,9 @@
 
 mod accounts;
 mod calls;
+mod calls_legacy;
 mod contracts;
+mod disassembly;
 mod failed_step;
 mod gas_constants;
 mod histograms;

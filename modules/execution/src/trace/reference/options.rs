@@ -7,7 +7,9 @@ use tenon_api::Failure;
 
 use super::{
     calls::CallTracer,
+    calls_legacy::LegacyCallTracer,
     contracts::{ContractTracer, NoopTracer},
+    disassembly::DisassemblyTracer,
     histograms::{CountTracer, SequenceLength, SequenceTracer},
     names::instruction_of,
     prestate::PrestateTracer,
@@ -78,6 +80,8 @@ impl ReferenceOptions {
             None => Box::new(StructLogger::new(self.struct_logger)),
             Some("callTracer") => Box::new(CallTracer::new(self.is_top_only()?)),
             Some("contractTracer") => Box::new(ContractTracer::new(self.wanted_instruction()?)),
+            Some("callTracerLegacy") => Box::new(LegacyCallTracer::new(precompiles.clone())),
+            Some("evmdisTracer") => Box::new(DisassemblyTracer::new()),
             Some("noopTracer") => Box::new(NoopTracer),
             Some("prestateTracer") => Box::new(PrestateTracer::default()),
             Some("4byteTracer") => Box::new(SelectorTracer::new(precompiles.clone(), false)),
@@ -161,7 +165,7 @@ fn refused_source(source: &str) -> Failure {
     let dots = if source.chars().count() > LONGEST { "…" } else { "" };
     Failure::server(format!(
         "tracer {start:?}{dots} is not available: tracers written in JavaScript are not supported, only callTracer, \
-         contractTracer, noopTracer, prestateTracer, 4byteTracer, 4byteTracerLegacy, opcountTracer, unigramTracer, \
+         callTracerLegacy, contractTracer, evmdisTracer, noopTracer, prestateTracer, 4byteTracer, 4byteTracerLegacy, opcountTracer, unigramTracer, \
          bigramTracer, trigramTracer and the struct logger"
     ))
 }
@@ -226,10 +230,12 @@ mod tests {
     }
 
     #[test]
-    fn every_named_tracer_of_the_reference_that_counts_or_records_is_there() {
+    fn every_named_tracer_of_the_reference_is_there() {
         let names = [
             "callTracer",
+            "callTracerLegacy",
             "contractTracer",
+            "evmdisTracer",
             "noopTracer",
             "prestateTracer",
             "4byteTracer",
