@@ -105,6 +105,18 @@ pub enum PoolError {
         /// The transaction's.
         found: u64,
     },
+    /// The nonce is further ahead of the account's next one than a native chain's pool takes.
+    #[error("nonce too high")]
+    NonceTooHigh,
+    /// A native chain takes no transaction without price.
+    #[error("zero gas price")]
+    ZeroPrice,
+    /// The price is below what a native chain's blocks take.
+    #[error("under min gas price")]
+    BelowLeastPrice,
+    /// Only masternodes themselves send to these contracts of a native chain.
+    #[error("don't allow transaction sent to BlockSigners & RandomizeSMC smart contract via API")]
+    SpecialReceiver,
     /// The account can't pay for it, alone or together with what is pending already.
     #[error(
         "insufficient funds for gas * price + value: balance {balance}, queued cost {queued}, tx cost {cost}, overshot {}",

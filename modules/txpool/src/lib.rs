@@ -20,6 +20,7 @@ mod fake_chain;
 mod follow;
 mod handlers;
 mod journal;
+mod native;
 mod options;
 mod order;
 mod pool;

@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc, time::Instant};
 
 use parking_lot::{Mutex, RwLock};
 use tenon_api::{
-    Address, B256, ChainReader, Head, PendingTransactions, RecoveredTransaction, StoreError, Transaction,
+    Address, B256, ChainReader, Failure, Head, PendingTransactions, RecoveredTransaction, StoreError, Transaction,
     TransactionPayload, U256,
     messages::{PendingSince, PoolContent, PoolStatus, TransactionPending},
 };
@@ -13,6 +13,7 @@ use crate::{
     JournalError, Origin, PoolError, PoolOptions, blobs,
     entry::Entry,
     journal::Journal,
+    native,
     sender::AccountView,
     state::{Changes, PoolHead, PoolState},
     validation::{self, Rules},
@@ -89,6 +90,12 @@ impl Pool {
         Ok(taken.hash)
     }
 
+    /// A refusal in the words of the chain's reference client.
+    pub(crate) fn failure(&self, error: &PoolError) -> Failure {
+        let is_native = self.inner.spec.native.is_some();
+        Failure::server(if is_native { native::words(error) } else { error.to_string() })
+    }
+
     /// A waiting transaction.
     pub fn get(&self, hash: B256) -> Option<RecoveredTransaction> {
         self.inner.state.read().get(hash)
@@ -150,7 +157,7 @@ impl Inner {
     fn take_in(&self, raw: &[u8], origin: Origin) -> Result<Arc<Transaction>, PoolError> {
         let (transaction, sidecar) = tenon_chain::decode_pooled_transaction(raw).map_err(PoolError::Decode)?;
         if origin == Origin::Local {
-            validation::check_submission(&transaction, &self.options)?;
+            validation::check_submission(&transaction, &self.options, self.spec.native.is_some())?;
         }
         let size = match &sidecar {
             Some(_) => tenon_chain::encode_transaction(&transaction).len(),
@@ -200,6 +207,11 @@ impl Inner {
             // The last attempt counts in any case: right after the head was set back, the pool is ahead for a while.
             let is_last = attempts.next().is_none();
             if is_last || state.head().number <= account.as_of {
+                let next = state.next_nonce(sender).unwrap_or_default().max(account.nonce);
+                let is_ahead = entry.nonce() > next.saturating_add(native::MOST_NONCES_AHEAD);
+                if is_ahead && self.spec.native.is_some() {
+                    return Err(PoolError::NonceTooHigh);
+                }
                 return state.insert(entry, account, &self.options, changes);
             }
         }

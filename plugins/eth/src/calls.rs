@@ -9,26 +9,22 @@ use crate::{Answer, EthContext, block_or_latest, deferred::Deferred, filling, re
 
 /// Overrides of the block, which native chains do not have.
 type BlockOverridesParam = Deferred<Option<BlockOverridesArgument>>;
-/// Overrides of accounts where native chains do not have them.
+/// Overrides of accounts.
 type StateOverridesParam = Deferred<Option<StateOverridesArgument>>;
 
 pub(crate) async fn call(
     context: EthContext,
     mut arguments: CallArguments,
     block: Option<BlockParam>,
-    state_overrides: Option<StateOverridesArgument>,
+    state_overrides: StateOverridesParam,
     block_overrides: BlockOverridesParam,
 ) -> Answer {
-    let block_overrides = block_overrides_of(&context, block_overrides).await?;
     let block = block_or_latest(&context, block, 1).await?;
+    let state_overrides = state_overrides.at(2)?.map(StateOverridesArgument::as_written).unwrap_or_default();
+    let block_overrides = block_overrides_of(&context, block_overrides).await?;
     choose_sender(&context, &mut arguments).await?;
     let returned = context
-        .call(Call {
-            request: arguments.into_unchecked_request(),
-            block,
-            state_overrides: state_overrides.map(StateOverridesArgument::as_written).unwrap_or_default(),
-            block_overrides,
-        })
+        .call(Call { request: arguments.into_unchecked_request(), block, state_overrides, block_overrides })
         .await?;
     let mut json = JsonWriter::with_capacity(returned.len() * 2 + 4);
     json.data(&returned);
@@ -39,18 +35,19 @@ pub(crate) async fn estimate_gas(
     context: EthContext,
     mut arguments: CallArguments,
     block: Option<BlockParam>,
-    state_overrides: Option<StateOverridesArgument>,
+    state_overrides: StateOverridesParam,
     block_overrides: BlockOverridesParam,
 ) -> Result<Quantity, Failure> {
-    let block_overrides = block_overrides_of(&context, block_overrides).await?;
     let block = block_or_latest(&context, block, 1).await?;
+    let state_overrides = state_overrides.at(2)?.map(StateOverridesArgument::as_written).unwrap_or_default();
+    let block_overrides = block_overrides_of(&context, block_overrides).await?;
     choose_sender(&context, &mut arguments).await?;
     let has_no_data = arguments.has_no_data();
     let gas = context
         .call(EstimateGas {
             request: arguments.into_unchecked_request(),
             block,
-            state_overrides: state_overrides.map(StateOverridesArgument::as_written).unwrap_or_default(),
+            state_overrides,
             block_overrides,
             has_no_data,
         })

@@ -37,6 +37,28 @@ pub(crate) async fn chain_changes(context: &EthContext, since: B256) -> Result<(
     Ok((changes, seen))
 }
 
+/// The added blocks that were heads. On native chains those are none that joined together with a longer branch, below its
+/// newest: each block has the same difficulty, so that a branch wins when it is one block longer than what it replaces
+/// (`spec/rpc-eth.md` 14.3).
+pub(crate) fn heads_among(profile: Profile, changes: &ChainChanges) -> impl Iterator<Item = &(BlockNumber, B256)> {
+    let replaced = (profile == Profile::Native).then(|| changes.removed.iter().map(|(number, _)| *number).max());
+    let replaced = replaced.flatten();
+    changes.added.iter().filter(move |(number, _)| replaced.is_none_or(|replaced| *number > replaced))
+}
+
+/// Repeats the logs of the block with which a branch has won: on native chains they are told once with the branch and once
+/// with the new head (`spec/rpc-eth.md` 14.3).
+fn repeat_logs_of_winner(profile: Profile, changes: &ChainChanges, logs: &mut Vec<LocatedLog>) {
+    let replaced = changes.removed.iter().map(|(number, _)| number.0).max();
+    let Some(winner) = replaced.filter(|_| profile == Profile::Native).map(|replaced| BlockNumber(replaced + 1)) else {
+        return;
+    };
+    let is_of_winner = |log: &&LocatedLog| !log.removed && log.block_number == winner;
+    let again: Vec<LocatedLog> = logs.iter().filter(is_of_winner).cloned().collect();
+    let end = logs.iter().rposition(|log| is_of_winner(&log)).map_or(logs.len(), |last| last + 1);
+    logs.splice(end..end, again);
+}
+
 /// The logs that `changes` took away (marked `removed`), oldest first, and then those that it brought.
 ///
 /// The node need not keep the logs of blocks that left the chain, so what the watcher was given before,
@@ -59,13 +81,15 @@ pub(crate) async fn log_changes(
         logs.extend(removed.into_iter().map(|log| LocatedLog { removed: true, ..log }));
     }
     let added: Vec<_> = changes.added.iter().filter(|(number, _)| criteria.covers(*number)).collect();
-    if let Some(found) = logs_of_range(context, &added, criteria).await? {
-        logs.extend(found);
-        return Ok(logs);
+    match logs_of_range(context, &added, criteria).await? {
+        Some(found) => logs.extend(found),
+        None => {
+            for (_, hash) in added {
+                logs.extend(logs_of_block(context, *hash, criteria).await?);
+            }
+        }
     }
-    for (_, hash) in added {
-        logs.extend(logs_of_block(context, *hash, criteria).await?);
-    }
+    repeat_logs_of_winner(crate::profile(context).await?, changes, &mut logs);
     Ok(logs)
 }
 
@@ -89,7 +113,7 @@ impl Delivered {
             if log.removed {
                 self.logs.retain(|known| known.block_hash != log.block_hash);
                 self.bytes = self.logs.iter().map(Self::size).sum();
-            } else {
+            } else if !self.knows(log) {
                 self.bytes += Self::size(log);
                 self.logs.push_back(log.clone());
             }
@@ -97,6 +121,10 @@ impl Delivered {
                 self.bytes = self.logs.pop_front().map_or(0, |oldest| self.bytes - Self::size(&oldest));
             }
         }
+    }
+
+    fn knows(&self, log: &LocatedLog) -> bool {
+        self.logs.iter().any(|known| known.block_hash == log.block_hash && known.log_index == log.log_index)
     }
 
     fn of_block(&self, hash: B256) -> Vec<LocatedLog> {
@@ -141,9 +169,27 @@ mod tests {
             block_timestamp: 0,
             transaction_hash: B256::ZERO,
             transaction_index: 0,
-            log_index: 0,
+            log_index: data as u64,
             removed: false,
         }
+    }
+
+    #[test]
+    fn a_branch_that_wins_shows_its_newest_block_as_head_and_that_block_s_logs_twice() {
+        let place = |number: u8| (BlockNumber(u64::from(number)), B256::repeat_byte(number));
+        let changes =
+            ChainChanges { removed: vec![place(5), place(4)], added: vec![place(4), place(5), place(6), place(7)] };
+        let heads = |profile| heads_among(profile, &changes).map(|(number, _)| number.0).collect::<Vec<_>>();
+        assert_eq!(heads(Profile::Native), [6, 7]);
+        assert_eq!(heads(Profile::Ethereum), [4, 5, 6, 7]);
+
+        let mut logs = vec![log(4, 0), log(6, 0), log(6, 1), log(7, 0)];
+        repeat_logs_of_winner(Profile::Native, &changes, &mut logs);
+        assert_eq!(logs, [log(4, 0), log(6, 0), log(6, 1), log(6, 0), log(6, 1), log(7, 0)]);
+
+        let mut logs = vec![log(4, 0), log(6, 0)];
+        repeat_logs_of_winner(Profile::Ethereum, &changes, &mut logs);
+        assert_eq!(logs.len(), 2);
     }
 
     #[test]

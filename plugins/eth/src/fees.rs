@@ -29,14 +29,14 @@ pub(crate) async fn blob_base_fee(context: EthContext) -> Result<U256, Failure> 
 pub(crate) async fn fee_history(
     context: EthContext,
     count: BlockCount,
-    newest: BlockNumberParam,
+    newest: Deferred<BlockNumberParam>,
     percentiles: Deferred<Option<Vec<f64>>>,
 ) -> Answer {
     let profile = crate::profile(&context).await?;
     if profile == Profile::Native {
         count.require_hexadecimal()?;
     }
-    let newest = named_block(&context, newest, 1).await?;
+    let newest = named_block(&context, newest.at(1)?, 1).await?;
     if profile == Profile::Native && !percentiles.was_given() {
         return Err(Failure::invalid_params("missing value for required argument 2"));
     }

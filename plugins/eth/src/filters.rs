@@ -7,7 +7,7 @@ use tenon_sdk::{
 
 use crate::{
     Answer, EthContext,
-    changes::{chain_changes, log_changes},
+    changes::{chain_changes, heads_among, log_changes},
     criteria::Criteria,
     logs,
     registry::{Filter, Position, Watched},
@@ -75,7 +75,8 @@ async fn changes_of(context: &EthContext, filter: &Filter) -> Result<Changes, Fa
     let (changes, seen) = chain_changes(context, since).await?;
     let position = Position::Block(seen);
     let Watched::Logs(criteria) = &filter.watched else {
-        let hashes: Vec<B256> = changes.added.iter().map(|(_, hash)| *hash).collect();
+        let profile = crate::profile(context).await?;
+        let hashes: Vec<B256> = heads_among(profile, &changes).map(|(_, hash)| *hash).collect();
         return Ok(Changes { json: hashes_json(&hashes), position, logs: Vec::new() });
     };
     let profile = crate::profile(context).await?;

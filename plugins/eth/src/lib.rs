@@ -43,7 +43,7 @@ use std::sync::{Arc, OnceLock};
 use futures_util::lock::Mutex as AsyncMutex;
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
-use crate::{registry::Registry, settings::Settings};
+use crate::{deferred::Deferred, registry::Registry, settings::Settings};
 
 /// The running plugin.
 pub struct Eth {
@@ -93,20 +93,21 @@ async fn profile(context: &EthContext) -> Result<Profile, Failure> {
     }
 }
 
+/// The block of a state query as the caller gave it.
+type StateBlock = Deferred<Option<BlockParam>>;
+
 /// The block of a state query. It may be left out on the Ethereum profile; the reference demands it there as
-/// argument number `position`.
-async fn block_or_default(
-    context: &EthContext,
-    block: Option<BlockParam>,
-    position: usize,
-) -> Result<BlockId, Failure> {
-    match (block, profile(context).await?) {
+/// argument number `position`, though it may be `null`, which names no block.
+async fn block_or_default(context: &EthContext, block: StateBlock, position: usize) -> Result<BlockId, Failure> {
+    let was_given = block.was_given();
+    match (block.at(position)?, profile(context).await?) {
         (Some(block), _) => {
             let block = block.id()?;
             refuse_safe(context, block, position).await?;
             Ok(block)
         }
         (None, Profile::Ethereum) => Ok(BlockId::LATEST),
+        (None, Profile::Native) if was_given => BlockParam(None).id(),
         (None, Profile::Native) => {
             Err(Failure::invalid_params(format!("missing value for required argument {position}")))
         }

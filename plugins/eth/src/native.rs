@@ -3,7 +3,7 @@
 
 use tenon_sdk::{param::EpochParam, prelude::*, shapes::JsonWriter};
 
-use crate::{Answer, EthContext, block_or_default, named_block, null};
+use crate::{Answer, EthContext, StateBlock, block_or_default, named_block, null};
 
 /// The voting contract.
 const VOTING_CONTRACT: Address = Address::new([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x88]);
@@ -22,9 +22,9 @@ async fn require_native(context: &EthContext, method: &str) -> Result<(), Failur
 }
 
 /// An account in one object. The reference answers `not found` where an account has no code, which is a defect.
-pub(crate) async fn get_account_info(context: EthContext, address: Address, block: BlockParam) -> Answer {
+pub(crate) async fn get_account_info(context: EthContext, address: Address, block: StateBlock) -> Answer {
     require_native(&context, "eth_getAccountInfo").await?;
-    let block = block_or_default(&context, Some(block), 1).await?;
+    let block = block_or_default(&context, block, 1).await?;
     let account = context.call(GetAccount { address, block }).await?;
     let is_missing = account == Account::default();
     let code = if is_missing { Bytes::new() } else { context.call(GetCode { address, block }).await? };

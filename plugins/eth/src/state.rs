@@ -3,11 +3,11 @@
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
 use crate::{
-    Answer, EthContext, block_or_default, block_or_latest,
+    Answer, EthContext, StateBlock, block_or_default, block_or_latest,
     storage_key::{MAX_PROOF_KEYS, StorageKey},
 };
 
-pub(crate) async fn get_balance(context: EthContext, address: Address, block: Option<BlockParam>) -> Answer {
+pub(crate) async fn get_balance(context: EthContext, address: Address, block: StateBlock) -> Answer {
     let block = block_or_default(&context, block, 1).await?;
     let account = context.call(GetAccount { address, block }).await?;
     let mut json = JsonWriter::with_capacity(72);
@@ -19,7 +19,7 @@ pub(crate) async fn get_balance(context: EthContext, address: Address, block: Op
 pub(crate) async fn get_transaction_count(
     context: EthContext,
     address: Address,
-    block: Option<BlockParam>,
+    block: StateBlock,
 ) -> Result<Quantity, Failure> {
     let block = block_or_default(&context, block, 1).await?;
     let nonce = match block {
@@ -29,7 +29,7 @@ pub(crate) async fn get_transaction_count(
     Ok(Quantity(nonce))
 }
 
-pub(crate) async fn get_code(context: EthContext, address: Address, block: Option<BlockParam>) -> Answer {
+pub(crate) async fn get_code(context: EthContext, address: Address, block: StateBlock) -> Answer {
     let block = block_or_default(&context, block, 1).await?;
     let code = context.call(GetCode { address, block }).await?;
     let mut json = JsonWriter::with_capacity(code.len() * 2 + 4);
@@ -41,7 +41,7 @@ pub(crate) async fn get_storage_at(
     context: EthContext,
     address: Address,
     key: String,
-    block: Option<BlockParam>,
+    block: StateBlock,
 ) -> Result<B256, Failure> {
     let block = block_or_default(&context, block, 2).await?;
     let slot = match crate::profile(&context).await? {

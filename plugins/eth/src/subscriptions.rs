@@ -13,7 +13,7 @@ use tenon_sdk::{
 use crate::{
     EthContext,
     chain::write_sync_status,
-    changes::{Delivered, chain_changes, log_changes},
+    changes::{Delivered, chain_changes, heads_among, log_changes},
     criteria::Criteria,
     transactions::transaction_json,
 };
@@ -60,7 +60,7 @@ pub(crate) async fn new_heads(context: EthContext, sink: Sink) -> Result<(), Fai
             }
             Delivery::Missed(_) => {
                 let (changes, seen) = chain_changes(&context, last).await?;
-                for (_, hash) in &changes.added {
+                for (_, hash) in heads_among(profile, &changes) {
                     if let Some(stored) = context.call(GetHeader { block: BlockId::hash(*hash) }).await? {
                         sink.send(&write_header(profile, &stored.header)).await?;
                     }
@@ -90,7 +90,7 @@ pub(crate) async fn logs(context: EthContext, sink: Sink, criteria: Criteria) ->
                 if let Some(log) = logs.last() {
                     last = block_after(&context, log).await?;
                 }
-                for log in logs.into_iter().filter(|log| criteria.matches(log)) {
+                for log in in_order(profile, logs).into_iter().filter(|log| criteria.matches(log)) {
                     send_log(&sink, profile, log).await?;
                     delivered.note([log]);
                 }
@@ -107,6 +107,16 @@ pub(crate) async fn logs(context: EthContext, sink: Sink, criteria: Criteria) ->
         }
     }
     Ok(())
+}
+
+/// Go-ethereum tells of removed logs from the newest block on; on native chains they come in ascending order
+/// (`spec/rpc-eth.md` 14.3).
+fn in_order(profile: Profile, mut logs: Vec<&LocatedLog>) -> Vec<&LocatedLog> {
+    if profile == Profile::Native {
+        let removed = logs.iter().take_while(|log| log.removed).count();
+        logs[..removed].sort_by_key(|log| (log.block_number, log.log_index));
+    }
+    logs
 }
 
 /// The newest block of the chain once this log has been announced: its own, or the one before if it left.

@@ -52,7 +52,8 @@ request!(GetCandidates => CandidateList, topic 0x0802, ReadChain);
 pub struct CandidateList {
     /// Number of the epoch.
     pub epoch: u64,
-    /// Whether the epoch has begun and has candidates; none are given otherwise.
+    /// Whether the epoch has begun, and has candidates and masternodes. Otherwise the candidates are those of the state, if
+    /// there are any.
     pub is_known: bool,
     /// Candidates, and masternodes that are candidates no longer.
     pub candidates: Vec<CandidateStanding>,

@@ -6,7 +6,7 @@ use revm::{
 };
 use revm_inspectors::access_list::AccessListInspector;
 use tenon_api::{
-    AccessListItem, B256, Failure, Transaction, TransactionPayload, TransactionSignature, U256,
+    AccessListItem, B256, Failure, Transaction, TransactionPayload, TransactionSignature, TransactionType, U256,
     messages::{AccessListReply, BlockOverrides, CallRequest, CreateAccessList},
 };
 use tenon_bus::CallContext;
@@ -58,6 +58,10 @@ impl Calls {
                 return Ok(reply(&found, &result, &environment, message, evm));
             }
             message.access_list = found;
+            if environment.native.is_some() {
+                // One without a list was of type 0, for which the EVM would pass over it.
+                message.tx_type = TransactionType::AccessList as u8;
+            }
         }
         Err(Failure::limit(format!("the access list did not settle in {MAX_ROUNDS} runs")))
     }

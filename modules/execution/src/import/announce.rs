@@ -10,16 +10,37 @@ use tenon_api::{
 use super::{importer::Importer, reorganise::RemovedBlock};
 
 impl Importer {
+    /// Announces the blocks of a branch that has won, oldest first.
+    ///
+    /// On native chains only the newest counts as a new head, and its logs come twice, once with those of the branch and
+    /// once with the head: what watchers of the reference see (`spec/rpc-eth.md` 14.3).
+    pub(super) fn announce_branch(&self, added: &[Arc<BlockCommit>]) {
+        if self.executor.spec().native.is_none() {
+            return added.iter().for_each(|commit| self.announce_added(commit));
+        }
+        for commit in added {
+            self.bus.publish(BlockCommitted { commit: Arc::clone(commit) });
+            self.publish_logs(located_logs(&commit.block, &commit.receipts, false));
+        }
+        if let Some(newest) = added.last() {
+            self.announce_head(newest);
+        }
+    }
+
     /// Announces a block that has become canonical.
     pub(super) fn announce_added(&self, commit: &Arc<BlockCommit>) {
-        let block = &commit.block;
         self.bus.publish(BlockCommitted { commit: Arc::clone(commit) });
+        self.announce_head(commit);
+    }
+
+    fn announce_head(&self, commit: &BlockCommit) {
+        let block = &commit.block;
         self.bus.publish(NewHead {
             header: Arc::new(block.header.clone()),
             total_difficulty: commit.total_difficulty,
             size: block.size,
         });
-        self.announce_logs(block, &commit.receipts, false);
+        self.publish_logs(located_logs(block, &commit.receipts, false));
         tracing::debug!(
             number = block.header.number,
             hash = %block.hash(),
@@ -36,13 +57,16 @@ impl Importer {
         }
         let blocks = removed.iter().map(|removed| Arc::clone(&removed.block)).collect();
         self.bus.publish(BlocksUnwound { blocks: Arc::new(blocks) });
-        for removed in removed {
-            self.announce_logs(&removed.block, &removed.receipts, true);
+        let logs = removed.iter().map(|removed| located_logs(&removed.block, &removed.receipts, true));
+        if self.executor.spec().native.is_some() {
+            // Watchers of native chains are told of removed logs from the oldest block on, so they need all at once.
+            self.publish_logs(logs.flatten().collect());
+        } else {
+            logs.for_each(|logs| self.publish_logs(logs));
         }
     }
 
-    fn announce_logs(&self, block: &RecoveredBlock, receipts: &[Receipt], removed: bool) {
-        let logs = located_logs(block, receipts, removed);
+    fn publish_logs(&self, logs: Vec<LocatedLog>) {
         if !logs.is_empty() {
             self.bus.publish(LogsChanged { logs: Arc::new(logs) });
         }

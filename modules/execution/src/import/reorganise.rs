@@ -44,7 +44,7 @@ impl Importer {
         let (old, new) = (removed.len(), added.len());
         tracing::info!(%ancestor, removed = old, added = new, "chain reorganised");
         self.announce_removed(&removed);
-        added.iter().for_each(|commit| self.announce_added(commit));
+        self.announce_branch(&added);
         Ok(InsertOutcome::Head { reorganised: removed.iter().map(|removed| removed.block.hash()).collect() })
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use tenon_sdk::prelude::*;
+use tenon_sdk::{prelude::*, testing::FakeHost};
 
 use super::{call, host, plugin, recorded};
 use crate::table::table;
@@ -56,4 +56,86 @@ fn malformed_parameters_are_refused_in_the_words_of_the_reference() {
         let expected = exchange["error"].as_str().unwrap_or_default();
         assert_eq!(answer, Err(Failure::invalid_params(expected)), "{line}");
     }
+}
+
+#[test]
+fn methods_of_native_chains_do_not_exist_elsewhere() {
+    let hash = format!("[\"{}\"]", B256::ZERO);
+    let account = r#"["0x0000000000000000000000000000000000000001","latest"]"#;
+    let cases = [
+        ("eth_getAccountInfo", account),
+        ("eth_getOwnerByCoinbase", account),
+        ("eth_getRewardByHash", hash.as_str()),
+        ("eth_getTransactionAndReceiptProof", hash.as_str()),
+        ("eth_getBlockSignersByHash", hash.as_str()),
+        ("eth_getCandidates", r#"["latest"]"#),
+        ("eth_getStakerROI", "[]"),
+        ("eth_fillTransaction", "[{}]"),
+    ];
+    for (method, params) in cases {
+        let refused = call(&host(Profile::Ethereum), method, params).expect_err(method);
+
+        assert_eq!(refused.code, FailureCode::METHOD_NOT_FOUND, "{method}");
+        assert_eq!(refused.message, format!("the method {method} does not exist/is not available"));
+    }
+}
+
+#[test]
+fn candidates_are_shown_with_their_standing() {
+    let candidate = |digit: u8, is_masternode, is_slashed| CandidateStanding {
+        address: Address::repeat_byte(digit),
+        stake: (digit < 3).then_some(U256::from(10).pow(U256::from(25))),
+        is_masternode,
+        is_slashed,
+    };
+    let list = CandidateList {
+        epoch: 4,
+        is_known: true,
+        candidates: vec![candidate(1, false, true), candidate(2, false, false), candidate(3, true, false)],
+    };
+    let node = host(Profile::Native).answer(move |_: GetCandidates| Ok(list.clone()));
+
+    let all = call(&node, "eth_getCandidates", r#"["0x4"]"#).expect("candidates");
+    let one = call(&node, "eth_getCandidateStatus", r#"["xdc0303030303030303030303030303030303030303","0x4"]"#);
+    let nobody = call(&node, "eth_getCandidateStatus", r#"["0x0909090909090909090909090909090909090909","0x4"]"#);
+
+    let expected = concat!(
+        r#"{"candidates":{"xdc0101010101010101010101010101010101010101":{"capacity":10000000000000000000000000,"#,
+        r#""status":"SLASHED"},"xdc0202020202020202020202020202020202020202":{"capacity":10000000000000000000000000,"#,
+        r#""status":"PROPOSED"},"xdc0303030303030303030303030303030303030303":{"capacity":-1,"status":"MASTERNODE"}},"#,
+        r#""epoch":4,"success":true}"#
+    );
+    assert_eq!(all, serde_json::from_str::<Value>(expected).expect("JSON"));
+    let standing = |capacity: i64, status: &str| serde_json::json!({"capacity": capacity, "epoch": 4, "status": status, "success": true});
+    assert_eq!(one, Ok(standing(-1, "MASTERNODE")));
+    assert_eq!(nobody, Ok(standing(0, "")));
+}
+
+#[test]
+fn a_filled_transaction_has_the_bytes_of_the_reference() {
+    // local/eth of tests/data/native/answers, request 78.
+    let head = Arc::new(SealedHeader::new_unchecked(
+        Header { number: 673, base_fee_per_gas: Some(12_500_000_000), ..Header::default() },
+        B256::ZERO,
+    ));
+    let node = FakeHost::new()
+        .answer(|_: GetChainInfo| {
+            let genesis_hash = B256::ZERO;
+            Ok(Arc::new(ChainInfo { chain_id: 5151, network_id: 5151, genesis_hash, profile: Profile::Native }))
+        })
+        .answer(move |_: GetHead| {
+            let header = Arc::clone(&head);
+            Ok(Arc::new(Head { header, total_difficulty: U256::ZERO, finalized: None, safe: None }))
+        })
+        .answer(|_: SuggestTip| Ok(U256::ZERO))
+        .answer(|_: GetPoolNonce| Ok(0));
+
+    let params = r#"[{"gas":"0x61a80","value":"0x0","input":"0x61000c80600c6000396000f35a600154505a900360005500"}]"#;
+    let filled = call(&node, "eth_fillTransaction", params).expect("filled");
+
+    let raw = "0x02ee82141f80808505d21dba0083061a8080809861000c80600c6000396000f35a600154505a900360005500c0808080";
+    assert_eq!(filled["raw"], raw);
+    assert_eq!(filled["tx"]["type"], "0x2");
+    assert_eq!(filled["tx"]["gasPrice"], Value::Null);
+    assert_eq!(filled["tx"]["hash"], keccak256(raw.parse::<Bytes>().expect("hex")).to_string());
 }

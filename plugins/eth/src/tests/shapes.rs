@@ -195,17 +195,26 @@ fn ranges_of_logs_follow_the_rules_of_the_profile() {
 
 #[test]
 fn mining_methods_answer_as_a_node_that_does_not_mine() {
-    let node = host(Profile::Native);
+    let node = host(Profile::Ethereum);
 
     assert_eq!(call(&node, "eth_mining", "[]"), Ok(json!(false)));
     assert_eq!(call(&node, "eth_hashrate", ""), Ok(json!("0x0")));
-    assert_eq!(call(&node, "eth_protocolVersion", ""), Ok(json!("0x64")));
+    assert_eq!(call(&node, "eth_protocolVersion", ""), Ok(json!("0x44")));
     assert_eq!(call(&node, "eth_coinbase", ""), Err(Failure::server("etherbase must be explicitly specified")));
     let missing = Failure::server("etherbase missing: etherbase must be explicitly specified");
     assert_eq!(call(&node, "eth_getWork", ""), Err(missing));
     let zero = format!("\"{}\"", B256::ZERO);
     let submitted = call(&node, "eth_submitWork", &format!(r#"["0x0000000000000001",{zero},{zero}]"#));
     assert_eq!(submitted, Ok(json!(false)));
+}
+
+#[test]
+fn native_chains_have_the_etherbase_of_the_reference_and_no_work_for_it() {
+    let node = host(Profile::Native).answer(|_: ListAccounts| Ok(Vec::new()));
+
+    assert_eq!(call(&node, "eth_protocolVersion", ""), Ok(json!("0x64")));
+    assert_eq!(call(&node, "eth_coinbase", ""), Ok(json!("0x000000000000000000000000000000000000abcd")));
+    assert_eq!(call(&node, "eth_getWork", ""), Err(Failure::server("signer missing: unknown account")));
 }
 
 #[test]

@@ -30,7 +30,7 @@ impl Questions {
         let mut candidates = read_candidates(&*state)?;
         let masternodes = self.listed_masternodes(&header);
         if candidates.is_empty() || masternodes.is_empty() {
-            return Ok(unknown);
+            return Ok(CandidateList { candidates: standings(&candidates, &[], &[]), ..unknown });
         }
         let most = self.most_masternodes(&header)?;
         if candidates.len() > most {
