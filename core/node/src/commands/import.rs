@@ -74,8 +74,10 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let genesis = chosen_genesis(&resolved, &folder)?;
     let chain = OpenedChain::open(&resolved.settings, &folder, &genesis)?;
     let outcome = import_all(&chain, sources, &is_interrupted, reference.as_ref());
-    chain.store.flush()?;
-    outcome
+    let flushed = chain.store.flush();
+    // What the import ran into comes first: on a full disk the flush only fails after it.
+    outcome?;
+    flushed.map_err(Stop::from)
 }
 
 /// What another node says about the block that will fail; nothing without a path.

@@ -1,0 +1,156 @@
+"""A full disk: the node says so, makes no further block, keeps answering reads, ends in order, loses nothing that it has
+shown, and goes on at its next start once there is room.
+
+Twice: with a limit on the size of files, which needs no rights, and with a small memory disk, for which one must be root
+(left out otherwise).
+"""
+
+import contextlib
+import json
+import os
+import resource
+import signal
+import subprocess
+import time
+
+import pytest
+
+from tenon_node import BINARY, DATA, Node, RpcError, folder, run
+
+OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+#: How the two kinds of full disk are worded by the system.
+FULL = ("File too large", "No space left on device")
+
+
+@contextlib.contextmanager
+def largest_file(limit):
+    """Programs that are started inside cannot make a file longer than this; a write beyond fails as on a full disk."""
+
+    def narrowed():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    original = subprocess.Popen
+
+    class Narrowed(original):
+        def __init__(self, *arguments, **options):
+            super().__init__(*arguments, preexec_fn=narrowed, **options)
+
+    subprocess.Popen = Narrowed
+    try:
+        yield
+    finally:
+        subprocess.Popen = original
+
+
+@contextlib.contextmanager
+def memory_disk(path, size):
+    """A small disk at `path`; gives a function that makes it larger."""
+    path.mkdir(parents=True)
+    mounting = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)]
+    if os.geteuid() != 0 or subprocess.run(mounting, capture_output=True).returncode != 0:
+        pytest.skip("mounting a memory disk needs root")
+    try:
+        yield lambda larger: subprocess.run(["mount", "-o", f"remount,size={larger}", str(path)], check=True)
+    finally:
+        subprocess.run(["umount", "-l", str(path)], check=True)
+
+
+def fill(node):
+    """Sends large transactions until no block comes any more; gives the last block that was shown."""
+    sender = node.call("eth_accounts")[0]
+    data = "0x" + "ab" * 120_000
+    shown = None
+    for _ in range(2000):
+        try:
+            sent = node.call("eth_sendTransaction", {"from": sender, "to": OTHER, "data": data, "gas": hex(5_000_000)})
+        except RpcError:
+            return shown
+        deadline = time.monotonic() + 20
+        while node.call("eth_getTransactionReceipt", sent) is None:
+            if any(word in node.log_path.read_text(errors="replace") for word in FULL):
+                return shown
+            assert time.monotonic() < deadline, "neither a block nor a word about the disk"
+            time.sleep(0.01)
+        shown = node.call("eth_getBlockByNumber", "latest", False)
+    raise AssertionError("the disk was never full")
+
+
+def check_full(node, shown):
+    """The node that has said it is full answers reads and ends in order."""
+    number = int(shown["number"], 16)
+    assert number > 0
+    for _ in range(3):
+        assert node.call("eth_getBlockByNumber", hex(number), False) == shown
+        assert int(node.call("eth_blockNumber"), 16) == number
+        assert int(node.call("eth_getBalance", OTHER, "latest"), 16) > 0
+        assert node.call("eth_getBlockByNumber", hex(number // 2), True)["transactions"]
+    begun = time.monotonic()
+    code = node.stop()
+    assert code in (0, 1), f"ended with {code}"
+    log = node.log_path.read_text(errors="replace")
+    assert any(word in log for word in FULL) and "panicked" not in log
+    return number, time.monotonic() - begun
+
+
+def check_recovered(datadir, shown, number):
+    """With room again: every block that was shown is there, whole, and the chain goes on."""
+    assert run("db", "verify", "--datadir", datadir).stdout.startswith("sound")
+    with Node("dev", datadir=datadir) as node:
+        assert node.call("eth_getBlockByNumber", hex(number), False) == shown
+        sender = node.call("eth_accounts")[2]
+        sent = node.call("eth_sendTransaction", {"from": sender, "to": OTHER, "value": "0x1", "gas": "0x5208"})
+        while (receipt := node.call("eth_getTransactionReceipt", sent)) is None:
+            time.sleep(0.01)
+        assert int(receipt["blockNumber"], 16) > number
+        assert node.stop() == 0
+
+
+def test_a_node_that_cannot_write_on_serves_reads_and_recovers():
+    plugins = [*BINARY.parent.glob("libtenon_plugin_*.so"), *BINARY.parent.glob("plugins/libtenon_plugin_*.so")]
+    # The node keeps a copy of each plugin: these must fit.
+    limit = max(file.stat().st_size for file in plugins) + (2 << 20)
+    with folder() as path:
+        with largest_file(limit), Node("dev", datadir=path / "data") as node:
+            shown = fill(node)
+            number, ending = check_full(node, shown)
+        check_recovered(path / "data", shown, number)
+        print(f"files of at most {limit >> 20} MiB: full after block {number}, reads served, ended in {ending:.1f} s, "
+              "0 blocks lost, went on with room")
+
+
+def test_a_node_on_a_full_disk_serves_reads_and_recovers():
+    with folder() as path, memory_disk(path / "data" / "db", "12m") as enlarge:
+        with Node("dev", datadir=path / "data") as node:
+            shown = fill(node)
+            number, ending = check_full(node, shown)
+        enlarge("200m")
+        check_recovered(path / "data", shown, number)
+        print(f"a disk of 12 MiB: full after block {number}, reads served, ended in {ending:.1f} s, 0 blocks lost, went on "
+              "with room")
+
+
+def test_an_import_that_cannot_write_says_so_and_goes_on_later():
+    recorded = DATA / "execution-apis"
+    with folder() as path:
+        command = ["import", "--genesis", recorded / "genesis.json", "--datadir", path / "data", recorded / "chain.rlp.gz"]
+        with largest_file(200_000):
+            stopped = run(*command, check=False)
+        assert stopped.returncode == 1 and any(word in stopped.stderr for word in FULL), stopped.stderr
+        assert run("db", "verify", "--datadir", path / "data").stdout.startswith("sound")
+        head = json.loads(run("db", "stats", "--json", "--datadir", path / "data").stdout)["head"]["number"]
+        assert head < 54
+        assert "head 54 " in run(*command).stdout
+        print(f"import with files of at most 200 kB: stopped at block {head} with the reason, then finished")
+
+
+def test_two_nodes_on_one_folder_and_a_folder_of_another_chain_are_refused_by_name():
+    recorded = DATA / "execution-apis"
+    with folder() as path:
+        with Node("dev", datadir=path / "data") as node:
+            second = run("dev", "--datadir", path / "data", "--http.port", "0", check=False)
+            assert second.returncode == 3 and str(path / "data") in second.stderr and "in use" in second.stderr, second.stderr
+            assert node.stop() == 0
+        other = run("run", "--genesis", recorded / "genesis.json", "--datadir", path / "data", "--http.port", "0", check=False)
+        assert other.returncode == 3 and "holds chain" in other.stderr, other.stderr
+        print(f"second node: {second.stderr.strip()}\nother chain: {other.stderr.strip()}")
