@@ -16,6 +16,7 @@ mod process;
 mod raw;
 mod state;
 mod trace;
+mod trace_chain;
 
 #[cfg(test)]
 mod tests;
@@ -77,6 +78,7 @@ fn table() -> Table<Debug> {
     let capabilities = [Capability::ReadChain, Capability::CallEvm, Capability::ReadNode, Capability::Administer];
     let table = Table::new("debug", "1.0").capabilities(&capabilities);
     with_profiles(with_process(with_states(with_traces(table))))
+        .subscription("traceChain", trace_chain::subscription)
         .method("debug_getRawHeader", &["block"], "RLP of a header.", raw::header)
         .method("debug_getRawBlock", &["block"], "RLP of a block.", raw::block)
         .method("debug_getRawReceipts", &["block"], "Canonical bytes of every receipt of a block.", raw::receipts)
@@ -145,6 +147,12 @@ fn with_traces(table: Table<Debug>) -> Table<Debug> {
     table
         .slow_method("debug_traceTransaction", &["hash", "options"], "Replays a transaction.", trace::transaction)
         .slow_method("debug_traceBlock", &["block", "options"], "Replays a block given as RLP.", trace::raw_block)
+        .method(
+            "debug_traceBlockFromFile",
+            &["file", "options"],
+            "Refused: the node opens no files for its callers.",
+            trace::block_from_file,
+        )
         .slow_method("debug_traceBlockByHash", &["hash", "options"], "Replays a block.", trace::block_by_hash)
         .slow_method("debug_traceBlockByNumber", &["block", "options"], "Replays a block.", trace::block_by_number)
         .slow_method("debug_traceCall", &["transaction", "block", "options"], "Traces a call.", trace::call)

@@ -363,3 +363,66 @@ fn what_cannot_be_profiled_says_what_serves_instead() {
         assert!(refused.is_some_and(|failure| failure.code == FailureCode::SERVER), "{method}");
     }
 }
+
+/// Three blocks behind genesis; the second is empty, and the last has a transaction that cannot be traced.
+fn chain_host() -> FakeHost {
+    let hash = |number: u64| B256::with_last_byte(u8::try_from(number).unwrap_or_default());
+    FakeHost::new()
+        .answer(move |request: GetHeader| {
+            let number = match request.block {
+                BlockId::Number(number) => number.0,
+                BlockId::Tag(BlockTag::Earliest) => 0,
+                _ => 3,
+            };
+            let header = Header { number, ..Header::default() };
+            let header = Arc::new(SealedHeader::new_unchecked(header, hash(number)));
+            Ok((number < 4).then_some(StoredHeader { header, total_difficulty: U256::ZERO, is_canonical: true }))
+        })
+        .answer(move |request: Trace| {
+            let TraceTarget::Block(BlockId::Hash { hash, .. }) = request.target else {
+                return Err(Failure::server("not asked by hash"));
+            };
+            let json = match hash[31] {
+                1 => r#"[{"result":{"gas":1}}]"#,
+                2 => "[]",
+                _ => r#"[{"result":{}},{"error":"execution timeout"},{"result":{}}]"#,
+            };
+            Ok(TraceReply { json: json.to_owned() })
+        })
+}
+
+#[test]
+fn a_range_of_blocks_is_traced_with_a_notification_for_each_that_has_transactions() {
+    let items = chain_host().subscribe(&table(), &Arc::new(Debug::default()), "traceChain", r#"["earliest","latest"]"#);
+
+    let items: Vec<Value> = items
+        .into_iter()
+        .map(|item| item.expect("a notification"))
+        .filter(|item| !item.is_empty())
+        .map(|item| serde_json::from_str(&item).expect("JSON"))
+        .collect();
+
+    let expected = [
+        json!({"block": "0x1", "hash": B256::with_last_byte(1), "traces": [{"result": {"gas": 1}}]}),
+        json!({
+            "block": "0x3",
+            "hash": B256::with_last_byte(3),
+            "traces": [{"result": {}}, {"error": "execution timeout"}, null]
+        }),
+    ];
+    assert_eq!(items, expected);
+}
+
+#[test]
+fn a_range_that_is_none_is_refused_in_the_words_of_the_reference() {
+    let cases = [
+        (r#"["0x2","0x1"]"#, "wrong parameter order: start(2) >= end(1)"),
+        (r#"["0x9","latest"]"#, "not find start block 9"),
+        (r#"["0x1","0x9"]"#, "not find end block 9"),
+        (r#"["finalized","latest"]"#, "invalid start block number -3"),
+    ];
+    for (params, expected) in cases {
+        let items = chain_host().subscribe(&table(), &Arc::new(Debug::default()), "traceChain", params);
+        assert_eq!(items, [Err(Failure::server(expected))], "{params}");
+    }
+}
