@@ -57,6 +57,8 @@ fn sdk_folder(matches: &ArgMatches, here: &Path) -> Result<PathBuf, Stop> {
             .ancestors()
             .map(|folder| folder.join("plugins/sdk"))
             .find(|sdk| sdk.join("Cargo.toml").is_file())
+            // Through a link cargo would not find the workspace around it.
+            .and_then(|sdk| sdk.canonicalize().ok())
             .ok_or_else(|| Stop::Usage("no checkout of Tenon around here; name its plugins/sdk with --sdk".into())),
     }
 }
