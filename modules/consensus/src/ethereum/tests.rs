@@ -248,7 +248,7 @@ fn grow(engine: &EthereumEngine, chain: &MemoryChain, count: u64) -> Vec<SealedH
     (1..=count)
         .map(|number| {
             let header = engine.seal(child(engine, chain, number * 10)).unwrap();
-            add(&chain, block_of(header.clone(), Vec::new()));
+            add(chain, block_of(header.clone(), Vec::new()));
             header
         })
         .collect()

@@ -142,7 +142,7 @@ impl Network {
                     block.senders.iter().zip(&block.transactions).any(|(sender, transaction)| {
                         let hash = B256::from_slice(&transaction.input[36..]);
                         let signed = self.header(hash).unwrap().map_or(u64::MAX, |header| header.number);
-                        sender == who && signed % 15 == 0 && window.contains(&signed) && signed <= each
+                        sender == who && signed.is_multiple_of(15) && window.contains(&signed) && signed <= each
                     })
                 })
             };
