@@ -52,6 +52,6 @@ pub use sender::{
 pub use spec::{
     Activation, BlobParameters, ChainSpec, Fork, ForkId, NATIVE_BASE_FEE, NativeConfigError, NativeConsensus,
     NativeContracts, NativeHeights, NativeSettings, Profile, RoundConfig, TimeoutGrowth, blob_gas_used, floor_data_gas,
-    intrinsic_gas, native_bootnodes,
+    intrinsic_gas, native_bootnodes, native_intrinsic_gas,
 };
 pub use trie::{TrieError, TrieUpdate, prove, update_state_trie};

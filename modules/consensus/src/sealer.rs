@@ -44,10 +44,10 @@ pub struct SealerOptions {
     pub gas_limit: u64,
     /// Extra data, 32 bytes at most.
     pub extra_data: Bytes,
-    /// Seconds that a block is younger than its parent, at least.
-    pub spacing: u64,
     /// Signs blocks of a native network for its rewards; none elsewhere.
     pub signing: Option<SigningDuty>,
+    /// Makes block 1 at once. On a native network no call can be made on block 0, which nobody has sealed.
+    pub begins_at_once: bool,
 }
 
 /// Where the sealer takes time and chance from. Tests put fixed functions in.
@@ -126,7 +126,8 @@ impl Sealer {
         loop {
             let head = self.ports.chain.head();
             let transactions = self.executable(&head)?;
-            if transactions.is_empty() {
+            let is_first = self.options.begins_at_once && head.header.number == 0;
+            if transactions.is_empty() && !is_first {
                 return Ok(blocks);
             }
             let block = self.produce(&head, transactions)?;
@@ -175,9 +176,9 @@ impl Sealer {
         excess.zip(parameters).map_or(U256::ZERO, |(excess, parameters)| parameters.base_fee(excess))
     }
 
-    /// Where timestamps must rise, a second block in the same second borrows from the future.
+    /// Timestamps rise strictly: a second block in the same second borrows from the future.
     fn next_timestamp(&self, head: &Head) -> u64 {
-        (self.ports.clock.now)().max(head.header.timestamp.saturating_add(self.options.spacing))
+        (self.ports.clock.now)().max(head.header.timestamp.saturating_add(1))
     }
 
     fn produce(&self, head: &Head, transactions: Vec<RecoveredTransaction>) -> Result<Arc<RecoveredBlock>, Failure> {
@@ -237,6 +238,7 @@ impl fmt::Debug for Sealer {
 #[derive(Debug)]
 pub struct SealerWaker {
     mode: SealMode,
+    begins_at_once: bool,
     mailbox: Mailbox<SealRequest>,
     is_woken: Arc<AtomicBool>,
     /// Made before the sealer starts, so that no transaction falls between.
@@ -261,6 +263,9 @@ impl SealerWaker {
     }
 
     async fn wake_on_interval(self, period: Duration) {
+        if self.begins_at_once {
+            self.wake();
+        }
         // Zero would be no interval at all.
         let period = period.max(Duration::from_millis(1));
         let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
@@ -294,7 +299,7 @@ pub fn spawn_sealer(
     ports: SealerPorts,
 ) -> Result<SealerWaker, Failure> {
     let pending = bus.subscribe::<TransactionPending>();
-    let mode = options.mode;
+    let (mode, begins_at_once) = (options.mode, options.begins_at_once);
     let is_woken = Arc::new(AtomicBool::new(false));
     let shared = Arc::clone(&is_woken);
     let make = move || {
@@ -304,7 +309,7 @@ pub fn spawn_sealer(
     };
     let actor_options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
     let mailbox = supervisor.spawn("sealer", actor_options, make)?;
-    Ok(SealerWaker { mode, mailbox, is_woken, pending })
+    Ok(SealerWaker { mode, begins_at_once, mailbox, is_woken, pending })
 }
 
 #[cfg(test)]

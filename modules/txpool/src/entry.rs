@@ -18,6 +18,19 @@ pub enum Origin {
     Reorganisation,
 }
 
+/// What a transaction means for its sender and its rivals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// Most that it may cost its sender, wei.
+    pub(crate) cost: U256,
+    /// The token that pays its gas (native chains).
+    pub(crate) sponsor: Option<tenon_api::Address>,
+    /// Whether it goes where masternodes' transactions go, and is never replaced (native chains).
+    pub(crate) is_special: bool,
+    /// Whether it is special and a masternode's: free, and before every other of its nonce.
+    pub(crate) is_privileged: bool,
+}
+
 /// A transaction with what the pool needs to know of it again and again.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
@@ -26,6 +39,12 @@ pub(crate) struct Entry {
     pub(crate) cost: U256,
     pub(crate) slots: u64,
     pub(crate) origin: Origin,
+    /// The token that pays its gas.
+    pub(crate) sponsor: Option<tenon_api::Address>,
+    /// See [`Terms::is_special`].
+    pub(crate) is_special: bool,
+    /// See [`Terms::is_privileged`].
+    pub(crate) is_privileged: bool,
     /// Running number: earlier arrivals win ties.
     pub(crate) arrival: u64,
     /// When it came, or last stopped being pending.
@@ -33,10 +52,28 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// An entry on the terms of the Ethereum profile: the sender pays for everything.
+    #[cfg(test)]
     pub(crate) fn new(transaction: RecoveredTransaction, size: u64, origin: Origin, now: Instant) -> Self {
-        let cost = cost(&transaction.transaction);
+        let terms = Terms { cost: cost(&transaction.transaction), ..Terms::default() };
+        Self::with_terms(transaction, size, origin, now, terms)
+    }
+
+    pub(crate) fn with_terms(
+        transaction: RecoveredTransaction,
+        size: u64,
+        origin: Origin,
+        now: Instant,
+        terms: Terms,
+    ) -> Self {
+        let Terms { cost, sponsor, is_special, is_privileged } = terms;
         let slots = size.div_ceil(SLOT_BYTES).max(1);
-        Self { transaction, cost, slots, origin, arrival: 0, queued_since: now }
+        Self { transaction, cost, slots, origin, sponsor, is_special, is_privileged, arrival: 0, queued_since: now }
+    }
+
+    /// See [`Terms`].
+    pub(crate) const fn terms(&self) -> Terms {
+        Terms { cost: self.cost, sponsor: self.sponsor, is_special: self.is_special, is_privileged: self.is_privileged }
     }
 
     pub(crate) fn hash(&self) -> B256 {

@@ -2,6 +2,8 @@ use alloy_primitives::utils::format_ether;
 use tenon_api::{Address, Failure, StoreError, TransactionType, U256};
 use tenon_chain::{DecodeError, DecodeProblem, RecoverError};
 
+use crate::NativeProblem;
+
 /// Why a transaction is not taken in. The texts begin with the words that clients look for
 /// (`spec/rpc-eth.md` 12.3; go-ethereum's today on the Ethereum profile).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -105,18 +107,6 @@ pub enum PoolError {
         /// The transaction's.
         found: u64,
     },
-    /// The nonce is further ahead of the account's next one than a native chain's pool takes.
-    #[error("nonce too high")]
-    NonceTooHigh,
-    /// A native chain takes no transaction without price.
-    #[error("zero gas price")]
-    ZeroPrice,
-    /// The price is below what a native chain's blocks take.
-    #[error("under min gas price")]
-    BelowLeastPrice,
-    /// Only masternodes themselves send to these contracts of a native chain.
-    #[error("don't allow transaction sent to BlockSigners & RandomizeSMC smart contract via API")]
-    SpecialReceiver,
     /// The account can't pay for it, alone or together with what is pending already.
     #[error(
         "insufficient funds for gas * price + value: balance {balance}, queued cost {queued}, tx cost {cost}, overshot {}",
@@ -150,6 +140,9 @@ pub enum PoolError {
     /// The pool is full of transactions that may not be thrown out.
     #[error("txpool is full")]
     Full,
+    /// A rule of native chains.
+    #[error(transparent)]
+    Native(#[from] NativeProblem),
     /// The chain could not be read.
     #[error(transparent)]
     Store(#[from] StoreError),

@@ -74,7 +74,7 @@ impl Pool {
         self.inner.state.write().apply_commit(commit, Instant::now(), &mut changes);
         drop(maintenance);
         self.inner.announce(changes);
-        Ok(())
+        self.inner.revalue_sponsored()
     }
 
     /// Transactions of blocks that lost to another branch come back; those of blocks that were taken off by
@@ -121,7 +121,7 @@ impl Pool {
             }
         }
         self.inner.announce(changes);
-        Ok(())
+        self.inner.revalue_sponsored()
     }
 
     /// The accounts of all senders as they are after a block.

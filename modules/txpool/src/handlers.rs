@@ -39,10 +39,8 @@ pub fn register(bus: &Bus, pool: &Pool) -> Result<(), RegisterError> {
 /// Most transactions are checked on the caller's task; those with blobs would hold it up for milliseconds.
 async fn submit(pool: Pool, request: SubmitTransaction) -> Result<tenon_api::B256, Failure> {
     if request.raw.first() != Some(&BLOB_TYPE) {
-        return pool.submit(&request.raw, Origin::Local).map_err(|error| pool.failure(&error));
+        return Ok(pool.submit(&request.raw, Origin::Local)?);
     }
-    let worker = pool.clone();
-    let own = tokio::task::spawn_blocking(move || worker.submit(&request.raw, Origin::Local)).await;
-    let checked = own.map_err(|_| Failure::server("the check of a blob transaction failed"))?;
-    checked.map_err(|error| pool.failure(&error))
+    let check = tokio::task::spawn_blocking(move || pool.submit(&request.raw, Origin::Local));
+    Ok(check.await.map_err(|_| Failure::server("the check of a blob transaction failed"))??)
 }

@@ -33,5 +33,6 @@ pub use entry::Origin;
 pub use error::{BlobProblem, PoolError};
 pub use handlers::register;
 pub use journal::JournalError;
+pub use native::NativeProblem;
 pub use options::PoolOptions;
 pub use pool::Pool;

@@ -2,7 +2,7 @@ use std::{fmt, sync::Arc, time::Instant};
 
 use parking_lot::{Mutex, RwLock};
 use tenon_api::{
-    Address, B256, ChainReader, Failure, Head, PendingTransactions, RecoveredTransaction, StoreError, Transaction,
+    Address, B256, ChainReader, Head, PendingTransactions, RecoveredTransaction, StoreError, Transaction,
     TransactionPayload, U256,
     messages::{PendingSince, PoolContent, PoolStatus, TransactionPending},
 };
@@ -11,9 +11,9 @@ use tenon_chain::{BlobSidecar, ChainSpec};
 
 use crate::{
     JournalError, Origin, PoolError, PoolOptions, blobs,
-    entry::Entry,
+    entry::{self, Entry, Terms},
     journal::Journal,
-    native,
+    native::{self, NativeRules},
     sender::AccountView,
     state::{Changes, PoolHead, PoolState},
     validation::{self, Rules},
@@ -30,6 +30,8 @@ pub(crate) struct Inner {
     pub(crate) chain: Arc<dyn ChainReader>,
     pub(crate) bus: Bus,
     pub(crate) options: PoolOptions,
+    /// What a native chain asks; none on the Ethereum profile.
+    pub(crate) native: Option<NativeRules>,
     /// Everything that waits. Written for the length of a few map operations (a whole block: some per sender
     /// that the block touched); nobody recovers, verifies, reads the database, writes a file or awaits under it.
     pub(crate) state: RwLock<PoolState>,
@@ -58,9 +60,14 @@ impl Pool {
         bus: Bus,
         options: PoolOptions,
     ) -> Result<Self, JournalError> {
-        let state = RwLock::new(PoolState::new(pool_head(&chain.head()), &options));
+        let native = NativeRules::of(&spec);
+        let mut state = PoolState::new(pool_head(&chain.head()), &options);
+        if native.is_some() {
+            state = state.weighing_alone();
+        }
+        let (state, maintenance) = (RwLock::new(state), Mutex::new(()));
         let path = options.journal.clone();
-        let mut inner = Inner { spec, chain, bus, options, state, journal: None, maintenance: Mutex::new(()) };
+        let mut inner = Inner { spec, chain, bus, options, native, state, journal: None, maintenance };
         if let Some(path) = path {
             let (mut back, mut lost) = (0_u64, 0_u64);
             let mut journal = Journal::open(&path, |raw| match inner.take_in(raw, Origin::Local) {
@@ -88,12 +95,6 @@ impl Pool {
             self.inner.write_down(&taken);
         }
         Ok(taken.hash)
-    }
-
-    /// A refusal in the words of the chain's reference client.
-    pub(crate) fn failure(&self, error: &PoolError) -> Failure {
-        let is_native = self.inner.spec.native.is_some();
-        Failure::server(if is_native { native::words(error) } else { error.to_string() })
     }
 
     /// A waiting transaction.
@@ -157,7 +158,10 @@ impl Inner {
     fn take_in(&self, raw: &[u8], origin: Origin) -> Result<Arc<Transaction>, PoolError> {
         let (transaction, sidecar) = tenon_chain::decode_pooled_transaction(raw).map_err(PoolError::Decode)?;
         if origin == Origin::Local {
-            validation::check_submission(&transaction, &self.options, self.spec.native.is_some())?;
+            if self.native.is_some() {
+                native::check_submission(&transaction)?;
+            }
+            validation::check_submission(&transaction, &self.options)?;
         }
         let size = match &sidecar {
             Some(_) => tenon_chain::encode_transaction(&transaction).len(),
@@ -179,18 +183,51 @@ impl Inner {
         if self.state.read().contains(transaction.hash) {
             return Err(PoolError::AlreadyKnown);
         }
+        let (sender, terms) = match &self.native {
+            Some(native) => {
+                let next_nonce = |sender| self.state.read().next_nonce(sender);
+                native.check(transaction, size, origin, &*self.chain, &self.options, &next_nonce)?
+            }
+            None => self.check_ethereum(transaction, size, sidecar, origin)?,
+        };
+        let recovered = RecoveredTransaction { transaction: Arc::clone(transaction), sender };
+        let entry = Entry::with_terms(recovered, size, origin, Instant::now(), terms);
+        let mut changes = Changes::default();
+        let outcome = self.insert(entry, &mut changes);
+        self.announce(changes);
+        if self.native.is_some() { outcome.map_err(native::in_native_words) } else { outcome }
+    }
+
+    /// The rules of the Ethereum profile. Gives the sender, who pays for everything.
+    fn check_ethereum(
+        &self,
+        transaction: &Transaction,
+        size: u64,
+        sidecar: Option<Option<&BlobSidecar>>,
+        origin: Origin,
+    ) -> Result<(Address, Terms), PoolError> {
         let head = self.chain.head();
         let rules = Rules::after(&self.spec, &head.header);
         let sender = validation::check(transaction, size, &rules, &self.options, origin)?;
         if let (TransactionPayload::Blob { .. }, Some(sidecar)) = (&transaction.payload, sidecar) {
             blobs::verify_sidecar(transaction, sidecar, &rules).map_err(PoolError::Blobs)?;
         }
-        let recovered = RecoveredTransaction { transaction: Arc::clone(transaction), sender };
-        let entry = Entry::new(recovered, size, origin, Instant::now());
+        Ok((sender, Terms { cost: entry::cost(transaction), ..Terms::default() }))
+    }
+
+    /// Looks anew at what tokens can pay for, after the head has changed (`spec/chain.md` 9.4).
+    pub(crate) fn revalue_sponsored(&self) -> Result<(), StoreError> {
+        let Some(native) = self.native.as_ref().filter(|_| self.state.read().has_sponsored()) else { return Ok(()) };
+        let head = self.chain.head();
+        let capacities = native.capacities(head.header.hash(), &*self.chain.state_at(head.number())?)?;
+        let cost = |entry: &Entry| {
+            let transaction = &entry.transaction.transaction;
+            native.cost(transaction, &entry.terms(), head.header.number, &capacities)
+        };
         let mut changes = Changes::default();
-        let outcome = self.insert(entry, &mut changes);
+        self.state.write().revalue(cost, Instant::now(), &mut changes);
         self.announce(changes);
-        outcome
+        Ok(())
     }
 
     /// Takes an entry in together with its sender's account. The account is read outside the lock; if the pool has
@@ -207,11 +244,6 @@ impl Inner {
             // The last attempt counts in any case: right after the head was set back, the pool is ahead for a while.
             let is_last = attempts.next().is_none();
             if is_last || state.head().number <= account.as_of {
-                let next = state.next_nonce(sender).unwrap_or_default().max(account.nonce);
-                let is_ahead = entry.nonce() > next.saturating_add(native::MOST_NONCES_AHEAD);
-                if is_ahead && self.spec.native.is_some() {
-                    return Err(PoolError::NonceTooHigh);
-                }
                 return state.insert(entry, account, &self.options, changes);
             }
         }

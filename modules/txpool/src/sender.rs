@@ -125,6 +125,19 @@ impl Sender {
         dropped
     }
 
+    /// Takes in what sponsored entries cost the sender now. Gives back what can't be paid for any more.
+    pub(crate) fn revalue(
+        &mut self,
+        cost: &impl Fn(&Entry) -> U256,
+        now: Instant,
+        became_pending: &mut Vec<RecoveredTransaction>,
+    ) -> Vec<Entry> {
+        for entry in self.entries.values_mut().filter(|entry| entry.sponsor.is_some()) {
+            entry.cost = cost(entry);
+        }
+        self.set_account(self.account, now, became_pending)
+    }
+
     /// Counts the pending run anew. Gives back what is pending now and was not before.
     fn recount(&mut self, was_pending: Range<u64>, now: Instant) -> Vec<RecoveredTransaction> {
         let mut pending = Vec::new();

@@ -11,7 +11,7 @@ use tenon_api::{
 };
 
 use crate::{
-    Origin, PoolError, PoolOptions,
+    NativeProblem, Origin, PoolError, PoolOptions,
     entry::Entry,
     order,
     recent::RecentHashes,
@@ -50,6 +50,9 @@ pub(crate) struct PoolState {
     pending: u64,
     queued: u64,
     arrivals: u64,
+    /// Whether a sender's transactions are each weighed against its balance alone when they come, as native chains
+    /// do; those that it cannot pay together wait.
+    weighs_alone: bool,
 }
 
 /// The best transactions for the next block.
@@ -81,7 +84,14 @@ impl PoolState {
             pending: 0,
             queued: 0,
             arrivals: 0,
+            weighs_alone: false,
         }
+    }
+
+    /// The pool of a native chain, in which every transaction is weighed alone.
+    pub(crate) const fn weighing_alone(mut self) -> Self {
+        self.weighs_alone = true;
+        self
     }
 
     pub(crate) const fn head(&self) -> PoolHead {
@@ -190,6 +200,7 @@ impl PoolState {
         }
         let sender = self.senders.get(&entry.transaction.sender);
         let queued = sender.map_or(U256::ZERO, |sender| sender.pending_cost_beside(nonce));
+        let queued = if self.weighs_alone { U256::ZERO } else { queued };
         if cost > balance || queued.saturating_add(cost) > balance {
             return Err(PoolError::InsufficientFunds { balance, queued, cost });
         }
@@ -203,6 +214,15 @@ impl PoolState {
             }
         }
         if let Some(replaced) = replaced {
+            if replaced.is_special && entry.is_privileged {
+                return Err(NativeProblem::DuplicateSpecial.into());
+            }
+            if replaced.is_special {
+                return Err(PoolError::ReplacementUnderpriced);
+            }
+            if entry.is_privileged {
+                return Ok(());
+            }
             let has_blobs = replaced.has_blobs() || entry.has_blobs();
             let bump = if has_blobs { options.blob_price_bump } else { options.price_bump };
             if !entry.outbids(replaced, bump) {
@@ -292,6 +312,27 @@ impl PoolState {
         self.head = head;
         if has_less_gas {
             self.remove_all(|sender| sender.above_gas(head.gas_limit), now, changes);
+        }
+    }
+
+    /// Whether tokens pay for some of the transactions.
+    pub(crate) fn has_sponsored(&self) -> bool {
+        self.senders.values().any(|sender| sender.entries().any(|entry| entry.sponsor.is_some()))
+    }
+
+    /// Takes in what sponsored transactions may cost their senders now.
+    pub(crate) fn revalue(&mut self, cost: impl Fn(&Entry) -> U256, now: Instant, changes: &mut Changes) {
+        let sponsored: Vec<_> = self
+            .senders
+            .iter()
+            .filter(|(_, sender)| sender.entries().any(|entry| entry.sponsor.is_some()))
+            .map(|(address, _)| *address)
+            .collect();
+        for address in sponsored {
+            let dropped = self.with_sender(address, changes, |sender, pending| sender.revalue(&cost, now, pending));
+            for entry in dropped.unwrap_or_default() {
+                self.forget(&entry, changes);
+            }
         }
     }
 

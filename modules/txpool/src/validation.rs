@@ -6,7 +6,7 @@ use tenon_chain::{
     spec::{MAX_INITCODE_SIZE, TRANSACTION_GAS_CAP},
 };
 
-use crate::{Origin, PoolError, PoolOptions, blobs, native};
+use crate::{Origin, PoolError, PoolOptions, blobs};
 
 /// The longest transaction, canonical bytes without sidecar.
 pub(crate) const MAX_TRANSACTION_BYTES: u64 = 128 * 1024;
@@ -20,8 +20,6 @@ pub(crate) struct Rules {
     gas_limit: u64,
     /// Blobs that a block may hold; none before Cancun.
     pub(crate) max_blobs: u64,
-    /// The least price of gas on a native chain, wei; none on others.
-    native_least_price: Option<U256>,
 }
 
 impl Rules {
@@ -32,27 +30,12 @@ impl Rules {
             signer: spec.signer_rules(number, head.timestamp),
             gas_limit: head.gas_limit,
             max_blobs: spec.blob_parameters(head.timestamp).map_or(0, |parameters| parameters.max),
-            native_least_price: spec.native.as_ref().map(|native| native::least_price(&native.heights, head)),
         }
     }
 }
 
-impl Rules {
-    /// Whether the rules are those of a native chain.
-    pub(crate) const fn is_native(&self) -> bool {
-        self.native_least_price.is_some()
-    }
-}
-
 /// The checks of the interface, before the pool's own: what an operator does not want to be signed by mistake.
-pub(crate) fn check_submission(
-    transaction: &Transaction,
-    options: &PoolOptions,
-    is_native: bool,
-) -> Result<(), PoolError> {
-    if is_native && native::is_special(transaction) {
-        return Err(PoolError::SpecialReceiver);
-    }
+pub(crate) fn check_submission(transaction: &Transaction, options: &PoolOptions) -> Result<(), PoolError> {
     let fee = U256::from(transaction.gas_limit).saturating_mul(transaction.max_fee_per_gas());
     if !options.fee_cap.is_zero() && fee > options.fee_cap {
         return Err(PoolError::FeeCap { fee, cap: options.fee_cap });
@@ -76,11 +59,6 @@ pub(crate) fn check(
     if transaction.nonce == u64::MAX {
         return Err(PoolError::NonceAtEnd);
     }
-    if let Some(least) = rules.native_least_price {
-        check_native_gas(transaction, rules)?;
-        native::check_price(transaction, least)?;
-        return Ok(sender);
-    }
     check_gas(transaction, rules)?;
     let tip = transaction.max_priority_fee_per_gas();
     if origin == Origin::Remote && tip < options.min_tip {
@@ -101,9 +79,8 @@ fn check_form(transaction: &Transaction, size: u64, rules: &Rules) -> Result<(),
     if transaction_type > rules.signer.highest_type {
         return Err(PoolError::TypeNotActive(transaction_type));
     }
-    let limit = if rules.is_native() { native::MAX_TRANSACTION_BYTES } else { MAX_TRANSACTION_BYTES };
-    if size > limit {
-        return Err(PoolError::Oversized { size, limit });
+    if size > MAX_TRANSACTION_BYTES {
+        return Err(PoolError::Oversized { size, limit: MAX_TRANSACTION_BYTES });
     }
     let code = transaction.input.len();
     if rules.fork >= Fork::Shanghai && transaction.to.is_none() && code > MAX_INITCODE_SIZE {
@@ -121,11 +98,6 @@ fn check_form(transaction: &Transaction, size: u64, rules: &Rules) -> Result<(),
         return Err(PoolError::TipAboveFeeCap { tip, fee });
     }
     Ok(())
-}
-
-/// Signing transactions need no gas.
-fn check_native_gas(transaction: &Transaction, rules: &Rules) -> Result<(), PoolError> {
-    if native::is_special(transaction) { Ok(()) } else { check_gas(transaction, rules) }
 }
 
 fn check_gas(transaction: &Transaction, rules: &Rules) -> Result<(), PoolError> {

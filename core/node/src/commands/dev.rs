@@ -141,9 +141,8 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
             chain.head_gas_limit()
         },
         extra_data: Bytes::new(),
-        // Ethereum's timestamps rise strictly; native ones need not.
-        spacing: u64::from(masternode.is_none()),
         signing: masternode.as_ref().map(Masternode::duty),
+        begins_at_once: masternode.is_some(),
     };
     let about_masternode = masternode.map(|masternode| masternode.banner(&chain.spec)).unwrap_or_default();
 

@@ -117,20 +117,19 @@ impl NativeDevelopment {
         Ok(bytes)
     }
 
-    /// The `XDPoS` member of the configuration. One masternode at most: the one whose key this node has. No least
-    /// distance of two blocks: in a burst of transactions their timestamps would run ahead of the clock, and other
-    /// nodes refuse blocks of the future.
+    /// The `XDPoS` member of the configuration. One masternode at most: the one whose key this node has. Blocks are a
+    /// second apart at least: the reference client hangs on a period of 0.
     fn consensus(&self) -> Value {
         let (epoch, switch_block) = match self.engine {
             DevelopmentEngine::V2 { epoch } => (epoch, 0),
             DevelopmentEngine::V1 => (V1_EPOCH, V1_SWITCH_BLOCK),
         };
         let round = json!({
-            "maxMasternodes": 1, "switchRound": 0, "minePeriod": 0, "timeoutSyncThreshold": 3, "timeoutPeriod": 10,
+            "maxMasternodes": 1, "switchRound": 0, "minePeriod": 1, "timeoutSyncThreshold": 3, "timeoutPeriod": 10,
             "certificateThreshold": 0.667, "expTimeoutConfig": { "base": 1.0, "maxExponent": 0 },
         });
         json!({
-            "period": 0, "epoch": epoch, "reward": self.reward, "rewardCheckpoint": epoch, "gap": epoch / 2,
+            "period": 1, "epoch": epoch, "reward": self.reward, "rewardCheckpoint": epoch, "gap": epoch / 2,
             "foudationWalletAddr": self.foundation, "SkipV1Validation": false,
             "v2": { "SwitchEpoch": 0, "switchBlock": switch_block, "config": round, "allConfigs": { "0": round } },
         })

@@ -45,6 +45,25 @@ pub fn intrinsic_gas(transaction: &Transaction, fork: Fork) -> u64 {
     gas
 }
 
+/// Gas that the transaction costs at least on a native chain: a data byte that is not zero costs 68 on every fork, and
+/// creation code and access lists cost something from `eip1559` on (`spec/chain.md` 2.4 step 8). Saturates.
+pub fn native_intrinsic_gas(transaction: &Transaction, has_eip1559: bool) -> u64 {
+    let nonzero = transaction.input.iter().filter(|byte| **byte != 0).count() as u64;
+    let zero = transaction.input.len() as u64 - nonzero;
+    let mut gas = TRANSACTION_GAS + zero * ZERO_BYTE_GAS + nonzero * NONZERO_BYTE_GAS;
+    if transaction.to.is_none() {
+        gas += CREATION_GAS;
+        if has_eip1559 {
+            gas += initcode_gas(transaction.input.len());
+        }
+    }
+    for item in transaction.access_list() {
+        let keys = item.storage_keys.len() as u64;
+        gas = gas.saturating_add(ACCESS_LIST_ADDRESS_GAS + ACCESS_LIST_KEY_GAS.saturating_mul(keys));
+    }
+    gas
+}
+
 /// Gas of creation code of this length (EIP-3860).
 pub const fn initcode_gas(bytes: usize) -> u64 {
     INITCODE_WORD_GAS * (bytes as u64).div_ceil(32)

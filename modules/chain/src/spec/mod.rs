@@ -16,7 +16,10 @@ pub use difficulty::MINIMUM_DIFFICULTY;
 pub use fees::{BASE_FEE_CHANGE_DENOMINATOR, ELASTICITY_MULTIPLIER, INITIAL_BASE_FEE, NATIVE_BASE_FEE};
 pub use fork::{Activation, Fork};
 pub use fork_id::ForkId;
-pub use gas::{MAX_INITCODE_SIZE, TRANSACTION_GAS_CAP, calldata_tokens, floor_data_gas, initcode_gas, intrinsic_gas};
+pub use gas::{
+    MAX_INITCODE_SIZE, TRANSACTION_GAS_CAP, calldata_tokens, floor_data_gas, initcode_gas, intrinsic_gas,
+    native_intrinsic_gas,
+};
 
 pub(crate) use native::FileHeights;
 pub use native::{

@@ -105,8 +105,8 @@ fn options(mode: SealMode) -> SealerOptions {
         beneficiary: Address::ZERO,
         gas_limit: 30_000_000,
         extra_data: Bytes::new(),
-        spacing: 1,
         signing: None,
+        begins_at_once: false,
     }
 }
 
@@ -121,6 +121,17 @@ fn seals_what_is_pending_in_as_many_blocks_as_it_takes_and_then_stops() {
     let attributes = network.attributes.lock().unwrap();
     assert_eq!(attributes.iter().map(|each| each.timestamp).collect::<Vec<_>>(), [1001, 1002, 1003]);
     assert!(attributes.iter().all(|each| each.mix_hash == B256::repeat_byte(3)));
+}
+
+#[test]
+fn a_network_that_begins_at_once_has_block_1_without_a_transaction() {
+    let (network, ports, _made) = network(Vec::new(), 9);
+    let sealer = Sealer::new(SealerOptions { begins_at_once: true, ..options(SealMode::OnTransaction) }, ports);
+
+    assert_eq!(sealer.seal(), Ok(1));
+    assert_eq!(sealer.seal(), Ok(0));
+
+    assert_eq!(network.chain.head().header.number, 1);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use tenon_api::{Address, ConsensusEngine, U256};
 use tenon_chain::{ChainSpec, DevelopmentEngine, NATIVE_DEVELOPMENT_CHAIN, NativeDevelopment};
 use tenon_config::{DevProfile, Resolved, Settings};
 use tenon_consensus::native::v2::MasternodeKey;
-use tenon_consensus::native::{NativeEngine, SigningDuty, v1_masternodes};
+use tenon_consensus::native::{ContractCandidates, NativeEngine, SigningDuty, v1_masternodes};
 
 use super::ETHER;
 use crate::exit::Stop;
@@ -72,9 +72,13 @@ impl Masternode {
     }
 
     /// The engine that makes its blocks.
+    ///
+    /// Blocks in quick succession borrow their timestamps from the future, as on the Ethereum profile, so that this
+    /// engine's clock refuses none.
     pub(super) fn engine(&self, chain: &OpenedChain) -> Result<Arc<dyn ConsensusEngine>, Stop> {
         self.check_network(&chain.spec, chain)?;
-        let engine = NativeEngine::new(&chain.spec).map_err(|error| Stop::DataFolder(error.to_string()))?;
+        let engine = NativeEngine::with(&chain.spec, Arc::new(ContractCandidates), Arc::new(|| u64::MAX));
+        let engine = engine.map_err(|error| Stop::DataFolder(error.to_string()))?;
         Ok(Arc::new(engine.sealing_with(self.key.clone())))
     }
 

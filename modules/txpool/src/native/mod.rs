@@ -1,0 +1,234 @@
+//! What native chains ask of a transaction before it may wait (`spec/chain.md` 9): their own prices, their own
+//! words, transactions of masternodes, and tokens that pay for their holders.
+
+mod masternodes;
+mod problem;
+mod tokens;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use parking_lot::Mutex;
+use tenon_api::{
+    Address, B256, ChainReader, Head, Header, StateReader, StoreError, Transaction, TransactionType, U256,
+};
+use tenon_chain::{ChainSpec, HighS, NativeSettings, SignerRules, native_intrinsic_gas};
+
+pub use problem::NativeProblem;
+pub(crate) use problem::in_native_words;
+
+use crate::{Origin, PoolError, PoolOptions, entry::Terms};
+use masternodes::Masternodes;
+
+/// The longest transaction, canonical bytes.
+const MAX_TRANSACTION_BYTES: u64 = 64 * 1024;
+/// How far a nonce may lie above the next pending one.
+const NONCE_AHEAD: u64 = 10;
+/// Least price of a gas before `gas50x`, and what a token pays for one, wei.
+const EARLY_GAS_PRICE: u64 = 250_000_000;
+/// The same from `gas50x` on.
+const GAS_PRICE: u64 = 12_500_000_000;
+
+/// Whether a transaction goes to the block signers or the randomize contract: those of masternodes cost nothing.
+pub(crate) fn is_special(transaction: &Transaction) -> bool {
+    let special = [Address::with_last_byte(0x89), Address::with_last_byte(0x90)];
+    transaction.to.is_some_and(|receiver| special.contains(&receiver))
+}
+
+/// What tokens can pay, wei, by token.
+type Capacities = Arc<BTreeMap<Address, U256>>;
+
+/// The rules of one native chain.
+pub(crate) struct NativeRules {
+    spec: Arc<ChainSpec>,
+    settings: NativeSettings,
+    masternodes: Masternodes,
+    /// What tokens can pay after the block of this hash. Held for a look-up or an insertion only.
+    capacities: Mutex<Option<(B256, Capacities)>>,
+}
+
+impl NativeRules {
+    /// The rules of this chain; none of a chain that is not native.
+    pub(crate) fn of(spec: &Arc<ChainSpec>) -> Option<Self> {
+        let settings = spec.native.clone()?;
+        let masternodes = Masternodes::new(&settings.consensus);
+        Some(Self { spec: Arc::clone(spec), settings, masternodes, capacities: Mutex::new(None) })
+    }
+
+    /// What one gas costs at least, and what a token pays for one, as of a head.
+    pub(crate) fn gas_price(&self, head: u64) -> U256 {
+        U256::from(if head < self.settings.heights.gas50x { EARLY_GAS_PRICE } else { GAS_PRICE })
+    }
+
+    /// The checks of `spec/chain.md` 9.2, in its order, but for those of replacements. `next_nonce` tells the next
+    /// nonce of a sender who has transactions here. Gives the sender and what the transaction means for the pool.
+    pub(crate) fn check(
+        &self,
+        transaction: &Transaction,
+        size: u64,
+        origin: Origin,
+        chain: &dyn ChainReader,
+        options: &PoolOptions,
+        next_nonce: &dyn Fn(Address) -> Option<u64>,
+    ) -> Result<(Address, Terms), PoolError> {
+        let head = chain.head();
+        let state = chain.state_at(head.number())?;
+        self.check_form(transaction, size, &head.header)?;
+        let sender = self.permissive(&head.header).sender(transaction).map_err(|_| NativeProblem::Sender)?;
+        let is_special = is_special(transaction);
+        let is_privileged = is_special && self.masternodes.contains(sender, &head.header, chain)?;
+        if origin != Origin::Local && !is_privileged {
+            self.check_remote_price(transaction, &head.header, options)?;
+        }
+        let account = state.account(sender)?.unwrap_or_default();
+        if transaction.nonce < account.nonce {
+            return Err(NativeProblem::NonceTooLow.into());
+        }
+        let next = next_nonce(sender).unwrap_or_default().max(account.nonce);
+        if transaction.nonce > next.saturating_add(NONCE_AHEAD) {
+            return Err(NativeProblem::NonceTooHigh.into());
+        }
+        let terms = self.terms(transaction, sender, is_special, is_privileged, &head, &*state)?;
+        if terms.cost > account.balance {
+            return Err(NativeProblem::Funds.into());
+        }
+        if !is_special {
+            self.check_gas(transaction, &head.header)?;
+        }
+        Ok((sender, terms))
+    }
+
+    /// Checks 1 to 6.
+    fn check_form(&self, transaction: &Transaction, size: u64, head: &Header) -> Result<(), NativeProblem> {
+        let kind = transaction.transaction_type();
+        let has_types = self.spec.has_base_fee(head.number.saturating_add(1));
+        if kind > TransactionType::DynamicFee || (kind > TransactionType::Legacy && !has_types) {
+            return Err(NativeProblem::Type);
+        }
+        if size > MAX_TRANSACTION_BYTES {
+            return Err(NativeProblem::Oversized);
+        }
+        if let Ok(sender) = self.own_signer(transaction).sender(transaction)
+            && self.settings.is_denied(&sender, head.number)
+        {
+            return Err(NativeProblem::DeniedSender(sender));
+        }
+        if let Some(receiver) = transaction.to.filter(|to| self.settings.is_denied(to, head.number)) {
+            return Err(NativeProblem::DeniedReceiver(receiver));
+        }
+        if transaction.gas_limit > head.gas_limit {
+            return Err(NativeProblem::BlockGasLimit);
+        }
+        if transaction.max_priority_fee_per_gas() > transaction.max_fee_per_gas() {
+            return Err(NativeProblem::TipAboveFeeCap);
+        }
+        Ok(())
+    }
+
+    /// Who signed, whatever the block's rules say of signatures: of this chain or of none.
+    fn permissive(&self, _head: &Header) -> SignerRules {
+        SignerRules {
+            chain_id: self.spec.chain_id,
+            high_s: HighS::Refused,
+            replay_protection: true,
+            highest_type: TransactionType::DynamicFee,
+        }
+    }
+
+    /// Who signed for the chain that the transaction names, which may be another one (`spec/chain.md` 2.3).
+    fn own_signer(&self, transaction: &Transaction) -> SignerRules {
+        SignerRules {
+            chain_id: transaction.chain_id.unwrap_or(self.spec.chain_id),
+            high_s: HighS::Refused,
+            replay_protection: true,
+            highest_type: TransactionType::DynamicFee,
+        }
+    }
+
+    /// Check 8.
+    fn check_remote_price(
+        &self,
+        transaction: &Transaction,
+        head: &Header,
+        options: &PoolOptions,
+    ) -> Result<(), NativeProblem> {
+        let is_underpriced = match self.spec.next_base_fee(head) {
+            Some(base_fee) => transaction.max_fee_per_gas() < U256::from(base_fee),
+            None => transaction.max_priority_fee_per_gas() < options.min_tip,
+        };
+        if is_underpriced { Err(NativeProblem::Underpriced) } else { Ok(()) }
+    }
+
+    /// Checks 11 and 12: who pays how much.
+    fn terms(
+        &self,
+        transaction: &Transaction,
+        sender: Address,
+        is_special: bool,
+        is_privileged: bool,
+        head: &Head,
+        state: &dyn StateReader,
+    ) -> Result<Terms, PoolError> {
+        let capacities = self.capacities(head.header.hash(), state)?;
+        let sponsor = transaction.to.filter(|receiver| capacities.contains_key(receiver));
+        if let Some(token) = sponsor
+            && !tokens::can_pay_fee(sender, token, state)?
+        {
+            return Err(NativeProblem::Funds.into());
+        }
+        let mut terms = Terms { cost: U256::ZERO, sponsor, is_special, is_privileged };
+        terms.cost = self.cost(transaction, &terms, head.header.number, &capacities);
+        Ok(terms)
+    }
+
+    /// What a transaction may cost its sender: all that its token does not pay.
+    pub(crate) fn cost(
+        &self,
+        transaction: &Transaction,
+        terms: &Terms,
+        head: u64,
+        capacities: &BTreeMap<Address, U256>,
+    ) -> U256 {
+        let gas = U256::from(transaction.gas_limit);
+        match terms.sponsor {
+            None => gas.saturating_mul(transaction.max_fee_per_gas()).saturating_add(transaction.value),
+            Some(token) => {
+                let whole = gas.saturating_mul(self.gas_price(head)).saturating_add(transaction.value);
+                whole.saturating_sub(capacities.get(&token).copied().unwrap_or_default())
+            }
+        }
+    }
+
+    /// What every registered token can pay after a block.
+    pub(crate) fn capacities(&self, head: B256, state: &dyn StateReader) -> Result<Capacities, StoreError> {
+        if let Some((_, capacities)) = self.capacities.lock().as_ref().filter(|(hash, _)| *hash == head) {
+            return Ok(Arc::clone(capacities));
+        }
+        let capacities = Arc::new(tokens::capacities(self.settings.contracts.trc21_issuer, state)?);
+        *self.capacities.lock() = Some((head, Arc::clone(&capacities)));
+        Ok(capacities)
+    }
+
+    /// Checks 13 to 15.
+    fn check_gas(&self, transaction: &Transaction, head: &Header) -> Result<(), NativeProblem> {
+        let has_lists = self.spec.has_base_fee(head.number.saturating_add(1));
+        if transaction.gas_limit < native_intrinsic_gas(transaction, has_lists) {
+            return Err(NativeProblem::IntrinsicGas);
+        }
+        let price = transaction.max_fee_per_gas();
+        if price.is_zero() {
+            return Err(NativeProblem::ZeroGasPrice);
+        }
+        if price < self.gas_price(head.number) {
+            return Err(NativeProblem::MinGasPrice);
+        }
+        Ok(())
+    }
+}
+
+/// The checks of the interface, before the pool's own.
+pub(crate) fn check_submission(transaction: &Transaction) -> Result<(), PoolError> {
+    if is_special(transaction) { Err(NativeProblem::SpecialByInterface.into()) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests;

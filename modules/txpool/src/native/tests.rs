@@ -1,0 +1,363 @@
+//! The pool of a native chain: words, prices, masternodes, tokens.
+
+use std::collections::HashMap;
+
+use tenon_api::{Account, Bytes, Header, NativeSeal, TransactionPayload};
+use tenon_bus::Bus;
+use tenon_chain::Genesis;
+use tenon_memory_chain::MemoryChain;
+
+use super::*;
+use crate::{
+    Pool,
+    fake_chain::{address, advance, sign, signed},
+};
+
+const CHAIN: u64 = 5151;
+/// The least price from `gas50x` on.
+const PRICE: u64 = 12_500_000_000;
+
+/// Rules of this network id; 5151 has every fork at block 0.
+fn spec(chain_id: u64) -> Arc<ChainSpec> {
+    let text = format!(
+        r#"{{"config":{{"chainId":{chain_id},"homesteadBlock":0,"eip155Block":0,"XDPoS":{{"period":2,"epoch":30,"gap":15,
+        "v2":{{"switchBlock":0,"allConfigs":{{"0":{{"maxMasternodes":4,"minePeriod":1,"certificateThreshold":0.667}}}}}}}}}},
+        "difficulty":"0x1","gasLimit":"0x1c9c380","alloc":{{}}}}"#
+    );
+    Genesis::from_json(text.as_bytes()).unwrap().spec
+}
+
+/// Ten rich accounts; account 7 is the masternode of an epoch that block 1 opened.
+fn chain() -> Arc<MemoryChain> {
+    let rich = Account { balance: U256::from(10).pow(U256::from(20)), ..Account::default() };
+    let chain = MemoryChain::with_accounts((0..10).map(|index| (address(index), rich)));
+    let genesis = tenon_chain::seal(Header {
+        gas_limit: 30_000_000,
+        base_fee_per_gas: Some(PRICE),
+        native_seal: Some(NativeSeal::default()),
+        ..Header::default()
+    });
+    chain.push_header(genesis.clone());
+    chain.push_header(tenon_chain::seal(Header {
+        number: 1,
+        parent_hash: genesis.hash(),
+        native_seal: Some(NativeSeal { validators: address(7).to_vec().into(), ..NativeSeal::default() }),
+        ..genesis.header().clone()
+    }));
+    Arc::new(chain)
+}
+
+fn open(chain: &Arc<MemoryChain>) -> Pool {
+    Pool::open(spec(CHAIN), Arc::clone(chain) as _, Bus::new(), PoolOptions::default()).unwrap()
+}
+
+fn legacy(nonce: u64, price: u64) -> Transaction {
+    Transaction {
+        chain_id: Some(CHAIN),
+        payload: TransactionPayload::Legacy { gas_price: U256::from(price) },
+        ..crate::fake_chain::transfer(nonce, 1, 1)
+    }
+}
+
+/// A signing transaction as masternodes send it.
+fn signing(nonce: u64, price: u64) -> Transaction {
+    let input = [&[0xe3, 0x41, 0xea, 0xa4][..], &[1; 64]].concat();
+    let to = Some(Address::with_last_byte(0x89));
+    Transaction { to, input: input.into(), gas_limit: 200_000, ..legacy(nonce, price) }
+}
+
+fn answer(pool: &Pool, raw: &[u8], origin: Origin) -> String {
+    pool.submit(raw, origin).map_or_else(|error| error.to_string(), |_| "taken".to_owned())
+}
+
+#[test]
+fn refuses_in_the_words_of_the_reference() {
+    let chain = chain();
+    chain.change_account(address(1), |account| account.nonce = 5);
+    chain.change_account(address(2), |account| account.balance = U256::from(21_000) * U256::from(PRICE) - U256::ONE);
+    let with = |edit: fn(&mut Transaction)| {
+        let mut transaction = legacy(0, PRICE);
+        edit(&mut transaction);
+        transaction
+    };
+    let dynamic =
+        |fee: u64, tip: u64| Transaction { chain_id: Some(CHAIN), ..crate::fake_chain::transfer(0, fee, tip) };
+    let cases = [
+        (signed(1, legacy(4, PRICE)), "nonce too low"),
+        (signed(0, legacy(11, PRICE)), "nonce too high"),
+        (signed(1, legacy(16, PRICE)), "nonce too high"),
+        (signed(2, legacy(0, PRICE)), "insufficient funds for gas * price + value"),
+        (signed(0, with(|tx| tx.gas_limit = 20_999)), "intrinsic gas too low"),
+        // 68 for a byte that is not zero, 4 for one that is.
+        (signed(0, with(|tx| (tx.input, tx.gas_limit) = (vec![1, 0].into(), 21_071))), "intrinsic gas too low"),
+        // 53,000 for a creation, and 2 for its one word of code.
+        (
+            signed(0, with(|tx| (tx.to, tx.input, tx.gas_limit) = (None, vec![0].into(), 53_005))),
+            "intrinsic gas too low",
+        ),
+        (signed(0, with(|tx| tx.gas_limit = 30_000_001)), "exceeds block gas limit"),
+        (signed(0, legacy(0, 0)), "zero gas price"),
+        (signed(0, legacy(0, PRICE - 1)), "under min gas price"),
+        (signed(0, dynamic(PRICE - 1, 1)), "under min gas price"),
+        (signed(0, dynamic(PRICE, PRICE + 1)), "max priority fee per gas higher than max fee per gas"),
+        (signed(0, with(|tx| tx.chain_id = Some(1))), "invalid sender"),
+        (signed(0, with(|tx| (tx.input, tx.gas_limit) = (vec![0; 65_536].into(), 9_000_000))), "oversized data"),
+        (
+            signed(7, signing(0, PRICE)),
+            "don't allow transaction sent to BlockSigners & RandomizeSMC smart contract via API",
+        ),
+    ];
+    let pool = open(&chain);
+    for (raw, wanted) in cases {
+        assert_eq!(answer(&pool, &raw, Origin::Local), wanted);
+    }
+    for taken in [
+        signed(0, with(|tx| (tx.input, tx.gas_limit) = (vec![1, 0].into(), 21_072))),
+        signed(0, legacy(10, PRICE)),
+        signed(1, legacy(15, PRICE)),
+        signed(3, with(|tx| (tx.to, tx.input, tx.gas_limit) = (None, vec![0].into(), 53_006))),
+        signed(4, dynamic(PRICE, 0)),
+        signed(5, Transaction { chain_id: None, ..legacy(0, PRICE) }),
+    ] {
+        assert_eq!(answer(&pool, &taken, Origin::Local), "taken");
+    }
+    // From others a price below the base fee is refused before the nonce and the least price are looked at.
+    assert_eq!(answer(&pool, &signed(1, legacy(4, PRICE - 1)), Origin::Remote), "transaction underpriced");
+    assert_eq!(answer(&pool, &signed(0, legacy(0, PRICE)), Origin::Remote), "replacement transaction underpriced");
+}
+
+#[test]
+fn takes_ten_nonces_above_the_pending_one() {
+    let pool = open(&chain());
+    assert_eq!(answer(&pool, &signed(0, legacy(11, PRICE)), Origin::Local), "nonce too high");
+    assert_eq!(answer(&pool, &signed(0, legacy(0, PRICE)), Origin::Local), "taken");
+    assert_eq!(answer(&pool, &signed(0, legacy(11, PRICE)), Origin::Local), "taken");
+    assert_eq!((pool.status().pending, pool.status().queued), (1, 1));
+}
+
+/// Each is weighed against the balance alone; what cannot be paid together waits.
+#[test]
+fn weighs_every_transaction_alone() {
+    let chain = chain();
+    chain.change_account(address(2), |account| {
+        account.balance = U256::from(21_000 * PRICE) * U256::from(3) / U256::from(2)
+    });
+    let pool = open(&chain);
+    for nonce in 0..2 {
+        assert_eq!(answer(&pool, &signed(2, legacy(nonce, PRICE)), Origin::Local), "taken");
+    }
+    assert_eq!((pool.status().pending, pool.status().queued), (1, 1));
+}
+
+#[test]
+fn a_masternodes_transactions_cost_nothing_and_are_never_replaced() {
+    let pool = open(&chain());
+    // Nobody else may send them for nothing.
+    assert_eq!(answer(&pool, &signed(0, signing(0, 0)), Origin::Remote), "transaction underpriced");
+    assert_eq!(answer(&pool, &signed(0, signing(0, PRICE)), Origin::Remote), "taken");
+    assert_eq!(answer(&pool, &signed(7, signing(0, 0)), Origin::Remote), "taken");
+    assert_eq!(answer(&pool, &signed(7, signing(0, 1)), Origin::Remote), "duplicate a special transaction");
+    assert_eq!(answer(&pool, &signed(7, legacy(0, 9 * PRICE)), Origin::Remote), "replacement transaction underpriced");
+    // It takes the place of an ordinary one, whatever that one pays.
+    assert_eq!(answer(&pool, &signed(7, legacy(1, 9 * PRICE)), Origin::Remote), "taken");
+    assert_eq!(answer(&pool, &signed(7, signing(1, 0)), Origin::Remote), "taken");
+
+    let best = tenon_api::PendingTransactions::best(&pool, Some(PRICE));
+
+    let from: Vec<_> = best.iter().map(|recovered| (recovered.sender, recovered.transaction.nonce)).collect();
+    assert!(from.contains(&(address(7), 0)) && from.contains(&(address(7), 1)), "{from:?}");
+    assert_eq!(best.len(), 3);
+}
+
+#[test]
+fn the_masternodes_are_those_of_the_heads_epoch() {
+    let chain = chain();
+    for _ in 0..5 {
+        advance_empty(&chain, &[]);
+    }
+    let pool = open(&chain);
+    assert_eq!(answer(&pool, &signed(7, signing(0, 0)), Origin::Remote), "taken");
+    // Another epoch, another masternode.
+    advance_empty(&chain, &address(8)[..]);
+    assert_eq!(answer(&pool, &signed(7, signing(1, 0)), Origin::Remote), "transaction underpriced");
+    assert_eq!(answer(&pool, &signed(8, signing(0, 0)), Origin::Remote), "taken");
+}
+
+/// A child of the head that lists these masternodes.
+fn advance_empty(chain: &MemoryChain, validators: &[u8]) {
+    let head = chain.head();
+    chain.push_header(tenon_chain::seal(Header {
+        number: head.header.number + 1,
+        parent_hash: head.header.hash(),
+        native_seal: Some(NativeSeal { validators: Bytes::copy_from_slice(validators), ..NativeSeal::default() }),
+        ..head.header.header().clone()
+    }));
+}
+
+#[test]
+fn refuses_who_is_on_the_denylist() {
+    // Every id but 5151 has the list; here its rules begin with block 38,383,838.
+    let spec = spec(4243);
+    let denied = spec.native.as_ref().unwrap().denylist[0];
+    let rules = NativeRules::of(&spec).unwrap();
+    let head = |number| Header { number, gas_limit: 30_000_000, ..Header::default() };
+    let to_denied = sign(0, Transaction { to: Some(denied), chain_id: Some(4243), ..legacy(0, PRICE) });
+    assert_eq!(rules.check_form(&to_denied, 100, &head(38_383_837)), Ok(()));
+
+    let refusal = rules.check_form(&to_denied, 100, &head(38_383_838)).unwrap_err().to_string();
+
+    let text = denied.to_checksum(None).replacen("0x", "xdc", 1);
+    assert_eq!(refusal, format!("reject transaction with receiver in black-list: {text}"));
+    let mut settings = spec.native.clone().unwrap();
+    settings.denylist = vec![address(0)];
+    let rules = NativeRules { settings, ..rules };
+    let from_denied = sign(0, Transaction { chain_id: Some(4243), ..legacy(0, PRICE) });
+    let refusal = rules.check_form(&from_denied, 100, &head(40_000_000)).unwrap_err();
+    assert_eq!(refusal, NativeProblem::DeniedSender(address(0)));
+}
+
+#[test]
+fn types_and_prices_come_with_their_forks() {
+    let rules = NativeRules::of(&spec(4243)).unwrap();
+    let head = |number| Header { number, gas_limit: 30_000_000, ..Header::default() };
+    let typed = sign(0, Transaction { chain_id: Some(4243), ..crate::fake_chain::transfer(0, PRICE, 1) });
+    assert_eq!(rules.check_form(&typed, 100, &head(98_800_198)), Err(NativeProblem::Type));
+    assert_eq!(rules.check_form(&typed, 100, &head(98_800_199)), Ok(()));
+
+    let cheap = sign(0, legacy(0, 250_000_000));
+    assert_eq!(rules.check_gas(&cheap, &head(80_369_999)), Ok(()));
+    assert_eq!(rules.check_gas(&cheap, &head(80_370_000)), Err(NativeProblem::MinGasPrice));
+    let cheaper = sign(0, legacy(0, 249_999_999));
+    assert_eq!(rules.check_gas(&cheaper, &head(1)), Err(NativeProblem::MinGasPrice));
+    // Before there is a base fee, a remote one must pay the pool's own least tip.
+    let options = PoolOptions { min_tip: U256::from(7), ..PoolOptions::default() };
+    assert_eq!(rules.check_remote_price(&sign(0, legacy(0, 6)), &head(1), &options), Err(NativeProblem::Underpriced));
+    assert_eq!(rules.check_remote_price(&sign(0, legacy(0, 7)), &head(1), &options), Ok(()));
+}
+
+/// Slots by contract; no accounts.
+#[derive(Default)]
+struct Slots(HashMap<(Address, B256), U256>);
+
+impl StateReader for Slots {
+    fn account(&self, _: Address) -> Result<Option<Account>, StoreError> {
+        Ok(None)
+    }
+    fn storage(&self, address: Address, slot: B256) -> Result<U256, StoreError> {
+        Ok(self.0.get(&(address, slot)).copied().unwrap_or_default())
+    }
+    fn code(&self, _: B256) -> Result<Option<Bytes>, StoreError> {
+        Ok(None)
+    }
+    fn block_hash(&self, _: tenon_api::BlockNumber) -> Result<Option<B256>, StoreError> {
+        Ok(None)
+    }
+}
+
+fn slot(number: u64) -> B256 {
+    B256::from(U256::from(number))
+}
+
+fn entry_slot(address: Address, mapping: u64) -> B256 {
+    alloy_primitives::keccak256([address.into_word().0, slot(mapping).0].concat())
+}
+
+/// A token with these fee and balance of account 0, registered with this deposit.
+fn registered(fee: u64, balance: u64, deposit: U256) -> (Slots, Address) {
+    let (issuer, token) = (spec(CHAIN).native.as_ref().unwrap().contracts.trc21_issuer, Address::repeat_byte(0x77));
+    let first = alloy_primitives::keccak256(slot(1));
+    let slots = HashMap::from([
+        ((issuer, slot(1)), U256::from(1)),
+        ((issuer, first), U256::from_be_bytes(token.into_word().0)),
+        ((issuer, entry_slot(token, 2)), deposit),
+        ((token, slot(1)), U256::from(fee)),
+        ((token, entry_slot(address(0), 0)), U256::from(balance)),
+    ]);
+    (Slots(slots), token)
+}
+
+fn call_of(token: Address, selector: [u8; 4], amount: u64, length: usize) -> Transaction {
+    let mut input = vec![0; length];
+    input[..4].copy_from_slice(&selector);
+    input[length - 32..].copy_from_slice(&U256::from(amount).to_be_bytes::<32>());
+    Transaction { to: Some(token), input: input.into(), gas_limit: 200_000, ..legacy(0, PRICE) }
+}
+
+#[test]
+fn a_token_pays_for_its_holders() {
+    let whole = U256::from(200_000 * PRICE);
+    for (deposit, wanted) in [(whole, U256::ZERO), (whole - U256::from(5), U256::from(5)), (U256::ZERO, whole)] {
+        let (state, token) = registered(10, 1000, deposit);
+        let rules = NativeRules::of(&spec(CHAIN)).unwrap();
+        let head = chain().head();
+        let call = call_of(token, [0xa9, 0x05, 0x9c, 0xbb], 990, 68);
+        let terms = rules.terms(&call, address(0), false, false, &head, &state).unwrap();
+        assert_eq!((terms.cost, terms.sponsor), (wanted, Some(token)));
+        // Its own price does not matter, the sponsored one does.
+        let dear = Transaction { payload: TransactionPayload::Legacy { gas_price: U256::from(9 * PRICE) }, ..call };
+        assert_eq!(rules.terms(&dear, address(0), false, false, &head, &state).unwrap().cost, wanted);
+    }
+}
+
+#[test]
+fn a_holder_must_have_the_tokens_fee_and_no_more() {
+    for (balance, wanted) in [(0, true), (9, false), (10, true)] {
+        let (state, token) = registered(10, balance, U256::from(u64::MAX));
+        assert_eq!(tokens::can_pay_fee(address(0), token, &state).unwrap(), wanted, "{balance}");
+        // Nothing of the token at all: the call fails, and that is its sender's business.
+        assert!(tokens::can_pay_fee(address(1), token, &state).unwrap());
+    }
+    // What is transferred does not count, nor does data too short for a selector.
+    let (state, token) = registered(10, 10, U256::from(u64::MAX));
+    let rules = NativeRules::of(&spec(CHAIN)).unwrap();
+    let head = chain().head();
+    let mut call = call_of(token, [0xa9, 0x05, 0x9c, 0xbb], 5000, 68);
+    assert!(rules.terms(&call, address(0), false, false, &head, &state).is_ok());
+    call.input = vec![1, 2].into();
+    assert!(rules.terms(&call, address(0), false, false, &head, &state).is_ok());
+    let (state, token) = registered(10, 9, U256::from(u64::MAX));
+    let call = call_of(token, [0xa9, 0x05, 0x9c, 0xbb], 1, 68);
+    let refusal = rules.terms(&call, address(0), false, false, &head, &state).unwrap_err().to_string();
+    assert_eq!(refusal, "insufficient funds for gas * price + value");
+}
+
+/// What a token's deposit no longer covers falls to the sender, and leaves the pool when it can't pay.
+#[test]
+fn sponsored_transactions_leave_when_nobody_pays_for_them_any_more() {
+    let mut state = crate::state::PoolState::new(
+        crate::state::PoolHead { number: 1, hash: B256::ZERO, gas_limit: 30_000_000 },
+        &PoolOptions::default(),
+    )
+    .weighing_alone();
+    let terms = Terms { sponsor: Some(Address::repeat_byte(0x77)), ..Terms::default() };
+    let now = std::time::Instant::now();
+    let account = crate::sender::AccountView::new(Some(&Account { balance: U256::from(7), ..Account::default() }), 1);
+    let mut changes = crate::state::Changes::default();
+    for (index, nonce) in [0_u8, 1].into_iter().enumerate() {
+        let transaction = sign(u8::try_from(index).unwrap(), legacy(0, PRICE));
+        let recovered = tenon_api::RecoveredTransaction { transaction: Arc::new(transaction), sender: address(nonce) };
+        let entry = crate::entry::Entry::with_terms(recovered, 100, Origin::Remote, now, terms);
+        state.insert(entry, account, &PoolOptions::default(), &mut changes).unwrap();
+    }
+    assert!(state.has_sponsored());
+    let poor = address(1);
+
+    state.revalue(
+        |entry| if entry.transaction.sender == poor { U256::from(8) } else { U256::from(7) },
+        now,
+        &mut changes,
+    );
+
+    assert_eq!((state.status().pending, changes.dropped), (1, 1));
+    assert!(state.content(Some(poor)).pending.is_empty());
+}
+
+#[test]
+fn blocks_take_sponsored_and_other_transactions_along() {
+    let chain = chain();
+    let pool = open(&chain);
+    assert_eq!(answer(&pool, &signed(0, legacy(0, PRICE)), Origin::Local), "taken");
+    let commit = advance(&chain, &[], &[(address(0), Account { nonce: 1, ..Account::default() })]);
+    pool.on_committed(&commit).unwrap();
+    assert_eq!(pool.status().pending, 0);
+}

@@ -1,0 +1,49 @@
+//! Tokens whose deposits pay for transactions to them (`spec/chain.md` 3.5, 9.2 rule 11, 10.4).
+
+use std::collections::BTreeMap;
+
+use alloy_primitives::keccak256;
+use tenon_api::{Address, B256, StateReader, StoreError, U256};
+
+/// `tokens` and `tokensState` of the issuer contract.
+const TOKENS: u64 = 1;
+const TOKENS_STATE: u64 = 2;
+/// `balances` and `minFee` of a token.
+const BALANCES: u64 = 0;
+const MIN_FEE: u64 = 1;
+/// More tokens than this are not read: each costs a deposit.
+const MOST_TOKENS: u64 = 1 << 20;
+
+fn slot(number: u64) -> B256 {
+    B256::from(U256::from(number))
+}
+
+fn entry(address: Address, mapping: u64) -> B256 {
+    keccak256([address.into_word().0, slot(mapping).0].concat())
+}
+
+/// What every registered token can pay, wei.
+pub(super) fn capacities(issuer: Address, state: &dyn StateReader) -> Result<BTreeMap<Address, U256>, StoreError> {
+    let count = state.storage(issuer, slot(TOKENS))?;
+    let count = u64::try_from(count).unwrap_or(MOST_TOKENS).min(MOST_TOKENS);
+    let first = U256::from_be_bytes(keccak256(slot(TOKENS)).0);
+    let mut capacities = BTreeMap::new();
+    for index in 0..count {
+        let element = state.storage(issuer, B256::from(first.wrapping_add(U256::from(index))))?;
+        if !element.is_zero() {
+            let token = Address::from_word(B256::from(element));
+            capacities.insert(token, state.storage(issuer, entry(token, TOKENS_STATE))?);
+        }
+    }
+    Ok(capacities)
+}
+
+/// Whether the sender's balance of the token covers the token's fee. A sender that has none of the token passes: the
+/// call will fail and costs it nothing.
+///
+/// What the call transfers counts for nothing, whatever the specification says: the reference compares selectors with
+/// constants that are empty (recorded pool of the chain `local`, submission 38).
+pub(super) fn can_pay_fee(sender: Address, token: Address, state: &dyn StateReader) -> Result<bool, StoreError> {
+    let balance = state.storage(token, entry(sender, BALANCES))?;
+    Ok(balance.is_zero() || balance >= state.storage(token, slot(MIN_FEE))?)
+}
