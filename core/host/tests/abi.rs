@@ -1,6 +1,8 @@
 //! The promise of the boundary: what was built once, by whatever compiler and with whatever options, keeps loading; what
 //! does not match is refused with both numbers.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
 mod support;
 
 use std::{

@@ -1,6 +1,8 @@
 //! A plugin's own storage and own work: apart from those of others, the same in both isolations, there again after a
 //! replacement and a restart.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
 mod support;
 
 use std::{
