@@ -1,14 +1,13 @@
 #!/bin/sh
-# Runs all tests: Rust, then the conformance and fault suites (Python), then real clients (Python, JavaScript)
-# against the real program, and modules that come and go in it under load. Arguments select suites: rust conformance
-# faults clients modules
-# recorded (what the reference answered about its chains; not among the default ones yet).
+# Runs all tests: Rust, then the conformance, recorded (what the reference answered about its chains) and fault suites
+# (Python), then real clients (Python, JavaScript) against the real program, and modules that come and go in it under load.
+# Arguments select suites: rust conformance recorded faults clients modules.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 cd "$root"
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/tenon"
 target="${CARGO_TARGET_DIR:-$cache/target}"
-suites="${*:-rust conformance faults clients modules}"
+suites="${*:-rust conformance recorded faults clients modules}"
 
 # The program and the plugins that the suites drive; one profile for everything keeps the build short.
 scripts/cargo.sh build --workspace
@@ -31,7 +30,7 @@ for suite in $suites; do
             node --test --test-reporter=spec tests/clients/*.test.mjs
             ;;
         *)
-            echo "unknown suite $suite; there are: rust conformance faults clients modules recorded" >&2
+            echo "unknown suite $suite; there are: rust conformance recorded faults clients modules" >&2
             exit 2
             ;;
     esac

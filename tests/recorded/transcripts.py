@@ -16,10 +16,11 @@ class Player:
     def __init__(self, node, path, blocks):
         self.node, self.path, self.blocks = node, path, blocks
         self.names, self.count, self.waiting = {}, 0, []
-        self.socket = connect(node.ws_url, max_size=None)
+        self.lines = contextlib.ExitStack()
+        self.socket = self.lines.enter_context(connect(node.ws_url, max_size=None))
 
     def close(self):
-        self.socket.close()
+        self.lines.close()
 
     def import_blocks(self, step):
         start = step.get("from") or int(self.node.call("eth_blockNumber"), 16) + 1

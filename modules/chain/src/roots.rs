@@ -105,3 +105,39 @@ pub fn requests_hash<R: AsRef<[u8]>>(requests: impl IntoIterator<Item = R>) -> B
     }
     B256::new(outer.finalize().into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_is_proved_by_nodes_that_hash_to_the_root() {
+        for count in [1, 2, 16, 128, 129, 300_usize] {
+            let values: Vec<Vec<u8>> = (0..count).map(|place| vec![place as u8; 40 + place]).collect();
+            for position in [0, count / 2, count - 1] {
+                let proof = prove_position(&values, position);
+
+                let expected = ordered_trie_root_with_encoder(&values, |value, out| out.extend_from_slice(value));
+                assert_eq!(proof.root, expected, "{position} of {count}");
+                assert_eq!(proof.nodes.first().map(keccak256), Some(expected));
+                for pair in proof.nodes.windows(2) {
+                    let hash = keccak256(&pair[1]);
+                    assert!(pair[0].windows(32).any(|window| window == hash), "{position} of {count}: a broken chain");
+                }
+                let leaf = proof.nodes.last().expect("the root is never left out");
+                let value = &values[position];
+                assert!(leaf.windows(value.len()).any(|window| window == value), "{position} of {count}");
+            }
+        }
+    }
+
+    #[test]
+    fn nodes_that_are_part_of_their_parent_are_left_out() {
+        let values: Vec<Vec<u8>> = (0..3).map(|place| vec![place; 3]).collect();
+
+        let proof = prove_position(&values, 1);
+
+        assert_eq!(proof.nodes.len(), 1, "all leaves are shorter than a hash");
+        assert_eq!(keccak256(&proof.nodes[0]), proof.root);
+    }
+}

@@ -1,0 +1,110 @@
+"""The same texts over HTTP, WebSocket and the Unix socket: what comes back, in which order, and whether the line stays open."""
+
+import concurrent.futures
+import contextlib
+import gzip
+import http.client
+import json
+import socket
+
+import pytest
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import connect
+
+import chains
+import comparison
+import conftest
+
+RULES = comparison.Rules()
+# How long a line must be silent to count as open, seconds.
+QUIET = 0.4
+# Headers that were recorded.
+KEPT = (
+    "content-type content-length allow vary content-encoding connection x-content-type-options access-control-allow-origin "
+    "access-control-allow-methods access-control-allow-headers access-control-max-age www-authenticate location"
+).split()
+
+
+@pytest.fixture(scope="module")
+def node():
+    with chains.prepared("local") as path:
+        open_to_all = ["--http.corsdomain", "*", "--http.vhosts", "*", "--ws.origins", "*"]
+        with chains.node_with(path, *open_to_all) as running:
+            yield running
+
+
+def over_websocket(node, text):
+    answers, then = [], "closed"
+    with contextlib.suppress(ConnectionClosed, ValueError), connect(node.ws_url, max_size=None) as line:
+        line.send(text)
+        with contextlib.suppress(TimeoutError):
+            while True:
+                answers.append(json.loads(line.recv(QUIET)))
+        then = "open" if not line.protocol.close_expected() else "closed"
+    return {"answers": answers, "then": then}
+
+
+def over_socket(node, text):
+    answers, then, rest = [], "closed", ""
+    with socket.socket(socket.AF_UNIX) as line:
+        line.settimeout(QUIET)
+        line.connect(node.ipc_path)
+        try:
+            line.sendall(text.encode() + b"\n")
+            while data := line.recv(1 << 20):
+                rest += data.decode()
+                *whole, rest = rest.split("\n")
+                answers += [json.loads(answer) for answer in whole if answer.strip()]
+        except TimeoutError:
+            then = "open"
+        except OSError:
+            pass
+    return {"answers": answers, "then": then}
+
+
+@pytest.mark.parametrize(("file", "converse"), [("protocol-ws", over_websocket), ("protocol-ipc", over_socket)])
+def test_a_stream_answers_as_recorded(node, file, converse, pytestconfig):
+    tally = comparison.Tally(f"local/{file}")
+    cases = comparison.recorded(tally.file)
+    # Each waits for silence on a line of its own.
+    with concurrent.futures.ThreadPoolExecutor(16) as workers:
+        for case, found in zip(cases, workers.map(lambda case: converse(node, case["raw"]), cases)):
+            tally.add(case, found, RULES.differences(case, found))
+    conftest.keep(tally, pytestconfig)
+
+
+def exchange(node, call):
+    """One HTTP exchange as it was recorded: status, some headers, body."""
+    body = call.get("body")
+    if isinstance(body, dict):
+        body = body["repeat"] * body["times"]
+    body = None if body is None else body.encode()
+    line = http.client.HTTPConnection(node.http_url.removeprefix("http://").rstrip("/"), timeout=60)
+    names = {name.lower() for name in call.get("headers", {})}
+    line.putrequest(call["method"], call["path"], skip_accept_encoding=True, skip_host="host" in names)
+    for name, value in call.get("headers", {}).items():
+        line.putheader(name, value)
+    if body is not None and not names & {"content-length", "transfer-encoding"}:
+        line.putheader("Content-Length", str(len(body)))
+    # An early refusal can be read all the same.
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        line.endheaders(body)
+    answer = line.getresponse()
+    data = answer.read()
+    headers = {name.lower(): value for name, value in answer.getheaders() if name.lower() in KEPT}
+    is_packed = headers.get("content-encoding") == "gzip"
+    if len(data) > 4096 or is_packed:
+        headers.pop("content-length", None)
+    line.close()
+    return {"status": answer.status, "headers": headers, "body": (gzip.decompress(data) if is_packed else data).decode()}
+
+
+def test_http_exchanges_are_the_recorded_ones(node, pytestconfig):
+    tally = comparison.Tally("local/raw-http")
+    for case in comparison.recorded(tally.file):
+        found = exchange(node, case["http"])
+        # Whether the line is kept where the reference keeps it is each server's own affair.
+        if "connection" not in case["response"].get("headers", {}):
+            found["headers"].pop("connection", None)
+        tally.add(case, found, RULES.differences(case, found))
+    conftest.keep(tally, pytestconfig)
