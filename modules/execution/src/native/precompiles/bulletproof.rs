@@ -63,6 +63,11 @@ pub(super) fn verify(input: &[u8]) -> Result<(), BulletproofError> {
     Verification::of(&proof)?.run()
 }
 
+/// Whether these bytes have the form of a proof.
+pub(super) fn is_readable(input: &[u8]) -> bool {
+    Proof::read(input).is_ok()
+}
+
 /// Points one after the other, their count before them when `count` is 0.
 fn read_points(input: &[u8], count: u32) -> Result<Vec<WrittenPoint>, BulletproofError> {
     if input.len() <= 4 {

@@ -51,6 +51,17 @@ pub(crate) fn run_extra_precompile(
     Ok(finished(inputs.gas_limit, PROOF_GAS, is_valid.then(Bytes::new)))
 }
 
+/// Why one of them failed on this input, in the reference's words; none for other contracts.
+pub(crate) fn extra_failure_text(contract: Address, input: &[u8]) -> Option<&'static str> {
+    match contract {
+        // The reference's reader verifies the signature, so that what comes after it never fails.
+        RING_SIGNATURE => Some("fail to deserialize proof"),
+        BULLETPROOF if !bulletproof::is_readable(input) => Some("failed to deserialize bulletproofs"),
+        BULLETPROOF => Some("failed to verify bulletproof"),
+        _ => None,
+    }
+}
+
 /// The result of a contract that costs `cost` and gave this output, or failed.
 fn finished(gas_limit: u64, cost: u64, output: Option<Bytes>) -> InterpreterResult {
     let mut gas = Gas::new(gas_limit);
