@@ -94,7 +94,7 @@ fn child_that_writes_until_it_is_killed() {
     println!("{CHILD_IS_AT}{}", store.head().number());
     loop {
         let head = store.head().number().0;
-        let target = work.next(head, &mut random);
+        let target = work.next(head, &mut random).max(store.oldest_state());
         println!("{CHILD_GOES_TO}{target}");
         if target > head {
             store.commit(&maker.commits[target as usize]).unwrap();
@@ -143,13 +143,15 @@ fn killed_child(folder: &Path, work: Work, random: &mut Random) -> Said {
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let first = lines.find(|line| line.starts_with(CHILD_IS_AT)).expect("the child ended before it wrote");
+    let first = lines.find(|line| line.starts_with(CHILD_IS_AT));
+    let first = first.unwrap_or_else(|| panic!("the child ended before it wrote"));
     let hearing = std::thread::spawn(move || {
         let mut said = Said::default();
         std::iter::once(first).chain(lines).for_each(|line| said.hear(&line));
         said
     });
     std::thread::sleep(Duration::from_micros(random.below(300_000)));
+    assert_eq!(child.try_wait().unwrap(), None, "the child ended before it was killed");
     child.kill().unwrap();
     child.wait().unwrap();
     hearing.join().unwrap()
