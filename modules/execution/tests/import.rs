@@ -8,8 +8,8 @@ use std::convert::Infallible;
 
 use alloy_primitives::b256;
 use support::{TestNode, conformance_blocks, conformance_genesis};
-use tenon_api::{Block, BlockNumber, ChainReader, Header, InsertOutcome};
-use tenon_execution::{ImportObserver, ImportSummary, ImportedBlock};
+use tenon_api::{Block, BlockNumber, ChainReader, Header, InsertOutcome, messages::GetBadBlocks};
+use tenon_execution::{ExecutionLimits, ImportObserver, ImportSummary, ImportedBlock};
 
 /// Stops after some blocks.
 struct Watcher {
@@ -163,4 +163,21 @@ fn set_head_goes_back_and_the_chain_can_be_walked_again() {
     assert_eq!(back, BlockNumber(50));
     assert_eq!(outcome, InsertOutcome::Head { reorganised: vec![] });
     assert_eq!(node.importer.insert(blocks[50].clone()).unwrap(), InsertOutcome::Known);
+}
+
+#[tokio::test]
+async fn the_newest_blocks_that_were_refused_are_remembered_once_each() {
+    let node = TestNode::with_conformance_chain(3);
+    let _served = node.serve(ExecutionLimits::default());
+    let next = &conformance_blocks()[3];
+    let refused: Vec<Block> = (1..=12).map(|gas| with_header(next, |header| header.gas_used += gas)).collect();
+
+    for block in refused.iter().chain(refused.last()) {
+        node.importer.insert(block.clone()).unwrap_err();
+    }
+
+    let listed = node.ask(GetBadBlocks).await.unwrap();
+    let hashes: Vec<_> = listed.iter().map(|header| header.hash()).collect();
+    let expected: Vec<_> = refused[2..].iter().map(Block::hash).collect();
+    assert_eq!(hashes, expected, "the newest ten, oldest first");
 }
