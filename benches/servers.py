@@ -35,6 +35,16 @@ class Server:
         """Processor time so far."""
         return cpu_seconds(self.process.pid)
 
+    def settle(self, within=60):
+        """Waits until it does no more for clients that have gone: its core belongs to the next one measured."""
+        deadline = time.monotonic() + within
+        used = self.cpu_seconds()
+        while time.monotonic() < deadline:
+            time.sleep(0.05)
+            used, before = self.cpu_seconds(), used
+            if used - before < 0.02:
+                return
+
     def call(self, method, *params):
         """Calls a method over HTTP."""
         answer = self.post({"jsonrpc": "2.0", "id": 1, "method": method, "params": list(params)})
@@ -140,6 +150,7 @@ def load(server, transport, request, connections, seconds, core=1):
     """Runs the load against an endpoint. `None` if the server answers an error; the reason goes to stderr."""
     command = [str(BENCH), "load", *server.endpoints[transport], "--body", json.dumps(request)]
     command += ["--connections", str(connections), "--seconds", str(seconds)]
+    server.settle()
     before = server.cpu_seconds()
     begun = time.monotonic()
     done = subprocess.run(pinned(core, command), capture_output=True, text=True)
@@ -148,5 +159,6 @@ def load(server, transport, request, connections, seconds, core=1):
     result = json.loads(done.stdout)
     # The warm-up costs the server too: its rate is taken to be the measured one.
     requests = result["per_second"] * (time.monotonic() - begun)
+    server.settle()
     result["cpu_micros"] = round((server.cpu_seconds() - before) / requests * 1e6, 1) if requests else None
     return result

@@ -3,6 +3,7 @@
 Every transport is asked without pause, a sender makes a block of every transaction, and connections come and go. What
 counts is the trend after the first third, in which caches fill."""
 
+import json
 import statistics
 import subprocess
 import threading
@@ -16,7 +17,7 @@ TARGET_BLOCKS = 1_000_000
 
 
 class Sender(threading.Thread):
-    """Transfers over HTTP, a hundred a batch, until told to stop; every one is a block of its own."""
+    """Transfers over HTTP, a hundred a batch, until told to stop; a block is made as soon as one waits."""
 
     def __init__(self, server):
         super().__init__(daemon=True)
@@ -32,6 +33,9 @@ class Sender(threading.Thread):
                     number += 1
                     transactions.append({"from": accounts[position % len(accounts)], "to": f"0x{number:040x}", "value": "0x1", "gas": "0x5208"})
                 rpc_table.send_all(self.server, transactions)
+                # As fast as blocks are made, not faster: a full pool refuses.
+                while int(self.server.call("txpool_status")["pending"], 16) > 200 and not self.stopped.is_set():
+                    time.sleep(0.005)
         except BaseException as error:
             self.failure = error
 
@@ -48,7 +52,7 @@ def run(seconds, folder):
             loads = []
             # A fresh set of connections for every slice.
             for transport, name in (("HTTP", "eth_getBalance latest"), ("WebSocket", "eth_blockNumber"), ("Unix", "eth_getBalance historical")):
-                command = [str(servers.BENCH), "load", *server.endpoints[transport], "--body", rpc_table.json.dumps(bodies[name])]
+                command = [str(servers.BENCH), "load", *server.endpoints[transport], "--body", json.dumps(bodies[name])]
                 command += ["--connections", "32", "--seconds", str(slice_seconds)]
                 loads.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
             answers = 0
@@ -56,7 +60,7 @@ def run(seconds, folder):
                 out, failure = process.communicate()
                 if process.returncode:
                     raise SystemExit(f"a load failed: {failure}")
-                answers += rpc_table.json.loads(out)["requests"]
+                answers += json.loads(out)["requests"]
             if sender.failure:
                 raise SystemExit(f"sending failed: {sender.failure}")
             # Without connections, so that samples are alike.

@@ -98,7 +98,8 @@ async fn open_web_socket(address: SocketAddr) -> io::Result<TcpStream> {
     Ok(stream)
 }
 
-/// Sends requests on one connection until `end`; latencies count from `warm` on.
+/// Sends requests on one connection until `end`; latencies count from `warm` on. What is not answered by then does not
+/// count: a request that takes minutes must not keep a row of a second waiting.
 async fn converse(
     mut stream: impl AsyncRead + AsyncWrite + Unpin,
     request: &[u8],
@@ -117,7 +118,9 @@ async fn converse(
             if let Some(answer_end) = find_end(&received)? {
                 break answer_end;
             }
-            if stream.read_buf(&mut received).await? == 0 {
+            let read = tokio::time::timeout_at(end.into(), stream.read_buf(&mut received)).await;
+            let Ok(count) = read else { return Ok(latencies) };
+            if count? == 0 {
                 return Err(io::Error::other("the server hung up"));
             }
         };

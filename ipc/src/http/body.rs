@@ -1,14 +1,13 @@
 //! Bodies of answers: as they are, or gzip while they are sent.
 
 use std::{
-    collections::VecDeque,
     convert::Infallible,
     io::Write as _,
     pin::Pin,
     task::{Context, Poll},
 };
 
-use bytes::{Buf as _, Bytes};
+use bytes::Bytes;
 use flate2::{Compression, Crc, write::GzEncoder};
 use hyper::body::{Body, Frame, SizeHint};
 
@@ -24,8 +23,8 @@ const STEP: usize = 64 << 10;
 /// The body of one answer.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerBody {
-    pieces: VecDeque<Bytes>,
-    length: u64,
+    /// In order; what has been sent is empty. An array, so that a small answer allocates nothing here.
+    pieces: [Bytes; 3],
     compressor: Option<Box<GzEncoder<Vec<u8>>>>,
 }
 
@@ -37,25 +36,26 @@ impl AnswerBody {
 
     /// One piece.
     pub(crate) fn text(text: impl Into<Bytes>) -> Self {
-        Self::from_pieces([text.into()])
+        Self { pieces: [text.into(), Bytes::new(), Bytes::new()], compressor: None }
     }
 
     /// The pieces of a reply.
     pub(crate) fn reply(reply: Reply) -> Self {
-        Self::from_pieces(reply.segments)
+        Self { pieces: reply.segments, compressor: None }
     }
 
-    fn from_pieces(pieces: impl IntoIterator<Item = Bytes>) -> Self {
-        let pieces: VecDeque<Bytes> = pieces.into_iter().filter(|piece| !piece.is_empty()).collect();
-        let length = pieces.iter().map(|piece| piece.len() as u64).sum();
-        Self { pieces, length, compressor: None }
+    fn length(&self) -> usize {
+        self.pieces.iter().map(Bytes::len).sum()
+    }
+
+    fn next_piece(&mut self) -> Option<&mut Bytes> {
+        self.pieces.iter_mut().find(|piece| !piece.is_empty())
     }
 
     /// The same, gzip-coded.
     pub(crate) fn into_gzip(mut self) -> Self {
-        if self.length <= STORE_UP_TO as u64 {
-            let whole = self.pieces.iter().flat_map(|piece| piece.iter().copied()).collect::<Vec<u8>>();
-            return Self::text(stored_gzip(&whole));
+        if self.length() <= STORE_UP_TO {
+            return Self::text(stored_gzip(&self.pieces.concat()));
         }
         self.compressor = Some(Box::new(GzEncoder::new(Vec::with_capacity(STEP / 2), Compression::fast())));
         self
@@ -63,22 +63,18 @@ impl AnswerBody {
 
     /// The next compressed piece; `None` at the end.
     fn compress(&mut self) -> Option<Bytes> {
-        let encoder = self.compressor.as_mut()?;
-        while let Some(piece) = self.pieces.front_mut() {
-            let step = piece.len().min(STEP);
+        let mut encoder = self.compressor.take()?;
+        while let Some(piece) = self.next_piece() {
+            let step = piece.split_to(piece.len().min(STEP));
             // Writing to a vector cannot fail.
-            let _ = encoder.write_all(&piece[..step]);
-            piece.advance(step);
-            if piece.is_empty() {
-                self.pieces.pop_front();
-            }
+            let _ = encoder.write_all(&step);
             if !encoder.get_ref().is_empty() {
-                return Some(std::mem::take(encoder.get_mut()).into());
+                let compressed = std::mem::take(encoder.get_mut());
+                self.compressor = Some(encoder);
+                return Some(compressed.into());
             }
         }
-        let rest = self.compressor.take()?.finish().unwrap_or_default();
-        self.length = 0;
-        Some(rest.into())
+        Some(encoder.finish().unwrap_or_default().into())
     }
 }
 
@@ -87,19 +83,19 @@ impl Body for AnswerBody {
     type Error = Infallible;
 
     fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let piece = if self.compressor.is_some() { self.compress() } else { self.pieces.pop_front() };
+        let piece = if self.compressor.is_some() { self.compress() } else { self.next_piece().map(std::mem::take) };
         Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.pieces.is_empty() && self.compressor.is_none()
+        self.length() == 0 && self.compressor.is_none()
     }
 
     fn size_hint(&self) -> SizeHint {
         if self.compressor.is_some() {
             return SizeHint::default();
         }
-        SizeHint::with_exact(self.pieces.iter().map(|piece| piece.len() as u64).sum())
+        SizeHint::with_exact(self.length() as u64)
     }
 }
 
