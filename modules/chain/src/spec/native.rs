@@ -12,6 +12,10 @@ use crate::genesis::LooseAddress;
 
 /// Blocks of an epoch when the file says 0.
 const DEFAULT_EPOCH: u64 = 900;
+/// The least price of gas before `gas50x`, wei.
+const LEAST_PRICE: u64 = 250_000_000;
+/// The same from there on.
+const LEAST_PRICE_50X: u64 = 12_500_000_000;
 /// Exclusive bound of the exponent of a timeout (`spec/consensus.md` 5.7).
 const MAX_EXPONENT_BOUND: u8 = 32;
 
@@ -133,6 +137,12 @@ pub(crate) struct FileHeights {
 }
 
 impl NativeHeights {
+    /// The least price of gas that blocks of this height take, wei; where there is a base fee, that is higher
+    /// (`spec/chain.md` 2.5).
+    pub const fn least_price(&self, number: u64) -> u64 {
+        if number >= self.gas50x { LEAST_PRICE_50X } else { LEAST_PRICE }
+    }
+
     /// Every height by the name that `config/networks` gives it, in the order of the fields.
     pub fn named(&self) -> [(&'static str, u64); 21] {
         [

@@ -20,10 +20,6 @@ const MOST_SUGGESTED: U256 = U256::from_limbs([500_000_000_000, 0, 0, 0]);
 const INITIAL: U256 = U256::from_limbs([1_000_000, 0, 0, 0]);
 /// The same on native chains: the least price that the reference takes for its own blocks.
 const NATIVE_INITIAL: U256 = U256::ONE;
-/// The least price of gas on a native chain without base fee, wei (`spec/chain.md` 2.5).
-const NATIVE_LEAST: U256 = U256::from_limbs([250_000_000, 0, 0, 0]);
-/// The same from `gas50x` on.
-const NATIVE_LEAST_50X: U256 = U256::from_limbs([12_500_000_000, 0, 0, 0]);
 
 /// The last suggestion and the head that it was made for.
 #[derive(Clone, Copy)]
@@ -61,13 +57,7 @@ impl Fees {
     /// The tip is the whole price where there is no base fee, and native chains have a least price.
     fn least(&self, head: &SealedHeader) -> U256 {
         match &self.spec.native {
-            Some(native) if head.base_fee_per_gas.is_none() => {
-                if head.number >= native.heights.gas50x {
-                    NATIVE_LEAST_50X
-                } else {
-                    NATIVE_LEAST
-                }
-            }
+            Some(native) if head.base_fee_per_gas.is_none() => U256::from(native.heights.least_price(head.number)),
             _ => U256::ZERO,
         }
     }

@@ -23,10 +23,6 @@ use masternodes::Masternodes;
 const MAX_TRANSACTION_BYTES: u64 = 64 * 1024;
 /// How far a nonce may lie above the next pending one.
 const NONCE_AHEAD: u64 = 10;
-/// Least price of a gas before `gas50x`, and what a token pays for one, wei.
-const EARLY_GAS_PRICE: u64 = 250_000_000;
-/// The same from `gas50x` on.
-const GAS_PRICE: u64 = 12_500_000_000;
 
 /// Whether a transaction goes to the block signers or the randomize contract: those of masternodes cost nothing.
 pub(crate) fn is_special(transaction: &Transaction) -> bool {
@@ -56,7 +52,7 @@ impl NativeRules {
 
     /// What one gas costs at least, and what a token pays for one, as of a head.
     pub(crate) fn gas_price(&self, head: u64) -> U256 {
-        U256::from(if head < self.settings.heights.gas50x { EARLY_GAS_PRICE } else { GAS_PRICE })
+        U256::from(self.settings.heights.least_price(head))
     }
 
     /// The checks of `spec/chain.md` 9.2, in its order, but for those of replacements. `next_nonce` tells the next

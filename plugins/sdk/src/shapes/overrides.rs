@@ -1,10 +1,7 @@
 //! What a call may pretend about accounts and the block (`spec/rpc-eth.md` 4.8).
 
 use alloy_primitives::{Address, B256};
-use tenon_api::{
-    Failure,
-    messages::{AccountOverride, BlockOverrides},
-};
+use tenon_api::messages::{AccountOverride, BlockOverrides};
 
 use crate::param::{ArgumentError, Object, Param, ParamDescription, Quantity, RawArgument};
 
@@ -16,18 +13,6 @@ impl StateOverridesArgument {
     /// The overrides as they were written, an account each; the node looks for contradictions.
     pub fn as_written(self) -> Vec<(Address, AccountOverride)> {
         self.0
-    }
-
-    /// The overrides, an account each.
-    ///
-    /// # Errors
-    /// `-32000` when an account has both `state` and `stateDiff`.
-    pub fn into_overrides(self) -> Result<Vec<(Address, AccountOverride)>, Failure> {
-        let both = self.0.iter().find(|(_, account)| account.state.is_some() && account.state_diff.is_some());
-        match both {
-            Some((address, _)) => Err(Failure::server(format!("account {address} has both 'state' and 'stateDiff'"))),
-            None => Ok(self.0),
-        }
     }
 }
 
@@ -100,7 +85,7 @@ mod tests {
 
     fn decode(json: &str) -> Result<Vec<(Address, AccountOverride)>, String> {
         let argument = StateOverridesArgument::decode(RawArgument::new(json)).map_err(|error| error.to_string())?;
-        argument.into_overrides().map_err(|failure| failure.message)
+        Ok(argument.as_written())
     }
 
     #[test]
@@ -116,11 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_state_and_changes_exclude_each_other() {
-        let json = format!(r#"{{"{ADDRESS}":{{"state":{{}},"stateDiff":{{}}}}}}"#);
-
-        let expected = "account 0x7dcd17433742f4C0Ca53122aB541D0bA67fC27Df has both 'state' and 'stateDiff'";
-        assert_eq!(decode(&json).map_err(|text| text.to_lowercase()), Err(expected.to_lowercase()));
+    fn keys_that_are_no_addresses_are_refused() {
         assert_eq!(decode(r#"{"0x01":{}}"#), Err("hex string has length 2, want 40 for common.Address".to_owned()));
     }
 
