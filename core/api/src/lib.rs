@@ -23,8 +23,8 @@ mod space;
 pub use failure::{Failure, FailureCode};
 pub use message::{Capability, Event, Request, Topic};
 pub use ports::{
-    BlockProducer, ChainReader, ChainWriter, ConsensusEngine, ConsensusError, InsertOutcome, PendingTransactions,
-    SealAttributes, StateReader, StoreError, TrieReader,
+    BlockProducer, ChainReader, ChainWriter, ConsensusEngine, ConsensusError, EngineRecords, InsertOutcome,
+    PendingTransactions, SealAttributes, StateReader, StoreError, TrieReader,
 };
 pub use primitives::*;
 pub use schema::{SchemaEntry, schema_entries, schema_hash};

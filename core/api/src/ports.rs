@@ -183,6 +183,21 @@ pub trait ChainWriter: Send + Sync {
     fn flush(&self) -> Result<(), StoreError>;
 }
 
+/// What a consensus engine keeps over restarts beside the chain: a few small records by name. What stands there can be
+/// computed again from the chain as long as old state is kept, or is what this node itself has done in the voting.
+pub trait EngineRecords: Send + Sync {
+    /// A record; none when nothing was kept under this name.
+    ///
+    /// # Errors
+    /// [`StoreError`] when the database fails.
+    fn record(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
+    /// Keeps a record in place of the one before. When this returns it survives a power loss.
+    ///
+    /// # Errors
+    /// [`StoreError::Engine`]; the record before stands.
+    fn keep(&self, name: &str, value: &[u8]) -> Result<(), StoreError>;
+}
+
 /// Why consensus refuses a header or body.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("block {number} ({hash}): {reason}")]

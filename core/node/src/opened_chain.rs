@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenon_api::messages::{ChainInfo, Profile};
-use tenon_api::{B256, ChainReader, ConsensusEngine, SealedHeader};
+use tenon_api::{B256, ChainReader, ChainWriter as _, ConsensusEngine, EngineRecords, SealedHeader, StoreError};
 use tenon_chain::{ChainSpec, Genesis, GenesisError, PublicNetwork};
 use tenon_config::{Durability, HistoryMode, Network, Origin, Resolved, Settings};
 use tenon_consensus::{EthereumEngine, native::NativeEngine};
@@ -26,12 +26,22 @@ pub(crate) struct OpenedChain {
 }
 
 /// The engine that a chain's rules ask for.
-fn engine_of(spec: &Arc<ChainSpec>) -> Result<(Arc<dyn ConsensusEngine>, Profile), Stop> {
+fn engine_of(spec: &Arc<ChainSpec>, store: &Arc<Store>) -> Result<Arc<dyn ConsensusEngine>, Stop> {
     if spec.native.is_none() {
-        return Ok((Arc::new(EthereumEngine::new(Arc::clone(spec))), Profile::Ethereum));
+        return Ok(Arc::new(EthereumEngine::new(Arc::clone(spec))));
     }
-    let engine = NativeEngine::new(spec).map_err(|error| Stop::Usage(error.to_string()))?;
-    Ok((Arc::new(engine), Profile::Native))
+    let records = Arc::clone(store) as Arc<dyn EngineRecords>;
+    Ok(Arc::new(NativeEngine::keeping(spec, records).map_err(Stop::failure)?))
+}
+
+/// Does what follows a commit, in case that the process was killed between the two.
+fn catch_up(store: &Store, engine: &dyn ConsensusEngine) -> Result<(), StoreError> {
+    let head = store.head();
+    if head.header.number == 0 {
+        return Ok(());
+    }
+    let (finalized, safe) = engine.finality(&head.header, store);
+    store.set_finality(finalized, safe)
 }
 
 impl OpenedChain {
@@ -48,7 +58,7 @@ impl OpenedChain {
             genesis = genesis.with_network_id(network_id).map_err(usage)?;
         }
         let spec = Arc::clone(&genesis.spec);
-        let (engine, profile) = engine_of(&spec)?;
+        let profile = if spec.native.is_some() { Profile::Native } else { Profile::Ethereum };
         let commit = genesis.commit().map_err(Stop::failure)?;
         // The copy comes before the database, so that a folder with a database always has one, also when the process
         // is killed in between; a copy of another genesis is replaced only when the database has agreed.
@@ -69,6 +79,10 @@ impl OpenedChain {
         };
         if !is_new && folder.genesis()?.as_deref() != Some(genesis_text) {
             folder.keep_genesis(genesis_text)?;
+        }
+        let engine = engine_of(&spec, &store)?;
+        if let Err(error) = catch_up(&store, &*engine) {
+            tracing::warn!(%error, "finality of the head not written");
         }
         let info = Arc::new(ChainInfo {
             chain_id: spec.chain_id,

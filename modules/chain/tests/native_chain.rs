@@ -4,15 +4,18 @@
 
 mod support;
 
+use std::collections::BTreeMap;
+
 use alloy_primitives::{Address, B256, Bloom, Bytes, U256, address, b256, keccak256};
 use serde_json::Value;
 use tenon_api::{
-    EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, Header, Log, NativeSeal, Receipt, ReceiptOutcome, TransactionType,
+    EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, Header, Log, NativeSeal, Receipt, ReceiptOutcome, StoreError, TransactionType,
+    TrieReader,
 };
 use tenon_chain::{
-    BlockStream, Genesis, Profile, PublicNetwork, decode_block, decode_header, decode_sealed_header,
-    decode_transaction, encode_block, encode_header, encode_receipt, encode_transaction, receipts_root,
-    recover_senders, signing_hash, transactions_root,
+    BlockStream, Genesis, Profile, PublicNetwork, decode_block, decode_header, decode_receipt, decode_sealed_header,
+    decode_transaction, encode_block, encode_header, encode_receipt, encode_transaction, logs_bloom, receipts_root,
+    recover_senders, signing_hash, transactions_root, trie::prove_key,
 };
 
 fn text<T: std::str::FromStr>(value: &Value) -> T
@@ -66,6 +69,82 @@ fn real_blocks_have_their_recorded_size_root_and_senders() {
             assert_eq!(transaction.chain_id, Some(50));
         }
     }
+}
+
+fn real_receipt(recorded: &Value) -> Receipt {
+    let log = |log: &Value| Log {
+        address: text(&log["address"]),
+        topics: log["topics"].as_array().unwrap().iter().map(text).collect(),
+        data: support::bytes(&log["data"]).into(),
+    };
+    Receipt {
+        transaction_type: TransactionType::Legacy,
+        outcome: ReceiptOutcome::Status(recorded["status"] == "0x1"),
+        cumulative_gas_used: support::number(&recorded["cumulativeGasUsed"]).to(),
+        gas_used: support::number(&recorded["gasUsed"]).to(),
+        logs: recorded["logs"].as_array().unwrap().iter().map(log).collect(),
+    }
+}
+
+/// Most of them are of signing transactions, which use no gas and have one log each.
+#[test]
+fn real_receipts_have_their_recorded_blooms_gas_and_root() {
+    let recorded = &support::json("native-receipts.json.gz")["receipts"];
+    let recorded_receipts = recorded["receipts"].as_array().unwrap();
+    let receipts: Vec<Receipt> = recorded_receipts.iter().map(real_receipt).collect();
+
+    let mut cumulative = 0;
+    for (receipt, recorded) in receipts.iter().zip(recorded_receipts) {
+        cumulative += receipt.gas_used;
+        assert_eq!(receipt.cumulative_gas_used, cumulative);
+        assert_eq!(logs_bloom(&receipt.logs), text::<Bloom>(&recorded["logsBloom"]));
+        assert_eq!(recorded["type"], "0x0");
+    }
+
+    let signing = receipts.iter().filter(|receipt| receipt.gas_used == 0 && receipt.logs.len() == 1).count();
+    assert_eq!((receipts.len(), signing), (242, 236));
+    assert_eq!(receipts_root(&receipts), text::<B256>(&recorded["receiptsRoot"]));
+}
+
+/// Nodes by their hash, as a proof lists them.
+struct ProofNodes(BTreeMap<B256, Bytes>);
+
+impl TrieReader for ProofNodes {
+    fn node(&self, _: Option<B256>, _: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.0.get(&hash).cloned())
+    }
+}
+
+/// `eth_getTransactionAndReceiptProof` of the main network: both lists lead from the header's roots to the transaction
+/// and to its receipt, which say the same as block and header.
+#[test]
+fn a_real_proof_leads_from_the_headers_roots_to_the_transaction_and_its_receipt() {
+    let recorded = &support::json("native-receipts.json.gz")["proof"];
+    let block = support::json("native-blocks.json.gz");
+    let block = block.as_array().unwrap().iter().map(|block| decode_block(&mut &support::bytes(&block["rlp"])[..]));
+    let block = block.map(Result::unwrap).find(|block| recorded["blockNumber"] == block.header.number).unwrap();
+    let proof = &recorded["result"];
+    let key = support::bytes(&proof["key"]);
+    let value_under = |root: B256, list: &str| {
+        let hashes = proof[format!("{list}ProofKeys")].as_array().unwrap().iter().map(text::<B256>);
+        let nodes = proof[format!("{list}ProofValues")].as_array().unwrap().iter().map(support::bytes);
+        let nodes: BTreeMap<B256, Bytes> = hashes.zip(nodes.map(Bytes::from)).collect();
+        assert!(nodes.iter().all(|(hash, node)| keccak256(node) == *hash));
+        assert_eq!(proof[format!("{list}Root")], root.to_string());
+        let (value, used) = prove_key(&ProofNodes(nodes.clone()), root, &key).unwrap();
+        assert_eq!(used.len(), nodes.len(), "every node of the proof is on the way");
+        value.unwrap()
+    };
+
+    let transaction = value_under(block.header.transactions_root, "tx");
+    let receipt = value_under(block.header.receipts_root, "receipt");
+
+    assert_eq!(transaction, encode_transaction(&block.transactions[0]));
+    assert_eq!(block.transactions[0].hash, text::<B256>(&recorded["transactionHash"]));
+    let receipt = decode_receipt(&receipt).unwrap();
+    assert_eq!(receipt.outcome, ReceiptOutcome::Status(true));
+    assert!(receipt.cumulative_gas_used <= block.header.gas_used);
+    assert_eq!(proof["blockHash"], block.hash().to_string());
 }
 
 #[test]

@@ -4,12 +4,13 @@
 
 mod support;
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
+use alloy_primitives::{Address, B256, U256};
 use support::{MemoryChain, native::RecordedChain};
-use tenon_api::{Block, ChainReader, InsertOutcome};
+use tenon_api::{Block, ChainReader, Header, InsertOutcome};
 use tenon_bus::Bus;
-use tenon_consensus::native::NativeEngine;
+use tenon_consensus::native::{self, NativeEngine, v2::MasternodeKey};
 use tenon_execution::{ImportObserver, ImportedBlock, Importer};
 
 struct Nobody;
@@ -86,4 +87,46 @@ fn an_import_moves_to_the_better_branch_on_its_way() {
 
     assert_eq!(summary.imported, 15 + 10);
     assert_eq!(chain.head().header.hash(), second.blocks.last().unwrap().hash());
+}
+
+/// The keys of a chain's masternodes, by address.
+fn masternode_keys(name: &str) -> HashMap<Address, MasternodeKey> {
+    let text = support::test_data(&format!("native/chains/{name}.keys.json.gz"));
+    let keys: serde_json::Value = serde_json::from_slice(&text).unwrap();
+    let key = |account: &serde_json::Value| {
+        let secret: B256 = account["privateKey"].as_str().unwrap().parse().unwrap();
+        let key = MasternodeKey::from_bytes(secret.0).unwrap();
+        (key.address(), key)
+    };
+    keys["accounts"].as_array().unwrap().iter().map(key).collect()
+}
+
+/// Their own makers sign blocks of every kind with another state root: an ordinary one, and an epoch switch, which pays
+/// rewards, also with the root that stands when nothing was paid. Every rule of headers is kept; the root tells.
+#[test]
+fn a_block_whose_maker_signs_a_wrong_state_root_is_refused_by_the_root() {
+    let recorded = RecordedChain::read("chain/native-genesis-local.json.gz", "native/chains/local.rlp.gz", None);
+    let keys = masternode_keys("local");
+    let (importer, chain) = importer(&recorded);
+    for number in 1..=120_u64 {
+        let original = &recorded.blocks[number as usize].block;
+        if [100, 120].contains(&number) {
+            let nothing_paid = recorded.blocks[number as usize - 1].header.state_root;
+            let flipped = B256::from(U256::from_be_bytes(original.header.state_root.0) ^ U256::ONE);
+            // The ordinary block is empty: nothing is what it does.
+            let wrong = if number == 100 { vec![flipped] } else { vec![flipped, nothing_paid] };
+            for state_root in wrong {
+                let header = Header { state_root, ..original.header.header().clone() };
+                let header = native::v2::seal(header, &keys[&original.header.beneficiary]);
+                let block = tenon_chain::assemble_block(header, original.transactions.clone(), Vec::new(), None);
+
+                let error = importer.insert(block).unwrap_err().to_string();
+
+                let (computed, wanted) = (original.header.state_root, state_root);
+                assert_eq!(error, format!("block {number}: state root is {computed}, the header says {wanted}"));
+                assert_eq!(chain.head().header.number, number - 1);
+            }
+        }
+        importer.insert(original.clone()).unwrap_or_else(|error| panic!("{error}"));
+    }
 }

@@ -6,8 +6,8 @@ use std::{
 
 use parking_lot::Mutex;
 use tenon_api::{
-    Address, B256, Block, BlockNumber, ChainReader, ConsensusEngine, ConsensusError, Head, Header, RecoveredBlock,
-    SealAttributes, SealedHeader, StoreError, U256,
+    Address, B256, Block, BlockNumber, ChainReader, ConsensusEngine, ConsensusError, EngineRecords, Head, Header,
+    RecoveredBlock, SealAttributes, SealedHeader, StoreError, U256,
 };
 use tenon_chain::{ChainSpec, NativeConsensus, NativeSettings, ommers_hash, transactions_root};
 
@@ -15,11 +15,12 @@ use super::{
     candidates::{ContractCandidates, MasternodeSource},
     extra::SEAL_BYTES,
     messages::BlockInfo,
+    records::{KeptCandidates, keep_voting_state, voting_state},
     rewards::{self, EpochRewards, RewardError},
     signers::SignerCache,
     signing::SigningIndex,
     v1::{V1Engine, V1Error},
-    v2::{self, MasternodeKey, V2Engine, V2Error},
+    v2::{self, MasternodeKey, V2Engine, V2Error, VotingState},
 };
 
 /// Why the native engine refuses something: the rule of one engine, or one of both.
@@ -89,6 +90,8 @@ pub struct NativeEngine {
     protected: Mutex<Option<BlockInfo>>,
     /// With which blocks are sealed; none on a node that only follows.
     key: Option<MasternodeKey>,
+    /// What is kept over restarts; none where everything is computed anew.
+    records: Option<Arc<dyn EngineRecords>>,
 }
 
 impl fmt::Debug for NativeEngine {
@@ -124,7 +127,59 @@ impl NativeEngine {
         let (signers, signing) = (Arc::new(SignerCache::default()), Arc::new(SigningIndex::default()));
         let v1 = V1Engine::new(Arc::clone(&settings), Arc::clone(&signers), Arc::clone(&source), Arc::clone(&signing));
         let v2 = V2Engine::new(Arc::clone(spec), Arc::clone(&settings), signers, source, Arc::clone(&signing));
-        Ok(Self { settings, v1, v2, signing, clock, protected: Mutex::new(None), key: None })
+        Ok(Self { settings, v1, v2, signing, clock, protected: Mutex::new(None), key: None, records: None })
+    }
+
+    /// An engine that keeps over restarts what `spec/consensus.md` 17 recommends: the candidates of gap blocks, also when
+    /// their state is pruned by the time they are needed, and its part in the voting.
+    ///
+    /// # Errors
+    /// [`NativeError::NotNative`]; [`NativeError::Store`] when what was kept cannot be read.
+    pub fn keeping(spec: &Arc<ChainSpec>, records: Arc<dyn EngineRecords>) -> Result<Self, NativeError> {
+        Self::keeping_with(spec, Arc::new(ContractCandidates), Arc::new(system_time), records)
+    }
+
+    /// As [`NativeEngine::keeping`], with another source of candidates and another clock.
+    ///
+    /// # Errors
+    /// See [`NativeEngine::keeping`].
+    pub fn keeping_with(
+        spec: &Arc<ChainSpec>,
+        source: Arc<dyn MasternodeSource>,
+        clock: Clock,
+        records: Arc<dyn EngineRecords>,
+    ) -> Result<Self, NativeError> {
+        let epoch = spec.native.as_ref().ok_or(NativeError::NotNative(spec.chain_id))?.consensus.epoch;
+        let source = Arc::new(KeptCandidates::new(source, Arc::clone(&records), epoch));
+        let engine = Self { records: Some(records), ..Self::with(spec, source, clock)? };
+        if let Some(committed) = engine.voting_state()?.committed {
+            engine.protect(committed);
+        }
+        Ok(engine)
+    }
+
+    /// This node's part in the voting as it was kept last; that of a node that never voted when nothing was.
+    ///
+    /// # Errors
+    /// [`StoreError`].
+    pub fn voting_state(&self) -> Result<VotingState, StoreError> {
+        self.records.as_ref().map_or_else(|| Ok(VotingState::default()), |records| voting_state(&**records))
+    }
+
+    /// Keeps this node's part in the voting. To be called before a vote or timeout that follows from the state leaves
+    /// the node: only then does a restart never sign a second one for the round. The block that is committed in it
+    /// is protected from now on.
+    ///
+    /// # Errors
+    /// [`StoreError`]; what the state led to must then not be sent.
+    pub fn keep_voting_state(&self, state: &VotingState) -> Result<(), StoreError> {
+        if let Some(records) = &self.records {
+            keep_voting_state(&**records, state)?;
+        }
+        if let Some(committed) = state.committed {
+            self.protect(committed);
+        }
+        Ok(())
     }
 
     /// Seals with this key. One key makes a quorum only where it is the only masternode, as on a development

@@ -22,6 +22,7 @@ pub mod questions;
 mod recorded_chain;
 #[cfg(test)]
 mod recorded_state;
+mod records;
 pub mod rewards;
 mod seal_hash;
 mod signers;

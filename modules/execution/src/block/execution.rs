@@ -165,6 +165,7 @@ impl<I> BlockExecution<I> {
             Some(Treatment::Executed(fees)) => fees,
             None => None,
         };
+        self.try_token(transaction)?;
         let blob_gas = self.check_room(transaction)?;
         let env = transaction_env(transaction, sender).map_err(|rule| TransactionRejection::Rule(rule.to_owned()))?;
         let env = match &fees {
@@ -205,6 +206,13 @@ impl<I> BlockExecution<I> {
         }
         self.evm.ctx.db_mut().commit(outcome.state);
         Ok(())
+    }
+
+    /// Tries a token out that the transaction wants to have registered.
+    fn try_token(&mut self, transaction: &Transaction) -> Result<(), TransactionRejection> {
+        let Some(native) = &self.native else { return Ok(()) };
+        let Some(candidate) = native.token_to_try(transaction) else { return Ok(()) };
+        candidate.try_out(&mut self.evm)
     }
 
     /// Keeps what an executed transaction did, and its receipt.

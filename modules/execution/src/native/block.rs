@@ -8,12 +8,13 @@ use tenon_api::{BlockNumber, Header, Transaction};
 use tenon_chain::{ChainSpec, NativeSettings};
 
 use super::{
-    Fees, Interception,
+    Candidate, Fees, Interception,
     addresses::{BLOCK_SIGNERS, VALIDATORS, as_text},
     exchange,
     fees::FeeRules,
     slots::{address_in, mapping_slot},
     sponsorship::Sponsorship,
+    token_test,
 };
 use crate::{
     ExecutionError,
@@ -96,6 +97,11 @@ impl NativeBlock {
 
     const fn fee_rules<'a>(&self, native: &'a NativeSettings, owner: Address) -> FeeRules<'a> {
         FeeRules { heights: &native.heights, number: self.number, base_fee: self.base_fee, author: self.author, owner }
+    }
+
+    /// The token that must be tried out before the next transaction; none for most.
+    pub(crate) fn token_to_try(&self, transaction: &Transaction) -> Option<Candidate> {
+        token_test::candidate(self.settings.native.as_ref()?, self.number, transaction)
     }
 
     /// `spec/chain.md` 3.7.

@@ -5,7 +5,7 @@
 //! no batch has come, no root differs from the empty one, and no relayer is registered whose pairs an epoch switch
 //! would write down.
 
-use alloy_primitives::{Address, U256};
+use alloy_primitives::U256;
 use tenon_api::{EMPTY_ROOT_HASH, Header, Transaction};
 use tenon_chain::NativeSettings;
 
@@ -19,11 +19,6 @@ use crate::{ExecutionError, block::BlockState, error::TransactionRejection};
 const QUIET_UNTIL: u64 = 900;
 /// `RelayerCount` of the relayer registration (`spec/chain.md` 10.5).
 const RELAYER_COUNT_SLOT: U256 = U256::from_limbs([7, 0, 0, 0]);
-/// `apply(address)`, by which a token is listed.
-const APPLY_SELECTOR: [u8; 4] = [0xc6, 0xb3, 0x2f, 0x34];
-/// Selector and one word.
-const APPLY_LENGTH: usize = 36;
-
 /// Refuses a block whose opening step would change the exchange's state.
 pub(super) fn check_block(
     native: &NativeSettings,
@@ -59,13 +54,6 @@ pub(super) fn check_transaction(
     }
     if is_exchange_address(receiver) {
         return Err(TransactionRejection::Unsupported("orders of the historic exchange (spec/chain.md 6)"));
-    }
-    let contracts: [Address; 2] = [native.contracts.trc21_issuer, native.contracts.xdcx_listing];
-    if contracts.contains(&receiver)
-        && transaction.input.len() == APPLY_LENGTH
-        && transaction.input.starts_with(&APPLY_SELECTOR)
-    {
-        return Err(TransactionRejection::Unsupported("the test run of a token's contract (spec/chain.md 3.6)"));
     }
     Ok(())
 }

@@ -2,7 +2,8 @@
 //!
 //! One file for each rule: which instructions and gas prices hold at a height (`schedule`, `instructions`,
 //! `precompiles`), which transactions are not executed at all (`interception`), who pays (`sponsorship`), who is paid
-//! (`fees`), how both reach the EVM (`handler`), what stops a block (`denylist` in the chain's settings, `exchange`),
+//! (`fees`), how both reach the EVM (`handler`), what stops a block (`denylist` in the chain's settings, `exchange`,
+//! `token_test`),
 //! and the order in which a block applies them (`block`).
 //!
 //! What must always hold: a rule that is not executed here refuses by name, before anything can be committed.
@@ -18,6 +19,7 @@ mod precompiles;
 mod schedule;
 mod slots;
 mod sponsorship;
+mod token_test;
 
 pub(crate) use addresses::{as_text as address_text, is_exempt_receiver};
 pub(crate) use block::{NativeBlock, Treatment};
@@ -28,3 +30,4 @@ pub(crate) use interception::{Interception, is_skipped_by_traces, log_of};
 pub(crate) use precompiles::{EXTRA_PRECOMPILES, extra_failure_text, run_extra_precompile};
 pub(crate) use schedule::rules;
 pub(crate) use sponsorship::capacity_of;
+pub(crate) use token_test::Candidate;

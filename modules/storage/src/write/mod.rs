@@ -1,5 +1,7 @@
-//! The three ways in which anything changes: a block comes, a block goes, an old state is forgotten.
+//! The three ways in which the chain changes: a block comes, a block goes, an old state is forgotten. Beside it stands what
+//! the consensus engine keeps for itself.
 
 pub(crate) mod commit;
+mod engine;
 mod prune;
 pub(crate) mod unwind;

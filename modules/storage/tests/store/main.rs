@@ -6,6 +6,7 @@ mod blocks;
 mod crash;
 mod damage;
 mod damaged_files;
+mod engine;
 mod handlers;
 mod history;
 mod logs;

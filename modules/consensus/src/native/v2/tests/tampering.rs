@@ -106,6 +106,107 @@ fn every_field_of_an_ordinary_header_is_covered_by_a_rule_or_by_the_seal() {
     assert_eq!(refusal(&engine, ORDINARY, LOCAL.at(ORDINARY)), "accepted");
 }
 
+/// The same for epoch switches: those of one epoch after another, and the first header of v2, which stands on the switch
+/// block of the engines. Changed alone the seal recovers a stranger; signed again by the leader, what no rule of the
+/// header covers is left to execution.
+#[test]
+fn every_field_of_an_epoch_switch_is_covered_by_a_rule_or_by_the_seal() {
+    const LISTS: &str = "validators does not match what's stored in snapshot minus its penalty";
+    // Name, change, refusal as it is, refusal when the leader has signed the change.
+    type Row = (&'static str, Change, &'static str, &'static str);
+    let rows: [Row; 25] = [
+        ("parent", |header| header.parent_hash.0[0] ^= 1, "unknown ancestor", "unknown ancestor"),
+        ("uncles", |header| header.ommers_hash.0[0] ^= 1, "non empty uncle hash", "non empty uncle hash"),
+        (
+            "beneficiary",
+            |header| header.beneficiary.0[0] ^= 1,
+            STRANGER,
+            "validator and coinbase address in header does not match",
+        ),
+        ("state", |header| header.state_root.0[0] ^= 1, STRANGER, "accepted"),
+        ("transactions", |header| header.transactions_root.0[0] ^= 1, STRANGER, "accepted"),
+        ("receipts", |header| header.receipts_root.0[0] ^= 1, STRANGER, "accepted"),
+        ("bloom", |header| header.logs_bloom = Bloom::repeat_byte(1), STRANGER, "accepted"),
+        ("difficulty", |header| header.difficulty = U256::from(2), "invalid difficulty", "invalid difficulty"),
+        ("number", |header| header.number += 1, "unknown ancestor", "unknown ancestor"),
+        ("gas limit", |header| header.gas_limit += 1, STRANGER, "accepted"),
+        (
+            "low gas limit",
+            |header| header.gas_limit = 4_999,
+            "invalid gas limit: have 4999, want 50000000 +-= 48827",
+            "invalid gas limit: have 4999, want 50000000 +-= 48827",
+        ),
+        ("gas used", |header| header.gas_used += 1, STRANGER, "accepted"),
+        ("later", |header| header.timestamp += 1, STRANGER, "accepted"),
+        ("earlier", |header| header.timestamp -= 100, "invalid timestamp", "invalid timestamp"),
+        ("much later", |header| header.timestamp += 100_000, "block in the future", "block in the future"),
+        (
+            "no extra",
+            |header| header.extra_data = Bytes::new(),
+            "invalid v2 extra in the block",
+            "invalid v2 extra in the block",
+        ),
+        ("mix digest", |header| header.mix_hash.0[31] = 1, "non-zero mix digest", "non-zero mix digest"),
+        (
+            "nonce",
+            |header| header.nonce.0[7] = 1,
+            "vote nonce not 0x00..0 or 0xff..f",
+            "vote nonce not 0x00..0 or 0xff..f",
+        ),
+        (
+            "vote",
+            |header| header.nonce = B64::repeat_byte(0xff),
+            "vote nonce in checkpoint block non-zero",
+            "vote nonce in checkpoint block non-zero",
+        ),
+        ("no validators", |header| seal_of(header).validators = Bytes::new(), EMPTY, EMPTY),
+        (
+            "another validator",
+            |header| {
+                let mut validators = seal_of(header).validators.to_vec();
+                validators[0] ^= 1;
+                seal_of(header).validators = validators.into();
+            },
+            LISTS,
+            LISTS,
+        ),
+        (
+            "a penalty",
+            |header| {
+                let penalties = [&seal_of(header).penalties[..], &[9; 20]].concat();
+                seal_of(header).penalties = penalties.into();
+            },
+            "penalties does not match",
+            "penalties does not match",
+        ),
+        ("no validator", |header| seal_of(header).validator = Bytes::new(), "no validator in v2 header", "accepted"),
+        (
+            "no base fee",
+            |header| header.base_fee_per_gas = None,
+            "header is missing baseFee",
+            "header is missing baseFee",
+        ),
+        (
+            "base fee",
+            |header| header.base_fee_per_gas = Some(1),
+            "invalid baseFee: have 1, want 12500000000",
+            "invalid baseFee: have 1, want 12500000000",
+        ),
+    ];
+    const EMPTY: &str = "empty validators list on epoch switch block";
+    let engine = engine(&LOCAL, Listed::from_headers(&LOCAL));
+    for number in [1, 60, EPOCH_SWITCH, 640] {
+        for (name, change, alone, signed) in rows {
+            let mut header = LOCAL.at(number).header().clone();
+            change(&mut header);
+            let leader = key_of(LOCAL.at(number).beneficiary);
+
+            assert_eq!(refusal(&engine, number, &tenon_chain::seal(header.clone())), alone, "{name} of {number}");
+            assert_eq!(refusal(&engine, number, &resealed(header, &leader)), signed, "{name} of {number}, signed");
+        }
+    }
+}
+
 #[test]
 fn the_proposers_signature_must_be_a_plain_one_of_the_leader() {
     let engine = engine(&LOCAL, NoState);

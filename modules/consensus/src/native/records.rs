@@ -1,0 +1,108 @@
+//! What the engine keeps over restarts (`spec/consensus.md` 17): candidates of gap blocks, and this node's part in the
+//! voting.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256};
+use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
+use tenon_api::{ChainReader, EngineRecords, SealedHeader, StoreError};
+
+use super::{
+    candidates::MasternodeSource,
+    messages::{BlockInfo, QuorumCertificate, TimeoutCertificate},
+    v2::VotingState,
+};
+
+/// Gap blocks whose candidates are kept: far more than the two that verification can ask for, and little enough (some
+/// 3 KB each) to stay for ever.
+const KEPT_GAP_BLOCKS: u64 = 32;
+/// Under which the part in the voting is kept.
+const VOTING: &str = "voting";
+
+/// Candidates that are kept once they are known, in a ring by epoch. A record names its gap block by hash, so that that
+/// of another branch is never taken for it.
+pub(super) struct KeptCandidates {
+    source: Arc<dyn MasternodeSource>,
+    records: Arc<dyn EngineRecords>,
+    epoch: u64,
+}
+
+impl KeptCandidates {
+    pub(super) fn new(source: Arc<dyn MasternodeSource>, records: Arc<dyn EngineRecords>, epoch: u64) -> Self {
+        Self { source, records, epoch }
+    }
+
+    fn name(&self, gap: &SealedHeader) -> String {
+        let epoch = gap.number.checked_div(self.epoch).unwrap_or_default();
+        format!("candidates/{}", epoch % KEPT_GAP_BLOCKS)
+    }
+
+    fn kept(&self, gap: &SealedHeader) -> Result<Option<Arc<[Address]>>, StoreError> {
+        let Some(record) = self.records.record(&self.name(gap))? else { return Ok(None) };
+        let Some((hash, addresses)) = record.split_first_chunk::<32>() else { return Ok(None) };
+        if B256::new(*hash) != gap.hash() {
+            return Ok(None);
+        }
+        let (addresses, rest) = addresses.as_chunks::<20>();
+        Ok(rest.is_empty().then(|| addresses.iter().copied().map(Address::new).collect()))
+    }
+}
+
+impl MasternodeSource for KeptCandidates {
+    fn candidates(&self, gap: &SealedHeader, chain: &dyn ChainReader) -> Result<Option<Arc<[Address]>>, StoreError> {
+        if let Some(kept) = self.kept(gap)? {
+            return Ok(Some(kept));
+        }
+        let found = self.source.candidates(gap, chain)?;
+        if let Some(candidates) = found.as_ref().filter(|candidates| !candidates.is_empty()) {
+            let mut record = gap.hash().to_vec();
+            candidates.iter().for_each(|candidate| record.extend_from_slice(candidate.as_slice()));
+            self.records.keep(&self.name(gap), &record)?;
+        }
+        Ok(found)
+    }
+}
+
+/// As it lies in the database. What may be absent is a list of none or one.
+#[derive(RlpEncodable, RlpDecodable)]
+struct VotingRecord {
+    round: u64,
+    highest_quorum: QuorumCertificate,
+    lock: Vec<QuorumCertificate>,
+    highest_timeout: TimeoutCertificate,
+    highest_voted_round: u64,
+    committed: Vec<BlockInfo>,
+}
+
+/// What was kept last; the state of a node that never voted when nothing was.
+pub(super) fn voting_state(records: &dyn EngineRecords) -> Result<VotingState, StoreError> {
+    let Some(record) = records.record(VOTING)? else { return Ok(VotingState::default()) };
+    // Not taken for nothing: a node that has forgotten its votes might sign a second one for the same round.
+    let damaged = |_| StoreError::Corrupt { what: "this node's part in the voting".to_owned() };
+    let record = VotingRecord::decode(&mut record.as_slice()).map_err(damaged)?;
+    Ok(VotingState {
+        round: record.round,
+        highest_quorum: record.highest_quorum,
+        lock: record.lock.into_iter().next(),
+        highest_timeout: record.highest_timeout,
+        highest_voted_round: record.highest_voted_round,
+        committed: record.committed.into_iter().next(),
+    })
+}
+
+/// Keeps it in place of what was kept before.
+pub(super) fn keep_voting_state(records: &dyn EngineRecords, state: &VotingState) -> Result<(), StoreError> {
+    let state = state.clone();
+    let record = VotingRecord {
+        round: state.round,
+        highest_quorum: state.highest_quorum,
+        lock: state.lock.into_iter().collect(),
+        highest_timeout: state.highest_timeout,
+        highest_voted_round: state.highest_voted_round,
+        committed: state.committed.into_iter().collect(),
+    };
+    records.keep(VOTING, &alloy_rlp::encode(record))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! `apply(address)`: a token is tried out before it is registered (`spec/chain.md` 3.6).
+//!
+//! On a state that is thrown away, a number is put where a token of the expected layout keeps a balance (and its least
+//! fee), and the token is asked for it.
+
+use std::hash::{BuildHasher, RandomState};
+
+use alloy_primitives::{Address, Bytes, U256, address, uint};
+use revm::{
+    Database, ExecuteEvm,
+    context::{
+        ContextSetters, TxEnv,
+        result::{EVMError, ExecutionResult},
+    },
+    handler::{Handler, MainnetHandler},
+    primitives::TxKind,
+    state::{Account as EvmAccount, EvmStorageSlot},
+};
+use tenon_api::Transaction;
+use tenon_chain::NativeSettings;
+
+use super::{addresses::as_text, interception::is_exchange_received, slots::mapping_slot};
+use crate::{
+    block::{BlockEvm, EvmFailure, StateError},
+    error::TransactionRejection,
+};
+
+/// `apply(address)`.
+const APPLY_SELECTOR: [u8; 4] = [0xc6, 0xb3, 0x2f, 0x34];
+/// Selector and one word.
+const APPLY_LENGTH: usize = 36;
+/// Who asks, and what is given to it.
+const ASKER: Address = address!("0000000000000000000000000000000000000001");
+const FUNDS: U256 = uint!(1_000_000_000_000_000_000_U256);
+/// Whose balance is asked for.
+const HOLDER: Address = address!("0000000000000000000000000000000000000123");
+/// Gas of one question.
+const GAS: u64 = 1_000_000;
+/// Where a token keeps balances and its least fee (`spec/chain.md` 3.5).
+const BALANCES: u64 = 0;
+const MIN_FEE: U256 = uint!(1_U256);
+/// Numbers are below this.
+const NUMBERS: u64 = 1_000_000_000;
+
+const BALANCE_OF: [u8; 4] = [0x70, 0xa0, 0x82, 0x31];
+const MIN_FEE_OF: [u8; 4] = [0x24, 0xec, 0x75, 0x90];
+const DECIMALS: [u8; 4] = [0x31, 0x3c, 0xe5, 0x67];
+
+/// A token that a transaction wants to have registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Candidate {
+    token: Address,
+    /// For sponsoring, which needs a least fee; else for trading, which needs decimals.
+    is_for_sponsoring: bool,
+}
+
+/// The token that a transaction in a block of this height must have tried out; none for most.
+pub(super) fn candidate(native: &NativeSettings, number: u64, transaction: &Transaction) -> Option<Candidate> {
+    let receiver = transaction.to.filter(|_| is_exchange_received(&native.heights, number))?;
+    let is_for_sponsoring = receiver == native.contracts.trc21_issuer;
+    if !is_for_sponsoring && receiver != native.contracts.xdcx_listing {
+        return None;
+    }
+    let input = &transaction.input;
+    if input.len() != APPLY_LENGTH || !input.starts_with(&APPLY_SELECTOR) {
+        return None;
+    }
+    Some(Candidate { token: Address::from_slice(&input[APPLY_LENGTH - Address::len_bytes()..]), is_for_sponsoring })
+}
+
+impl Candidate {
+    /// Tries the token out on the state before the transaction. Of that nothing stays.
+    ///
+    /// # Errors
+    /// [`TransactionRejection::Rule`] in the reference's words when the token does not answer as it should.
+    pub(crate) fn try_out<I>(self, evm: &mut BlockEvm<I>) -> Result<(), TransactionRejection> {
+        let token = as_text(self.token);
+        let refused = |text: String| Err(TransactionRejection::Rule(text));
+        let balance = unforeseeable_number();
+        let question = [&BALANCE_OF[..], HOLDER.into_word().as_slice()].concat();
+        match self.ask(evm, question, Some((mapping_slot(HOLDER, BALANCES), balance)))? {
+            Err(problem) => return refused(format!("cannot get balance at slot 0 . Token: {token} . Err: {problem}")),
+            Ok(answer) if answer != balance => return refused(format!("invalid balance slot. Token: {token}")),
+            Ok(_) => {}
+        }
+        if self.is_for_sponsoring {
+            let fee = unforeseeable_number();
+            return match self.ask(evm, MIN_FEE_OF.to_vec(), Some((MIN_FEE, fee)))? {
+                Err(problem) => refused(format!("cannot get minFee at slot 1 . Token: {token}. Err: {problem}")),
+                Ok(answer) if answer != fee => refused(format!("invalid minFee slot. Token: {token}")),
+                Ok(_) => Ok(()),
+            };
+        }
+        match self.ask(evm, DECIMALS.to_vec(), None)? {
+            Err(problem) => refused(format!("cannot get token decimal. Token: {token} . Err: {problem}")),
+            Ok(decimals) if decimals > U256::from(u8::MAX) => {
+                refused(format!("cannot get token decimal. Token: {token} . Err: abi: improperly encoded uint8 value"))
+            }
+            Ok(_) => Ok(()),
+        }
+    }
+
+    /// The number that the token answers with; what is wrong with its answer otherwise. The outer error is the
+    /// database's.
+    fn ask<I>(
+        self,
+        evm: &mut BlockEvm<I>,
+        question: Vec<u8>,
+        shown: Option<(U256, U256)>,
+    ) -> Result<Result<U256, String>, TransactionRejection> {
+        let nonce = self.show(evm, shown).map_err(|StateError(error)| error)?;
+        evm.ctx.set_tx(TxEnv {
+            caller: ASKER,
+            kind: TxKind::Call(self.token),
+            data: question.into(),
+            gas_limit: GAS,
+            nonce,
+            chain_id: None,
+            ..TxEnv::default()
+        });
+        // The question's gas is not the block's.
+        let configured = evm.ctx.cfg.disable_block_gas_limit;
+        evm.ctx.cfg.disable_block_gas_limit = true;
+        let result = MainnetHandler::<_, EvmFailure, _>::default().run(evm);
+        evm.ctx.cfg.disable_block_gas_limit = configured;
+        // Thrown away.
+        drop(evm.finalize());
+        match result {
+            Ok(ExecutionResult::Success { output, .. }) => Ok(number_in(output.data())),
+            // A failed call gives nothing back there, which then is what cannot be read.
+            Ok(_) => Ok(number_in(&Bytes::new())),
+            Err(EVMError::Database(StateError(error))) => Err(error.into()),
+            Err(failure) => Ok(Err(failure.to_string())),
+        }
+    }
+
+    /// Shows the next call the asker's funds and the number; gives the asker's nonce.
+    fn show<I>(self, evm: &mut BlockEvm<I>, shown: Option<(U256, U256)>) -> Result<u64, StateError> {
+        let journaled = &mut evm.ctx.journaled_state;
+        let mut asker = journaled.database.basic(ASKER)?.unwrap_or_default();
+        asker.balance = FUNDS;
+        let nonce = asker.nonce;
+        let token = journaled.database.basic(self.token)?.unwrap_or_default();
+        let original = match shown {
+            Some((slot, _)) => journaled.database.storage(self.token, slot)?,
+            None => U256::ZERO,
+        };
+        let journal = &mut journaled.inner;
+        let transaction_id = journal.transaction_id;
+        let cold = |info| {
+            let mut account = EvmAccount::from(info);
+            account.transaction_id = transaction_id;
+            account.mark_cold();
+            account
+        };
+        let account = journal.state.entry(self.token).or_insert_with(|| cold(token));
+        if let Some((slot, number)) = shown {
+            let mut slot_value = EvmStorageSlot::new_changed(original, number, transaction_id);
+            slot_value.mark_cold();
+            account.storage.insert(slot, slot_value);
+        }
+        journal.state.entry(ASKER).or_insert_with(|| cold(asker)).info.balance = FUNDS;
+        Ok(nonce)
+    }
+}
+
+/// One word of an answer; longer answers must be whole words.
+fn number_in(answer: &Bytes) -> Result<U256, String> {
+    if !answer.len().is_multiple_of(32) {
+        return Err("abi: improperly formatted output".to_owned());
+    }
+    match answer.get(..32) {
+        Some(word) => Ok(U256::from_be_slice(word)),
+        None => Err("abi: attempting to unmarshal an empty string while arguments are expected".to_owned()),
+    }
+}
+
+/// Different in each process and each time, as in the reference: a contract that could foresee it would pass without the
+/// layout that the number is to prove.
+fn unforeseeable_number() -> U256 {
+    U256::from(RandomState::new().hash_one(0_u8) % NUMBERS)
+}
+
+#[cfg(test)]
+mod tests;
