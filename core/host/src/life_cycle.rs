@@ -18,13 +18,13 @@ use crate::{
     library_file::{find, library_name, remove_unused},
     module::{Build, State},
     router::RouteTable,
-    running::Running,
+    running::{Running, SHARE_WAIT},
 };
 
 /// How long new calls wait for the cheap ones that run, before state is handed over. Slow calls are not waited for: they
 /// read the chain and change nothing in the plugin.
 const HANDOVER_WAIT: Duration = Duration::from_secs(1);
-/// How long the last share of an instance that has drained may take to go.
+/// How long the last share of an instance may take to go that still has calls.
 const STOP_WAIT: Duration = Duration::from_millis(100);
 /// How long a new instance may take to accept a subscription again.
 const ACCEPT_WAIT: Duration = Duration::from_millis(500);
@@ -450,7 +450,10 @@ impl PluginHost {
         let work = async move {
             let drained = running.drain(deadline, &reason).await;
             let plugin = running.manifest.name.clone();
-            let is_stopped = running.stop(Instant::now() + STOP_WAIT).await;
+            // Of one that has drained, a look-up that was refused entry may hold a share: for an instant, or on a busy
+            // machine until its thread gets its turn.
+            let wait = if drained.abandoned == 0 { SHARE_WAIT } else { STOP_WAIT };
+            let is_stopped = running.stop(Instant::now() + wait).await;
             if !is_stopped {
                 tracing::warn!(
                     plugin,
@@ -468,7 +471,7 @@ impl PluginHost {
         let (drained, is_stopped) = work.await;
         ended.drain = began.elapsed();
         ended.cancelled_calls = drained.cancelled;
-        ended.abandoned_calls = if is_stopped { 0 } else { drained.abandoned.max(1) };
+        ended.abandoned_calls = if is_stopped { 0 } else { drained.abandoned };
     }
 
     async fn open_in_background(

@@ -27,6 +27,8 @@ use crate::{
 
 /// How often a plugin is looked at whose last call has just gone, before it is stopped.
 const STOP_POLL: Duration = Duration::from_millis(1);
+/// How long the last share of an instance that has drained may take to go.
+pub(crate) const SHARE_WAIT: Duration = Duration::from_secs(5);
 /// How long cancelled calls may take to go. Only code that neither answers nor yields takes longer.
 const CANCEL_WAIT: Duration = Duration::from_millis(500);
 
