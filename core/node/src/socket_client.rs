@@ -36,6 +36,14 @@ impl SocketClient {
         Ok(Self { stream, answers: Deserializer::from_reader(reading).into_iter(), last_id: 0 })
     }
 
+    /// Bounds how long an answer may take.
+    ///
+    /// # Errors
+    /// When the operating system refuses.
+    pub(crate) fn limit(&self, patience: std::time::Duration) -> std::io::Result<()> {
+        self.stream.set_read_timeout(Some(patience))
+    }
+
     /// Calls a method.
     ///
     /// # Errors

@@ -5,7 +5,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{RunningNode, module, module_well, text};
+use support::{RunningNode, module, module_well, run_well, text};
 
 fn refusal(folder: &str, arguments: &[&str]) -> String {
     let output = module(folder, arguments);
@@ -100,12 +100,32 @@ fn a_stopped_pool_is_named_to_whoever_asks_and_its_dependants_are_told() {
 }
 
 #[test]
+fn the_settings_in_effect_come_with_what_the_node_runs_now() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path().to_str().unwrap();
+    let config = |arguments: &[&str]| run_well(&[&["config", "--dev", "--datadir", folder], arguments].concat());
+    assert!(!config(&[]).contains("runs now"));
+    let node = RunningNode::start_dev(&["--datadir", folder]);
+    module_well(folder, &["disable", "net"]);
+
+    let (text, json) = (config(&[]), config(&["--json"]));
+
+    assert!(text.contains("runs now, whatever stands above") && text.contains("# net      "), "{text}");
+    let running = serde_json::from_str::<Value>(&json).unwrap()["running"].clone();
+    let net = running.as_array().unwrap().iter().find(|info| info["name"] == "net").unwrap().clone();
+    assert_eq!(net["state"], "disabled");
+    drop(node);
+}
+
+#[test]
 fn parts_that_can_not_be_stopped_say_why_and_none_can_be_replaced_or_unloaded() {
     let folder = tempfile::tempdir().unwrap();
     let folder = folder.path().to_str().unwrap();
     let _node = RunningNode::start_dev(&["--datadir", folder]);
 
     let list = module_well(folder, &["list"]);
+    let names = module_well(folder, &["names"]);
+    assert_eq!(names, "admin\neth\nnet\nrpc\nweb3\nexecution\npool\nsealing\nstorage\n");
     for (name, why) in [("storage", "it answers every read"), ("execution", "it is the one writer of the chain")] {
         let refused = refusal(folder, &["disable", name]);
         assert!(refused.contains(&format!("module {name} cannot be stopped: {why}")), "{refused}");

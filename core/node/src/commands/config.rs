@@ -1,12 +1,18 @@
 //! `tenon config`.
 
+use std::time::Duration;
+
 use clap::{Arg, ArgAction, ArgMatches, Command};
-use serde_json::json;
+use serde_json::{Value, json};
 use tenon_config::{Layers, Resolved, all_settings};
 
 use crate::command_line;
-use crate::commands::{dev, print};
+use crate::commands::{dev, module, print};
 use crate::exit::Stop;
+use crate::socket_client::SocketClient;
+
+/// How long a node may take to say what it runs.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,8 +38,33 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     for warning in &resolved.warnings {
         eprintln!("tenon: {warning}");
     }
-    let text = if matches.get_flag("json") { as_json(&resolved) } else { as_toml(&resolved) };
+    let running = running_modules(&resolved);
+    let text = if matches.get_flag("json") {
+        as_json(&resolved, running.as_ref())
+    } else {
+        as_toml(&resolved) + &running.map(|modules| as_comment(&resolved, &modules)).unwrap_or_default()
+    };
     print(text.as_bytes())
+}
+
+/// The modules of the node that listens at the socket of the settings; none when none does. Settings say what a node
+/// starts with, and operators change it at run time.
+fn running_modules(resolved: &Resolved) -> Option<Value> {
+    let settings = &resolved.settings;
+    let mut node = SocketClient::connect(&settings.in_data_folder(&settings.ipc.path)).ok()?;
+    node.limit(PATIENCE).ok()?;
+    node.call("admin_listModules", &json!([])).ok()
+}
+
+fn as_comment(resolved: &Resolved, modules: &Value) -> String {
+    let settings = &resolved.settings;
+    let socket = settings.in_data_folder(&settings.ipc.path);
+    let mut text = format!("\n# What the node at {} runs now, whatever stands above:\n", socket.display());
+    for line in module::table(modules).lines() {
+        text.push_str(format!("# {line}").trim_end());
+        text.push('\n');
+    }
+    text
 }
 
 /// A settings file with the origin of each value as a comment, so that it can be used as one.
@@ -70,6 +101,9 @@ fn as_toml(resolved: &Resolved) -> String {
         if let Some(capabilities) = &entry.capabilities {
             lines.push((format!("capabilities = {capabilities:?}"), "settings file".into()));
         }
+        if entry.limits != tenon_config::PluginLimits::default() {
+            lines.push((format!("# limits = {}", limits(entry)), "settings file".into()));
+        }
         lines.push((format!("# settings = {}", entry.settings_json), "settings file".into()));
     }
     let width = lines.iter().map(|(left, _)| left.chars().count()).filter(|width| *width <= 56).max().unwrap_or(0);
@@ -79,7 +113,21 @@ fn as_toml(resolved: &Resolved) -> String {
     })
 }
 
-fn as_json(resolved: &Resolved) -> String {
+/// The bounds of a plugin that the settings name.
+fn limits(entry: &tenon_config::PluginEntry) -> Value {
+    let limits = &entry.limits;
+    json!({
+        "memory": limits.memory.map(|bytes| bytes.0),
+        "callTime": limits.call_time.map(|time| format!("{time:?}")),
+        "calls": limits.calls,
+        "restarts": limits.restarts,
+        "logLines": limits.log_lines,
+        "storage": limits.storage.map(|bytes| bytes.0),
+        "storageRecords": limits.storage_records,
+    })
+}
+
+fn as_json(resolved: &Resolved, running: Option<&Value>) -> String {
     let values: serde_json::Map<_, _> = all_settings()
         .iter()
         .map(|row| {
@@ -99,10 +147,11 @@ fn as_json(resolved: &Resolved) -> String {
                 "required": entry.is_required,
                 "isolation": entry.isolation,
                 "capabilities": entry.capabilities,
+                "limits": limits(entry),
                 "settings": settings,
             });
             (name.clone(), entry)
         })
         .collect();
-    format!("{:#}\n", json!({ "settings": values, "plugins": plugins, "file": resolved.file }))
+    format!("{:#}\n", json!({ "settings": values, "plugins": plugins, "file": resolved.file, "running": running }))
 }

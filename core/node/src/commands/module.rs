@@ -38,6 +38,7 @@ pub(crate) fn definition() -> Command {
         .arg(settings());
     let commands = [
         Command::new("list").about("List the modules"),
+        Command::new("names").about("Print the names of the modules, a line each").hide(true),
         Command::new("info").about("Print all that is known of a module").arg(name()),
         load,
         Command::new("enable").about("Start a module: a plugin, or a part of the node that was stopped").arg(name()),
@@ -86,6 +87,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let name = || matches.get_one::<String>("name").cloned().unwrap_or_default();
     match command {
         "list" => show(&node.call("admin_listModules", &json!([]))?, is_json, table),
+        "names" => show(&node.call("admin_listModules", &json!([]))?, is_json, names_only),
         "info" => show(&node.call("admin_moduleInfo", &json!([name()]))?, is_json, facts),
         "load" => show(&node.call("admin_loadModule", &load_params(matches))?, is_json, report),
         "enable" => show(&node.call("admin_enableModule", &json!([name()]))?, is_json, report),
@@ -174,7 +176,12 @@ fn or_dash(text: &str) -> &str {
     if text.is_empty() { "-" } else { text }
 }
 
-fn table(modules: &Value) -> String {
+/// For shells that complete names.
+fn names_only(modules: &Value) -> String {
+    modules.as_array().into_iter().flatten().fold(String::new(), |lines, module| lines + text(module, "name") + "\n")
+}
+
+pub(crate) fn table(modules: &Value) -> String {
     let header = ["MODULE", "KIND", "STATE", "NAMESPACE", "VERSION", "BUILD", "ISOLATION", "CALLS", "SUBSCRIPTIONS"];
     let mut rows = vec![header.map(str::to_owned)];
     let mut reasons = String::new();
