@@ -153,9 +153,12 @@ def order(targets):
 
 
 def ratio(cells, name, connections, target, base):
-    """Requests per second of a target as a multiple of a base's; `None` where one is missing."""
+    """Requests per second of a target as a multiple of a base's; `None` where one is missing, infinite where the base
+    has answered nothing in the row's time."""
     own, other = cells.get((name, connections, target)), cells.get((name, connections, base))
-    return own["per_second"] / other["per_second"] if own and other and other["per_second"] else None
+    if not own or not other or not own["per_second"]:
+        return None
+    return own["per_second"] / other["per_second"] if other["per_second"] else float("inf")
 
 
 def report(cells):
@@ -190,7 +193,8 @@ def targets(cells):
             yield f"{name} of anvil", ratio(cells, name, busy, "Tenon HTTP", "anvil"), 1.3, 1.6, False
         else:
             yield f"{name} of anvil", ratio(cells, name, busy, "Tenon HTTP", "anvil"), 1.3, 2.0, False
-        late = own["p99_micros"] / rival["p99_micros"] if own and rival else None
+        has_both = own and rival and own["p99_micros"] is not None and rival["p99_micros"]
+        late = own["p99_micros"] / rival["p99_micros"] if has_both else None
         yield f"{name}: p99 of anvil's", late, 1.0, 0.5, True
     for name in names[:2]:
         yield f"{name}: Unix of HTTP", ratio(cells, name, busy, "Tenon Unix", "Tenon HTTP"), 2.0, 2.3, False
