@@ -1,0 +1,127 @@
+//! Comparisons of two ways to the same answer.
+
+use alloy_primitives::{Address, B256, U256};
+use serde_json::Value;
+use tenon_api::{
+    BlockId, BlockNumber, ChainReader as _, LogFilter, Receipt, ReceiptOutcome,
+    messages::{Trace, TraceTarget},
+};
+
+use crate::{Dice, Node};
+
+/// The whole database agrees with the roots of its headers, and its indices with its blocks.
+///
+/// # Panics
+/// With the first record that does not fit.
+pub fn is_whole(node: &Node) {
+    let report = node.store.verify(&mut |_| {}, &|| false).unwrap();
+    assert_eq!(report.damage, None);
+    assert_eq!(report.blocks, node.height() + 1);
+}
+
+/// Every block has the same hash and the same receipts on both nodes.
+///
+/// # Panics
+/// At the first that differs.
+pub fn same_chain(one: &Node, other: &Node) {
+    assert_eq!(one.height(), other.height());
+    for number in (0..=one.height()).map(BlockNumber) {
+        let hash = one.store.canonical_hash(number).unwrap();
+        assert_eq!(hash, other.store.canonical_hash(number).unwrap(), "block {number}");
+        let receipts = |node: &Node| node.store.receipts(hash.unwrap()).unwrap().unwrap();
+        assert_eq!(receipts(one), receipts(other), "receipts of block {number}");
+    }
+}
+
+/// Searches through the log index find what a walk over all receipts finds. Gives searches and logs found.
+///
+/// # Panics
+/// At the first search that differs.
+pub fn log_index_and_scan(node: &Node, dice: &mut Dice, searches: u64) -> (u64, u64) {
+    let height = node.height();
+    let mut emitters = vec![Address::repeat_byte(0xee)];
+    let mut values = vec![B256::repeat_byte(0xee)];
+    for number in 1..=height {
+        for log in receipts_of(node, number).iter().flat_map(|receipt| &receipt.logs) {
+            emitters.push(log.address);
+            values.extend(&log.topics);
+        }
+    }
+    let mut found = 0;
+    for _ in 0..searches {
+        let filter = random_filter(dice, &emitters, &values);
+        let from = dice.below(height + 1);
+        let to = from + dice.below(height + 1 - from);
+        let indexed = node.store.logs(from.into(), to.into(), &filter, usize::MAX - 1, &|| false).unwrap();
+        let scanned: Vec<_> = (from..=to).flat_map(|number| scan(node, number, &filter)).collect();
+        let places = indexed.iter().map(|log| (log.block_number.0, log.transaction_index, log.log_index));
+        assert!(places.eq(scanned.iter().copied()), "{filter:?} from {from} to {to}: {indexed:?}, scanned {scanned:?}");
+        found += indexed.len() as u64;
+    }
+    (searches, found)
+}
+
+fn receipts_of(node: &Node, number: u64) -> Vec<Receipt> {
+    let hash = node.store.canonical_hash(number.into()).unwrap().unwrap();
+    node.store.receipts(hash).unwrap().unwrap().to_vec()
+}
+
+fn random_filter(dice: &mut Dice, emitters: &[Address], values: &[B256]) -> LogFilter {
+    LogFilter {
+        addresses: (0..dice.below(3)).map(|_| *dice.one_of(emitters)).collect(),
+        topics: (0..dice.below(4)).map(|_| (0..dice.below(3)).map(|_| *dice.one_of(values)).collect()).collect(),
+    }
+}
+
+/// Block, transaction and position of the logs that pass.
+fn scan(node: &Node, number: u64, filter: &LogFilter) -> Vec<(u64, u64, u64)> {
+    let receipts = receipts_of(node, number);
+    let logs = (0..).zip(&receipts).flat_map(|(index, receipt)| receipt.logs.iter().map(move |log| (index, log)));
+    let placed = (0..).zip(logs).filter(|(_, (_, log))| filter.matches(log));
+    placed.map(|(position, (index, _))| (number, index, position)).collect()
+}
+
+/// Tracing a block gives the gas, the outcome and the logs of its receipts. Gives how many transactions were traced.
+///
+/// # Panics
+/// At the first transaction that differs.
+pub fn traces_and_receipts(node: &Node, numbers: impl Iterator<Item = u64>) -> u64 {
+    let mut traced = 0;
+    for number in numbers {
+        let receipts = receipts_of(node, number);
+        let calls = trace(node, number, r#"{"tracer":"callTracer","tracerConfig":{"withLog":true}}"#);
+        let steps = trace(node, number, r#"{"disableStack":true,"disableStorage":true}"#);
+        assert_eq!((calls.len(), steps.len()), (receipts.len(), receipts.len()), "block {number}");
+        for (index, receipt) in receipts.iter().enumerate() {
+            let place = format!("transaction {index} of block {number}");
+            let (call, step) = (&calls[index]["result"], &steps[index]["result"]);
+            let gas: U256 = call["gasUsed"].as_str().unwrap_or_else(|| panic!("{place}: {call}")).parse().unwrap();
+            assert_eq!(gas, U256::from(receipt.gas_used), "{place}");
+            assert_eq!(step["gas"], receipt.gas_used, "{place}");
+            let has_failed = receipt.outcome == ReceiptOutcome::Status(false);
+            assert_eq!(!call["error"].is_null(), has_failed, "{place}: {call}");
+            assert_eq!(step["failed"], has_failed, "{place}");
+            if !has_failed {
+                assert_eq!(logs_in(call), receipt.logs.len(), "{place}");
+            }
+        }
+        traced += receipts.len() as u64;
+    }
+    traced
+}
+
+fn trace(node: &Node, number: u64, options: &str) -> Vec<Value> {
+    let target = TraceTarget::Block(BlockId::number(number));
+    let reply = node.ask(Trace { target, options: options.to_owned() });
+    let reply = reply.unwrap_or_else(|failure| panic!("block {number}: {failure:?}"));
+    serde_json::from_str(&reply.json).unwrap()
+}
+
+/// The logs of a call and of those inside it that did not fail.
+fn logs_in(call: &Value) -> usize {
+    if !call["error"].is_null() {
+        return 0;
+    }
+    let own = call["logs"].as_array().map_or(0, Vec::len);
+    own + call["calls"].as_array().into_iter().flatten().map(logs_in).sum::<usize>()
+}

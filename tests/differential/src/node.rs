@@ -1,0 +1,116 @@
+//! A node without network: the real database, the importer, and whoever answers calls and traces.
+
+use std::sync::Arc;
+
+use tempfile::TempDir;
+use tenon_api::{Block, BlockNumber, ChainReader, ConsensusEngine, Failure, Request};
+use tenon_bus::{Bus, CallContext, WorkPool};
+use tenon_chain::{ChainSpec, Genesis};
+use tenon_execution::{
+    ChainActor, ChainHandle, ExecutionLimits, ImportObserver, ImportSummary, ImportedBlock, Importer, register,
+};
+use tenon_storage::{Durability, Mode, Store, StoreOptions};
+use tenon_supervisor::{ActorOptions, Supervisor};
+use tokio::runtime::Runtime;
+
+/// Where folders cost no disk, if the system has such a place.
+const MEMORY_FOLDER: &str = "/dev/shm";
+
+/// A node over a database in a folder of its own.
+pub struct Node {
+    /// The database.
+    pub store: Arc<Store>,
+    /// What executes and commits.
+    pub importer: Arc<Importer>,
+    runtime: Runtime,
+    bus: Bus,
+    _supervisor: Supervisor,
+    // Dropped last: the database must be closed before its folder goes.
+    _folder: TempDir,
+}
+
+struct Nobody;
+
+impl ImportObserver for Nobody {
+    fn passed(&mut self, _: &ImportedBlock) {}
+}
+
+impl Node {
+    /// A node with block 0 only.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn new(genesis: &Genesis, make_engine: impl Fn(Arc<ChainSpec>) -> Arc<dyn ConsensusEngine>) -> Self {
+        let folder = tempfile::tempdir_in(MEMORY_FOLDER).or_else(|_| tempfile::tempdir()).unwrap();
+        let store = Store::open(folder.path(), small_database()).unwrap();
+        store.initialise(&genesis.commit().unwrap(), genesis.spec.chain_id).unwrap();
+        let (spec, engine) = (Arc::clone(&genesis.spec), make_engine(Arc::clone(&genesis.spec)));
+        let reader = Arc::clone(&store) as Arc<dyn ChainReader>;
+        let bus = Bus::new();
+        let importer = Arc::new(Importer::new(
+            Arc::clone(&spec),
+            Arc::clone(&reader),
+            Arc::clone(&store) as _,
+            Arc::clone(&engine),
+            bus.clone(),
+        ));
+        let supervisor = Supervisor::new().unwrap();
+        let own = Arc::clone(&importer);
+        let actor = supervisor.spawn("chain", ActorOptions::default(), move || Ok(ChainActor::new(Arc::clone(&own))));
+        let handle = ChainHandle::new(actor.unwrap());
+        let pool = WorkPool::new("execution", 1, 16);
+        register(&bus, reader, spec, engine, &pool, ExecutionLimits::default(), handle).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        Self { store, importer, runtime, bus, _supervisor: supervisor, _folder: folder }
+    }
+
+    /// Asks as a plugin does.
+    ///
+    /// # Errors
+    /// What the handler answers.
+    pub fn ask<R: Request>(&self, request: R) -> Result<R::Reply, Failure> {
+        self.runtime.block_on(self.bus.call(request, &CallContext::new()))
+    }
+
+    /// Imports many blocks in one call.
+    ///
+    /// # Panics
+    /// When one is refused.
+    pub fn import(&self, blocks: &[Block]) -> ImportSummary {
+        let blocks = blocks.to_vec().into_iter().map(Ok::<_, String>);
+        self.importer.import(blocks, &mut Nobody).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    /// The height of the head.
+    pub fn height(&self) -> u64 {
+        self.store.head().number().0
+    }
+
+    /// The canonical block of a height, as it travels.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn block(&self, number: u64) -> Block {
+        let hash = self.store.canonical_hash(BlockNumber(number)).unwrap().unwrap();
+        self.store.block(hash).unwrap().unwrap().block.clone()
+    }
+
+    /// Every canonical block but the first.
+    pub fn blocks(&self) -> Vec<Block> {
+        (1..=self.height()).map(|number| self.block(number)).collect()
+    }
+}
+
+fn small_database() -> StoreOptions {
+    StoreOptions {
+        mode: Mode::Archive,
+        durability: Durability::OnFlush,
+        cache_bytes: 4 << 20,
+        // Small, so that records move from the log into table files while the chain grows.
+        write_buffer_bytes: 1 << 20,
+        trie_cache_bytes: 1 << 20,
+        block_cache_bytes: 1 << 20,
+        background_threads: 2,
+        ..StoreOptions::default()
+    }
+}

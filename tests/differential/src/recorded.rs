@@ -1,0 +1,74 @@
+//! Chains that networks of the reference client made (`tests/data/native/README.md`).
+
+use std::{fs, path::Path, sync::Arc};
+
+use alloy_primitives::Address;
+use tenon_api::{Block, messages::CallRequest};
+use tenon_chain::{BlockStream, Genesis};
+use tenon_consensus::NativeEngine;
+
+use crate::{Dice, Node};
+
+/// A recorded chain.
+pub struct RecordedChain {
+    /// Its genesis.
+    pub genesis: Genesis,
+    /// Its blocks from block 1 on.
+    pub blocks: Vec<Block>,
+}
+
+fn unpacked(name: &str) -> Box<dyn std::io::Read> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../data").join(name);
+    let file = fs::File::open(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    Box::new(flate2::read::GzDecoder::new(file))
+}
+
+impl RecordedChain {
+    /// Reads genesis and blocks from `tests/data`.
+    ///
+    /// # Panics
+    /// When the files are not there or not right.
+    pub fn read(genesis: &str, chain: &str) -> Self {
+        let mut text = Vec::new();
+        std::io::Read::read_to_end(&mut unpacked(genesis), &mut text).unwrap();
+        let blocks = BlockStream::new(unpacked(chain)).map(|block| block.unwrap());
+        let blocks = blocks.filter(|block| block.header.number > 0).collect();
+        Self { genesis: Genesis::from_json(&text).unwrap(), blocks }
+    }
+
+    /// A node of this chain with the native engine and block 0 only.
+    ///
+    /// # Panics
+    /// When the engine refuses the chain.
+    pub fn node(&self) -> Node {
+        Node::new(&self.genesis, |spec| Arc::new(NativeEngine::new(&spec).unwrap()))
+    }
+
+    /// Everybody whom transactions of these blocks name.
+    pub fn addresses(blocks: &[Block]) -> Vec<Address> {
+        let transactions = blocks.iter().flat_map(|block| &block.transactions);
+        let mut addresses: Vec<Address> = transactions.filter_map(|transaction| transaction.to).collect();
+        addresses.sort_unstable();
+        addresses.dedup();
+        addresses
+    }
+
+    /// Calls that repeat what transactions of these blocks did.
+    pub fn calls(blocks: &[Block], dice: &mut Dice, count: u64) -> Vec<CallRequest> {
+        let transactions: Vec<_> = blocks.iter().flat_map(|block| &block.transactions).collect();
+        if transactions.is_empty() {
+            return Vec::new();
+        }
+        let mut call = || {
+            let transaction = dice.one_of(&transactions);
+            CallRequest {
+                from: tenon_chain::recover_sender(transaction).ok(),
+                to: transaction.to,
+                gas: Some(transaction.gas_limit),
+                input: transaction.input.clone(),
+                ..CallRequest::default()
+            }
+        };
+        (0..count).map(|_| call()).collect()
+    }
+}

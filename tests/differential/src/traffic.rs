@@ -1,0 +1,213 @@
+//! Random transactions between a few accounts and contracts of random code.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use tenon_accounts::Accounts;
+use tenon_api::{AccessListItem, ChainReader as _, RecoveredTransaction, SealAttributes, messages::CallRequest};
+use tenon_chain::Genesis;
+use tenon_config::DevGenesis;
+
+use crate::{Dice, Node};
+
+const MNEMONIC: &str = "test test test test test test test test test test test junk";
+const CHAIN_ID: u64 = 31_337;
+const SENDERS: u32 = 6;
+const GAS_LIMIT: u64 = 30_000_000;
+const GWEI: u64 = 1_000_000_000;
+
+/// The genesis of a development network with the senders of [`Traffic`].
+///
+/// # Panics
+/// When it cannot be read.
+pub fn development_genesis() -> Genesis {
+    let accounts = Accounts::from_mnemonic(MNEMONIC, SENDERS, CHAIN_ID).unwrap();
+    let balance = U256::from(1_000_u64) * U256::from(GWEI) * U256::from(GWEI);
+    let genesis = DevGenesis { chain_id: CHAIN_ID, gas_limit: GAS_LIMIT, accounts: accounts.addresses(), balance };
+    Genesis::from_json(&genesis.to_json()).unwrap()
+}
+
+/// Makes transactions, and blocks of them.
+pub struct Traffic {
+    accounts: Accounts,
+    senders: Vec<Address>,
+    /// Contracts that were created, whether they still stand or not.
+    contracts: Vec<Address>,
+    /// Whoever received something.
+    others: Vec<Address>,
+}
+
+impl Traffic {
+    /// Traffic of the accounts of [`development_genesis`].
+    ///
+    /// # Panics
+    /// When there are no such accounts.
+    pub fn new() -> Self {
+        let accounts = Accounts::from_mnemonic(MNEMONIC, SENDERS, CHAIN_ID).unwrap();
+        let senders = accounts.addresses();
+        Self { accounts, senders, contracts: Vec::new(), others: vec![Address::repeat_byte(0x77)] }
+    }
+
+    /// Everybody who was ever named.
+    pub fn addresses(&self) -> Vec<Address> {
+        [&self.senders[..], &self.contracts, &self.others].concat()
+    }
+
+    /// Makes a block on the head: up to a dozen transactions, some of which are not valid and are left out, some of
+    /// which fail.
+    ///
+    /// # Panics
+    /// When no block can be made.
+    pub fn seal(&mut self, node: &Node, dice: &mut Dice) {
+        let head = node.store.head();
+        let state = node.store.state_at(head.number()).unwrap();
+        let mut transactions = Vec::new();
+        for sender in self.senders.clone() {
+            let mut nonce = state.account(sender).unwrap().unwrap_or_default().nonce;
+            for _ in 0..dice.below(3) {
+                let request = self.request(dice, sender, nonce);
+                if request.to.is_none() {
+                    self.contracts.push(sender.create(nonce));
+                }
+                let transaction = Arc::new(self.accounts.sign_transaction(&request).unwrap());
+                transactions.push(RecoveredTransaction { transaction, sender });
+                nonce += if dice.chance(3) { 2 } else { 1 };
+            }
+        }
+        let attributes = SealAttributes {
+            timestamp: head.header.timestamp + 1 + dice.below(30),
+            beneficiary: *dice.one_of(&[Address::repeat_byte(0xfe), self.senders[0]]),
+            gas_limit: head.header.gas_limit,
+            extra_data: Bytes::from(dice.next().to_be_bytes().to_vec()),
+            mix_hash: B256::from(U256::from(dice.next())),
+        };
+        node.importer.produce(&attributes, transactions).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// A call as somebody might make it of any state.
+    pub fn call(&self, dice: &mut Dice) -> CallRequest {
+        let to = if self.contracts.is_empty() { self.others[0] } else { *dice.one_of(&self.contracts) };
+        CallRequest {
+            from: Some(*dice.one_of(&self.senders)),
+            to: (!dice.chance(5)).then_some(to),
+            gas: Some(500_000),
+            value: dice.chance(20).then(|| U256::from(dice.below(1_000))),
+            input: if dice.chance(20) { creation_code(dice, &self.addresses()) } else { call_data(dice) },
+            ..CallRequest::default()
+        }
+    }
+
+    fn request(&mut self, dice: &mut Dice, from: Address, nonce: u64) -> CallRequest {
+        let mut request = CallRequest {
+            from: Some(from),
+            gas: Some(*dice.one_of(&[21_000, 100_000, 400_000, 800_000])),
+            nonce: Some(nonce),
+            chain_id: Some(CHAIN_ID),
+            value: Some(U256::from(if dice.chance(50) { 0 } else { dice.below(10_000) })),
+            ..CallRequest::default()
+        };
+        match dice.below(10) {
+            0..=1 => {
+                request.gas = Some(900_000);
+                request.input = creation_code(dice, &self.addresses());
+            }
+            2..=3 => {
+                let fresh = Address::from_slice(&B256::from(U256::from(dice.next())).0[12..]);
+                self.others.push(fresh);
+                request.to = Some(fresh);
+            }
+            _ if self.contracts.is_empty() => request.to = Some(self.others[0]),
+            _ => {
+                request.to = Some(*dice.one_of(&self.contracts));
+                request.input = call_data(dice);
+            }
+        }
+        let price = U256::from(GWEI * (2 + dice.below(50)));
+        if dice.chance(50) {
+            request.max_fee_per_gas = Some(price);
+            request.max_priority_fee_per_gas = Some(U256::from(dice.below(2 * GWEI)));
+        } else {
+            request.gas_price = Some(price);
+        }
+        if dice.chance(20) {
+            let storage_keys = (0..dice.below(3)).map(|slot| B256::from(U256::from(slot))).collect();
+            request.access_list = Some(vec![AccessListItem { address: *dice.one_of(&self.addresses()), storage_keys }]);
+        }
+        request
+    }
+}
+
+impl Default for Traffic {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+fn call_data(dice: &mut Dice) -> Bytes {
+    let words = (0..dice.below(3)).flat_map(|_| B256::from(U256::from(dice.below(6))).0);
+    words.collect::<Vec<u8>>().into()
+}
+
+/// Code that installs random code.
+fn creation_code(dice: &mut Dice, addresses: &[Address]) -> Bytes {
+    let code = random_code(dice, addresses);
+    let length = u16::try_from(code.len()).unwrap_or_default().to_be_bytes();
+    // PUSH2 length, PUSH1 offset, PUSH1 0, CODECOPY, PUSH2 length, PUSH1 0, RETURN.
+    let prefix = [0x61, length[0], length[1], 0x60, 14, 0x60, 0, 0x39, 0x61, length[0], length[1], 0x60, 0, 0xf3];
+    [&prefix[..], &code].concat().into()
+}
+
+/// Code without jumps backwards: writes and reads slots, logs, calls, creates, destroys itself; then answers with what it
+/// has read.
+fn random_code(dice: &mut Dice, addresses: &[Address]) -> Vec<u8> {
+    let mut code = Vec::new();
+    // A running sum at the bottom of the stack.
+    code.extend([0x60, 0]);
+    for _ in 0..1 + dice.below(8) {
+        let slot = dice.byte() % 6;
+        match dice.below(14) {
+            // slot = something; zero now and then, so that slots come and go.
+            0..=3 => code.extend([*dice.one_of(&[0x34, 0x43, 0x36, 0x5a, 0x42, 0x3d]), 0x60, slot, 0x55]),
+            // slot = call data; slot named by call data.
+            4 => code.extend([0x60, 0, 0x35, 0x60, slot, 0x55]),
+            5 => code.extend([0x33, 0x60, 32, 0x35, 0x55]),
+            // sum += slot.
+            6..=7 => code.extend([0x60, slot, 0x54, 0x01]),
+            8 => {
+                let topics = dice.byte() % 5;
+                (0..topics).for_each(|topic| code.extend([0x60, (slot + topic) % 4]));
+                code.extend([0x60, dice.byte() % 40, 0x60, 0, 0xa0 + topics]);
+            }
+            9..=10 => {
+                // CALL with a share of the gas, no data, value 0 to 3; sum += success.
+                code.extend([0x60, 32, 0x60, 0, 0x60, 0, 0x60, 0, 0x60, dice.byte() % 4, 0x73]);
+                code.extend(dice.one_of(addresses).as_slice());
+                code.extend([0x61, 0xff, 0xff, 0xf1, 0x01]);
+            }
+            11 => {
+                // sum += balance of somebody.
+                code.push(0x73);
+                code.extend(dice.one_of(addresses).as_slice());
+                code.extend([0x31, 0x01]);
+            }
+            12 => {
+                // CREATE of a contract without code, with some of the value; its address is added.
+                code.extend([0x60, 0, 0x60, 0, 0x60, dice.byte() % 2, 0xf0, 0x01]);
+            }
+            _ => {
+                // With call data of two words, the end: SELFDESTRUCT or REVERT.
+                let end: &[u8] = if dice.chance(60) { &[0x33, 0xff] } else { &[0x60, 0, 0x60, 0, 0xfd] };
+                let target = code.len() + 6 + end.len();
+                // PUSH1 64, CALLDATASIZE, LT, PUSH2 target, JUMPI.
+                code.extend([0x60, 64, 0x36, 0x10, 0x61]);
+                let target = u16::try_from(target + 2).unwrap_or_default().to_be_bytes();
+                code.extend(target);
+                code.push(0x57);
+                code.extend(end);
+                code.push(0x5b);
+            }
+        }
+    }
+    code.extend([0x60, 0, 0x52, 0x60, 32, 0x60, 0, 0xf3]);
+    code
+}

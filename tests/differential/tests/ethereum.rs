@@ -1,0 +1,78 @@
+//! Random chains of the development network, by every pair of paths. `TENON_BLOCKS` says how long they are (default 40),
+//! `TENON_CHAINS` how many (default 1), `TENON_SEED` replays.
+
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+
+use std::sync::Arc;
+
+use tenon_api::{BlockNumber, ChainReader as _};
+use tenon_chain::Genesis;
+use tenon_consensus::DevEngine;
+use tenon_differential_tests::{Dice, Memory, Node, Traffic, compare, development_genesis};
+
+fn number(variable: &str, default: u64) -> u64 {
+    std::env::var(variable).map_or(default, |text| text.parse().unwrap())
+}
+
+fn node(genesis: &Genesis) -> Node {
+    Node::new(genesis, |spec| Arc::new(DevEngine::new(spec).unwrap()))
+}
+
+/// A node that has sealed a random chain, and what it answered of every block when that was the newest.
+fn grown(genesis: &Genesis, dice: &mut Dice, length: u64) -> (Node, Memory) {
+    let (node, mut memory, mut traffic) = (node(genesis), Memory::default(), Traffic::new());
+    for _ in 0..length {
+        traffic.seal(&node, dice);
+        let calls = (0..4).map(|_| traffic.call(dice)).collect();
+        memory.remember(&node, &traffic.addresses(), calls);
+    }
+    (node, memory)
+}
+
+#[test]
+fn both_ways_to_a_random_chain_lead_to_the_same_answers() {
+    let (mut dice, length) = (Dice::thrown(), number("TENON_BLOCKS", 40));
+    let genesis = development_genesis();
+    for _ in 0..number("TENON_CHAINS", 1) {
+        let (grown, memory) = grown(&genesis, &mut dice, length);
+        let blocks = grown.blocks();
+        let transactions: usize = blocks.iter().map(|block| block.transactions.len()).sum();
+        compare::is_whole(&grown);
+
+        let past = memory.compare(&grown);
+        let (searches, logs) = compare::log_index_and_scan(&grown, &mut dice, 60);
+        let traced = compare::traces_and_receipts(&grown, 1..=length);
+
+        let fresh = node(&genesis);
+        fresh.import(&blocks);
+        compare::same_chain(&grown, &fresh);
+        compare::is_whole(&fresh);
+        assert_eq!(memory.compare(&fresh), past);
+
+        let mut unwindings = Vec::new();
+        for _ in 0..4 {
+            let target = dice.below(length);
+            fresh.importer.set_head(BlockNumber(target)).unwrap();
+            compare::is_whole(&fresh);
+            memory.compare(&fresh);
+            // As a whole or block by block.
+            if dice.chance(50) {
+                fresh.import(&blocks);
+            } else {
+                let rest = blocks.iter().filter(|block| block.header.number > target);
+                rest.for_each(|block| drop(fresh.importer.insert(block.clone()).unwrap()));
+            }
+            compare::same_chain(&grown, &fresh);
+            compare::is_whole(&fresh);
+            unwindings.push(target);
+        }
+        assert_eq!(memory.compare(&fresh), past);
+        assert_eq!(fresh.store.head().header, grown.store.head().header);
+        println!(
+            "{length} blocks, {transactions} transactions: fresh = incremental = after unwinding to {unwindings:?}; \
+             {past:?} at their height as when it was the newest; {searches} log searches = scans ({logs} logs); \
+             {traced} traces = receipts"
+        );
+        assert!(transactions > 0 && past.calls > past.failed_calls, "the chain has shown nothing");
+    }
+}

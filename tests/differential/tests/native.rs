@@ -1,0 +1,62 @@
+//! Recorded native chains through the native engine, by every pair of paths. `TENON_SEED` replays.
+
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+
+use tenon_api::BlockNumber;
+use tenon_differential_tests::{Dice, Memory, compare, recorded::RecordedChain};
+
+/// Grows a node block by block, remembering some heights; then the same by other paths.
+fn both_ways(genesis: &str, chain: &str, most: usize) {
+    let mut dice = Dice::thrown();
+    let mut recorded = RecordedChain::read(genesis, chain);
+    recorded.blocks.truncate(most);
+    let (blocks, length) = (&recorded.blocks, recorded.blocks.len() as u64);
+    let addresses = RecordedChain::addresses(blocks);
+
+    let grown = recorded.node();
+    let mut memory = Memory::default();
+    for block in blocks {
+        grown.importer.insert(block.clone()).unwrap_or_else(|error| panic!("{error}"));
+        if dice.chance(10) {
+            let calls = RecordedChain::calls(blocks, &mut dice, 4);
+            memory.remember(&grown, &addresses, calls);
+        }
+    }
+    compare::is_whole(&grown);
+    let past = memory.compare(&grown);
+    let (searches, logs) = compare::log_index_and_scan(&grown, &mut dice, 40);
+
+    let fresh = recorded.node();
+    fresh.import(blocks);
+    compare::same_chain(&grown, &fresh);
+    compare::is_whole(&fresh);
+    assert_eq!(memory.compare(&fresh), past);
+
+    let target = dice.below(length);
+    fresh.importer.set_head(BlockNumber(target)).unwrap();
+    compare::is_whole(&fresh);
+    memory.compare(&fresh);
+    fresh.import(blocks);
+    compare::same_chain(&grown, &fresh);
+    compare::is_whole(&fresh);
+    assert_eq!(memory.compare(&fresh), past);
+    println!(
+        "{chain}: {length} blocks: fresh = incremental = after unwinding to {target}; {past:?} at their height as when it \
+         was the newest; {searches} log searches = scans ({logs} logs)"
+    );
+}
+
+#[test]
+fn both_ways_to_a_chain_of_engine_v2_lead_to_the_same_answers() {
+    both_ways("chain/native-genesis-local.json.gz", "native/chains/local.rlp.gz", usize::MAX);
+}
+
+#[test]
+fn both_ways_to_a_chain_through_every_fork_lead_to_the_same_answers() {
+    both_ways("chain/native-genesis-staged.json.gz", "native/chains/staged.rlp.gz", usize::MAX);
+}
+
+#[test]
+fn both_ways_to_a_chain_that_switches_engines_lead_to_the_same_answers() {
+    both_ways("chain/native-genesis-v1switch.json.gz", "native/chains/v1switch.rlp.gz", usize::MAX);
+}
