@@ -106,7 +106,7 @@ def test_what_is_bounded_by_gas_says_so(node):
         assert receipt["status"] == "0x0"
         config = {"tracer": "callTracer", "timeout": "1ms"}
         trace = wire.code_of(wire.ask(connection, wire.request("debug_traceTransaction", receipt["transactionHash"], config)))
-        whole = wire.ask(connection, wire.request("debug_traceTransaction", receipt["transactionHash"], {"tracer": "callTracer"}))
+        whole = wire.ask(connection, wire.request("debug_traceTransaction", receipt["transactionHash"], {"tracer": "callTracer", "timeout": "60s"}))
     print(f"\nestimate: {estimate}, trace with a millisecond: {trace}")
     assert estimate[0] == -32000 and estimate[1].startswith("gas required exceeds allowance")
     assert trace == (-32000, "execution timeout")
