@@ -21,6 +21,7 @@
 
 #![forbid(unsafe_code)]
 
+mod aliases;
 mod error;
 mod file;
 mod flags;
@@ -32,6 +33,7 @@ mod suggestion;
 mod table;
 mod value;
 
+pub use aliases::{NAMESPACE_ALIASES, own_names};
 pub use error::{Origin, SettingsError};
 pub use flags::{add_flags, given_flags};
 pub use layers::{Layers, Resolved, resolve};

@@ -173,6 +173,8 @@ section! {
         threads: u32 = 0, "rpc.threads", "rpc.threads";
         /// Calls, traces and scans that may wait for a thread; more are refused.
         queue: u32 = 1024, "rpc.queue", "rpc.queue";
+        /// Serve native chains under the reference's names of namespaces too: `XDPoS` beside `Consensus`.
+        aliases: bool = true, "rpc.aliases", "rpc.aliases";
     }
 }
 

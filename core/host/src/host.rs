@@ -62,7 +62,7 @@ pub(crate) struct Candidate {
 impl PluginHost {
     /// A host without plugins. `bus` is what plugins may ask.
     pub fn new(bus: Bus, options: HostOptions) -> Arc<Self> {
-        let router = Router::new(options.slow_calls.get(), options.slow_queue);
+        let router = Router::new(options.slow_calls.get(), options.slow_queue, options.aliases.clone());
         Arc::new(Self {
             bus,
             options,

@@ -47,6 +47,6 @@ pub use isolation::{Isolation, IsolationOptions, run_plugin_child};
 pub use library_file::libraries_in;
 pub use limits::PluginLimits;
 pub use manifest::{Cost, Manifest, Method, Need};
-pub use options::{HostOptions, PluginFolder, PluginPlan};
+pub use options::{HostOptions, NamespaceAlias, PluginFolder, PluginPlan};
 pub use router::{JsonBytes, Router};
 pub use stream::PluginStream;

@@ -20,6 +20,15 @@ impl PluginFolder {
     }
 }
 
+/// Another name of a namespace: its methods and subscriptions are served under both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NamespaceAlias {
+    /// The other name.
+    pub name: String,
+    /// The name by which its plugin serves it, which decides whether it is exposed.
+    pub namespace: String,
+}
+
 /// Settings of a [`PluginHost`](crate::PluginHost).
 #[derive(Clone, Debug)]
 pub struct HostOptions {
@@ -43,6 +52,8 @@ pub struct HostOptions {
     pub spaces: Option<Arc<dyn PluginSpaces>>,
     /// How much a plugin can store whose settings say nothing of it.
     pub space_limits: SpaceLimits,
+    /// Other names of namespaces.
+    pub aliases: Vec<NamespaceAlias>,
     /// What plugins can be granted at most; each gets what it asks for out of these and out of its own settings.
     pub granted: Vec<Capability>,
 }
@@ -61,6 +72,7 @@ impl HostOptions {
             slow_queue: 1024,
             spaces: None,
             space_limits: SpaceLimits::default(),
+            aliases: Vec::new(),
             granted: Capability::ALL.to_vec(),
         }
     }

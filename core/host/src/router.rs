@@ -19,7 +19,7 @@ use tenon_sdk::boundary::OwnedBytes;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{
-    Caller, Cost, PluginStream,
+    Caller, Cost, NamespaceAlias, PluginStream,
     faults::NO_RESULT,
     gate::{Entry, Kind},
     running::{Running, Ticket},
@@ -37,6 +37,8 @@ struct Route {
 pub(crate) struct RouteTable {
     methods: HashMap<Box<str>, Route>,
     namespaces: BTreeMap<String, Arc<Running>>,
+    /// The same plugins by other names of their namespaces.
+    aliases: BTreeMap<String, Arc<Running>>,
 }
 
 impl RouteTable {
@@ -52,11 +54,27 @@ impl RouteTable {
         }
         table
     }
+
+    /// Adds the methods of a namespace under another name of it, so that a call by that name costs no look-up more.
+    /// A plugin whose own name that is comes first.
+    fn add_alias(&mut self, alias: &NamespaceAlias) {
+        let Some(plugin) = self.namespaces.get(&alias.namespace) else { return };
+        if self.namespaces.contains_key(&alias.name) {
+            return;
+        }
+        for (index, method) in (0..).zip(&plugin.manifest.methods) {
+            let Some(name) = method.name.strip_prefix(&alias.namespace) else { continue };
+            let route = Route { plugin: Arc::clone(plugin), index, cost: method.cost };
+            self.methods.entry(format!("{}{name}", alias.name).into()).or_insert(route);
+        }
+        self.aliases.insert(alias.name.clone(), Arc::clone(plugin));
+    }
 }
 
 struct Inner {
     /// Read on every call, replaced when a plugin comes or goes.
     routes: ArcSwap<RouteTable>,
+    aliases: Vec<NamespaceAlias>,
     slow: Semaphore,
     /// Calls that wait for `slow`, at most `slow_queue`.
     slow_waiting: AtomicUsize,
@@ -70,10 +88,11 @@ pub struct Router {
 }
 
 impl Router {
-    pub(crate) fn new(slow_calls: usize, slow_queue: usize) -> Self {
+    pub(crate) fn new(slow_calls: usize, slow_queue: usize, aliases: Vec<NamespaceAlias>) -> Self {
         Self {
             inner: Arc::new(Inner {
                 routes: ArcSwap::default(),
+                aliases,
                 slow: Semaphore::new(slow_calls.min(Semaphore::MAX_PERMITS)),
                 slow_waiting: AtomicUsize::new(0),
                 slow_queue,
@@ -81,7 +100,8 @@ impl Router {
         }
     }
 
-    pub(crate) fn replace(&self, routes: RouteTable) {
+    pub(crate) fn replace(&self, mut routes: RouteTable) {
+        self.inner.aliases.iter().for_each(|alias| routes.add_alias(alias));
         self.inner.routes.store(Arc::new(routes));
     }
 
@@ -171,7 +191,8 @@ impl Router {
                 let plugin = routes
                     .namespaces
                     .get(namespace)
-                    .filter(|_| caller.exposure.exposes(namespace))
+                    .or_else(|| routes.aliases.get(namespace))
+                    .filter(|plugin| caller.exposure.exposes(&plugin.manifest.namespace))
                     .ok_or_else(|| no_method(&format!("{namespace}_subscribe")))?;
                 let mut kinds = (0..).zip(&plugin.manifest.subscriptions);
                 let (index, _) = kinds.find(|(_, known)| *known == kind).ok_or_else(|| Failure {

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use tenon_config::Settings;
+use tenon_config::{Settings, own_names};
 use tenon_ipc::{
     EnvelopeLimits, HttpLimits, HttpSettings, SocketLimits, SocketSettings, WebSocketLimits, WebSocketSettings,
 };
@@ -37,7 +37,7 @@ pub(crate) fn missing_namespaces<'a>(settings: &'a Settings, served: &[String]) 
         .into_iter()
         .filter(|(_, is_enabled, _)| *is_enabled)
         .flat_map(|(key, _, names)| names.iter().map(move |name| (key, name.as_str())))
-        .filter(|(_, name)| !served.iter().any(|namespace| namespace == name))
+        .filter(|(_, name)| !own_names(&[(*name).to_owned()]).iter().all(|name| served.contains(name)))
         .collect()
 }
 
@@ -55,7 +55,8 @@ fn envelope(settings: &Settings) -> EnvelopeLimits {
 
 /// Of a list of namespaces, those that need no token.
 fn without_token(settings: &Settings, api: &[String]) -> Vec<String> {
-    api.iter().filter(|name| !settings.auth.namespaces.contains(name)).cloned().collect()
+    let with_token = own_names(&settings.auth.namespaces);
+    own_names(api).into_iter().filter(|name| !with_token.contains(name)).collect()
 }
 
 fn http(settings: &Settings) -> HttpSettings {
@@ -63,7 +64,7 @@ fn http(settings: &Settings) -> HttpSettings {
     HttpSettings {
         address: http.addr,
         port: http.port,
-        modules: http.api.clone(),
+        modules: own_names(&http.api),
         without_token: without_token(settings, &http.api),
         cors_origins: http.corsdomain.clone(),
         virtual_hosts: http.vhosts.clone(),
@@ -83,7 +84,7 @@ fn websocket(settings: &Settings) -> WebSocketSettings {
     WebSocketSettings {
         address: ws.addr,
         port: ws.port,
-        modules: ws.api.clone(),
+        modules: own_names(&ws.api),
         without_token: without_token(settings, &ws.api),
         origins: ws.origins.clone(),
         limits: WebSocketLimits {

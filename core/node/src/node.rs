@@ -12,7 +12,7 @@ use tenon_config::Settings;
 use tenon_consensus::native::questions;
 use tenon_consensus::{SealerClock, SealerOptions, SealerPorts};
 use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Importer};
-use tenon_host::{HostOptions, IsolationOptions, PluginHost};
+use tenon_host::{HostOptions, IsolationOptions, NamespaceAlias, PluginHost};
 use tenon_ipc::{HealthReport, Servers};
 use tenon_storage::StoreLimits;
 use tenon_supervisor::{ActorOptions, ActorState, Supervisor};
@@ -267,6 +267,11 @@ fn plugin_host(bus: &Bus, settings: &Settings, chain: &OpenedChain) -> Result<Ar
     options.processes = Some(IsolationOptions::of_this_program());
     options.folders = plugin_folder::folders(settings, &plugin_folder::program_folder()?);
     options.choices_file = Some(settings.node.datadir.join(MODULE_CHOICES));
+    if settings.rpc.aliases && chain.spec.native.is_some() {
+        options.aliases = tenon_config::NAMESPACE_ALIASES
+            .map(|(name, namespace)| NamespaceAlias { name: name.to_owned(), namespace: namespace.to_owned() })
+            .to_vec();
+    }
     options.spaces = Some(Arc::clone(&chain.store) as Arc<dyn PluginSpaces>);
     let host = PluginHost::new(bus.clone(), options);
     tenon_host::register(bus, &host)?;

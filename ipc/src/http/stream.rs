@@ -102,7 +102,7 @@ impl AsyncRead for TimedStream {
             Poll::Pending => self.poll_too_late(context),
             ready => {
                 self.reading.begin_anew();
-                self.is_in_head |= self.turns % 2 == 0;
+                self.is_in_head |= self.turns.is_multiple_of(2);
                 ready
             }
         }

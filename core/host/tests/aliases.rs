@@ -1,0 +1,65 @@
+//! Namespaces under a second name.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+mod support;
+
+use support::{TestHost, rust_plugin, text};
+use tenon_api::{Failure, messages::ModuleChange};
+use tenon_bus::CallContext;
+use tenon_host::{Caller, Exposure, NamespaceAlias, Router};
+
+fn host_with_alias(name: &str, namespace: &str) -> TestHost {
+    let alias = NamespaceAlias { name: name.to_owned(), namespace: namespace.to_owned() };
+    let test = TestHost::with_options(|options| options.aliases = vec![alias]);
+    test.host.load(&rust_plugin("tenon-test-counter"), "").unwrap();
+    test
+}
+
+async fn call(router: &Router, method: &str) -> Result<String, Failure> {
+    router.call(method, None, &Caller::local()).await.map(text)
+}
+
+#[tokio::test]
+async fn a_namespace_answers_by_both_names_with_one_state() {
+    let test = host_with_alias("abacus", "counter");
+    let router = test.host.router();
+
+    assert_eq!(call(&router, "counter_next").await.unwrap(), "1");
+    assert_eq!(call(&router, "abacus_next").await.unwrap(), "2");
+    let unknown = call(&router, "abacus_previous").await.unwrap_err();
+    assert_eq!(unknown.message, "the method abacus_previous does not exist/is not available");
+    assert_eq!(router.namespaces().len(), 1);
+}
+
+#[tokio::test]
+async fn a_subscription_is_found_by_the_other_name() {
+    let test = host_with_alias("abacus", "counter");
+
+    assert!(test.host.router().subscribe("abacus", "progress", None, &Caller::local()).await.is_ok());
+}
+
+#[tokio::test]
+async fn the_other_name_is_exposed_as_the_namespace_is() {
+    let test = host_with_alias("abacus", "counter");
+    let router = test.host.router();
+    let caller = |namespace| Caller { exposure: Exposure::of([namespace]), context: CallContext::new() };
+
+    assert!(router.call("abacus_next", None, &caller("counter")).await.is_ok());
+    assert!(router.call("abacus_next", None, &caller("eth")).await.is_err());
+}
+
+#[tokio::test]
+async fn an_alias_goes_with_its_namespace_and_never_hides_another() {
+    let test = host_with_alias("counter", "bad");
+    test.host.load(&rust_plugin("tenon-test-misbehaving"), "").unwrap();
+    let router = test.host.router();
+
+    assert_eq!(call(&router, "counter_next").await.unwrap(), "1");
+    assert!(call(&router, "counter_echo").await.is_err());
+
+    let test = host_with_alias("abacus", "counter");
+    let name = test.host.list()[0].name.clone();
+    test.host.change(&name, ModuleChange::Unload, true).await.unwrap();
+    assert!(call(&test.host.router(), "abacus_next").await.is_err());
+}
