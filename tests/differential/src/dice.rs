@@ -17,7 +17,7 @@ impl Dice {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -27,12 +27,12 @@ impl Dice {
 
     /// A number below `bound`, which must not be zero.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.next() % bound
+        self.number() % bound
     }
 
     /// A byte.
     pub fn byte(&mut self) -> u8 {
-        self.next().to_le_bytes()[0]
+        self.number().to_le_bytes()[0]
     }
 
     /// True so many times of a hundred.

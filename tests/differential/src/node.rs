@@ -77,7 +77,7 @@ impl Node {
     /// # Panics
     /// When one is refused.
     pub fn import(&self, blocks: &[Block]) -> ImportSummary {
-        let blocks = blocks.to_vec().into_iter().map(Ok::<_, String>);
+        let blocks = blocks.iter().cloned().map(Ok::<_, String>);
         self.importer.import(blocks, &mut Nobody).unwrap_or_else(|error| panic!("{error}"))
     }
 

@@ -78,8 +78,8 @@ impl Traffic {
             timestamp: head.header.timestamp + 1 + dice.below(30),
             beneficiary: *dice.one_of(&[Address::repeat_byte(0xfe), self.senders[0]]),
             gas_limit: head.header.gas_limit,
-            extra_data: Bytes::from(dice.next().to_be_bytes().to_vec()),
-            mix_hash: B256::from(U256::from(dice.next())),
+            extra_data: Bytes::from(dice.number().to_be_bytes().to_vec()),
+            mix_hash: B256::from(U256::from(dice.number())),
         };
         node.importer.produce(&attributes, transactions).unwrap_or_else(|error| panic!("{error}"));
     }
@@ -112,7 +112,7 @@ impl Traffic {
                 request.input = creation_code(dice, &self.addresses());
             }
             2..=3 => {
-                let fresh = Address::from_slice(&B256::from(U256::from(dice.next())).0[12..]);
+                let fresh = Address::from_slice(&B256::from(U256::from(dice.number())).0[12..]);
                 self.others.push(fresh);
                 request.to = Some(fresh);
             }
