@@ -19,6 +19,9 @@ pub(crate) const IDLE_LIMIT: Duration = Duration::from_mins(5);
 /// Most filters at a time; one is a few hundred bytes, and up to 32 KiB of delivered logs.
 const MAX_FILTERS: usize = 2_000;
 
+/// Form of the hand-over: its first byte. Raised when [`Filter`] or what is in it changes.
+const HANDOVER_VERSION: u8 = 1;
+
 /// What a filter watches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Watched {
@@ -61,9 +64,13 @@ pub(crate) struct Registry {
 }
 
 impl Registry {
-    /// An empty registry, or the one that `export` gave.
+    /// An empty registry, or the one that `export` gave. What another version of this plugin exported in another form
+    /// is left: its filters answer "filter not found" then, as after a restart, and clients install them anew.
     pub(crate) fn new(handover: &[u8]) -> Self {
-        let filters: Vec<(u128, Filter)> = codec::decode(handover).unwrap_or_default();
+        let filters: Vec<(u128, Filter)> = match handover.split_first() {
+            Some((&HANDOVER_VERSION, filters)) => codec::decode(filters).unwrap_or_default(),
+            _ => Vec::new(),
+        };
         Self {
             filters: Mutex::new(filters.into_iter().take(MAX_FILTERS).collect()),
             keys: [RandomState::new(), RandomState::new()],
@@ -74,7 +81,8 @@ impl Registry {
     /// All filters, for the plugin's next version.
     pub(crate) fn export(&self) -> Vec<u8> {
         let filters: Vec<(u128, Filter)> = self.lock().iter().map(|(id, filter)| (*id, filter.clone())).collect();
-        codec::encode(&filters).unwrap_or_default()
+        let encoded = codec::encode(&filters).unwrap_or_default();
+        [&[HANDOVER_VERSION], &encoded[..]].concat()
     }
 
     /// Adds a filter and gives its id.
@@ -206,6 +214,18 @@ mod tests {
 
         assert_eq!(next.get(START, &id, true), registry.get(START, &id, true));
         assert!(next.uninstall(&id));
+    }
+
+    #[test]
+    fn a_hand_over_of_another_form_begins_without_filters() {
+        let registry = Registry::new(&[]);
+        let id = installed(&registry);
+        let mut handover = registry.export();
+        handover[0] += 1;
+
+        let next = Registry::new(&handover);
+
+        assert_eq!(next.get(START, &id, true).unwrap_err().message, "filter not found");
     }
 
     #[test]
