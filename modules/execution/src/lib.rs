@@ -16,6 +16,7 @@ mod call;
 mod error;
 mod fee;
 mod import;
+mod instructions;
 mod limits;
 mod native;
 mod register;

@@ -120,16 +120,23 @@ impl BlockRules {
             blob_gasprice: price.saturating_to(),
         });
         BlockEnv {
-            number: U256::from(header.number),
-            beneficiary: author,
-            timestamp: U256::from(header.timestamp),
-            gas_limit: header.gas_limit,
-            basefee: header.base_fee_per_gas.unwrap_or_default(),
-            difficulty: header.difficulty,
             prevrandao: is_merged.then_some(header.mix_hash),
             blob_excess_gas_and_price: blob_price,
-            ..BlockEnv::default()
+            ..block_env_of_every_profile(header, author)
         }
+    }
+}
+
+/// What instructions see of a block on every chain.
+fn block_env_of_every_profile(header: &Header, author: Address) -> BlockEnv {
+    BlockEnv {
+        number: U256::from(header.number),
+        beneficiary: author,
+        timestamp: U256::from(header.timestamp),
+        gas_limit: header.gas_limit,
+        basefee: header.base_fee_per_gas.unwrap_or_default(),
+        difficulty: header.difficulty,
+        ..BlockEnv::default()
     }
 }
 
@@ -139,15 +146,9 @@ fn native_block_env(header: &Header, author: Address) -> BlockEnv {
     let height = header.number.to_be_bytes();
     let digits = &height[(header.number.leading_zeros() / 8) as usize..];
     BlockEnv {
-        number: U256::from(header.number),
-        beneficiary: author,
-        timestamp: U256::from(header.timestamp),
-        gas_limit: header.gas_limit,
-        basefee: header.base_fee_per_gas.unwrap_or_default(),
-        difficulty: header.difficulty,
         prevrandao: Some(keccak256(digits)),
         blob_excess_gas_and_price: Some(BlobExcessGasAndPrice { excess_blob_gas: 0, blob_gasprice: 0 }),
-        ..BlockEnv::default()
+        ..block_env_of_every_profile(header, author)
     }
 }
 

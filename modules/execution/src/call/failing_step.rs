@@ -1,8 +1,10 @@
 //! What a message failed at, where the words about it name the instruction or the stack (`spec/rpc-eth.md` 10.1).
 
+use std::borrow::Cow;
+
 use revm::{
     Inspector,
-    bytecode::opcode::OPCODE_INFO,
+    bytecode::opcode::{OpCode, SLOTNUM},
     context::result::HaltReason,
     interpreter::{
         CallInputs, CallOutcome, CreateInputs, CreateOutcome, Interpreter, interpreter::EthInterpreter,
@@ -10,10 +12,10 @@ use revm::{
     },
 };
 
-use crate::block::BlockContext;
-
-/// Values that the EVM's stack holds at most.
-const STACK_LIMIT: usize = 1024;
+use crate::{
+    block::BlockContext,
+    instructions::{StackBounds, instruction_name},
+};
 
 /// The last instruction of a message's outermost frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,18 +35,11 @@ impl Step {
         let Self { opcode, stack_length } = self;
         match reason {
             HaltReason::OpcodeNotFound | HaltReason::NotActivated => {
-                Some(format!("invalid opcode: {}", instruction_text(opcode)))
+                Some(format!("invalid opcode: {}", name_in_calls(opcode)))
             }
-            HaltReason::StackUnderflow => {
-                let required = OPCODE_INFO[usize::from(opcode)].map_or(0, |info| info.inputs());
-                Some(format!("stack underflow ({stack_length} <=> {required})"))
-            }
-            HaltReason::StackOverflow => {
-                let (inputs, outputs) =
-                    OPCODE_INFO[usize::from(opcode)].map_or((0, 1), |info| (info.inputs(), info.outputs()));
-                let limit = STACK_LIMIT + usize::from(inputs) - usize::from(outputs);
-                Some(format!("stack limit reached {stack_length} ({limit})"))
-            }
+            // Only an instruction that runs finds the stack too short or too long, and each that runs has bounds.
+            HaltReason::StackUnderflow => Some(StackBounds::of(opcode)?.underflow_text(stack_length)),
+            HaltReason::StackOverflow => Some(StackBounds::of(opcode)?.overflow_text(stack_length)),
             _ => None,
         }
     }
@@ -58,11 +53,9 @@ pub(crate) const fn needs_step(reason: &HaltReason) -> bool {
     )
 }
 
-/// The name of an instruction as the reference prints it. It knows those up to Cancun.
-pub(crate) fn instruction_text(opcode: u8) -> String {
-    const LATER: [u8; 4] = [0x1e, 0xe6, 0xe7, 0xe8];
-    let info = OPCODE_INFO[usize::from(opcode)].filter(|_| !LATER.contains(&opcode));
-    info.map_or_else(|| format!("opcode {opcode:#x} not defined"), |info| info.name().to_owned())
+/// The name of an instruction that a call failed at: as in traces, but SLOTNUM, of a later fork, has its name here.
+fn name_in_calls(opcode: u8) -> Cow<'static, str> {
+    if opcode == SLOTNUM { Cow::Borrowed(OpCode::SLOTNUM.as_str()) } else { instruction_name(opcode) }
 }
 
 /// Remembers the last instruction of the outermost frame.
@@ -107,8 +100,10 @@ mod tests {
         let cases = [
             (0x0c, 0, HaltReason::OpcodeNotFound, "invalid opcode: opcode 0xc not defined"),
             (0x1e, 0, HaltReason::OpcodeNotFound, "invalid opcode: opcode 0x1e not defined"),
+            (0x4b, 0, HaltReason::NotActivated, "invalid opcode: SLOTNUM"),
             (0x5d, 2, HaltReason::NotActivated, "invalid opcode: TSTORE"),
             (0x01, 1, HaltReason::StackUnderflow, "stack underflow (1 <=> 2)"),
+            (0x1e, 0, HaltReason::StackUnderflow, "stack underflow (0 <=> 1)"),
             (0x90, 1, HaltReason::StackUnderflow, "stack underflow (1 <=> 2)"),
             (0x60, 1024, HaltReason::StackOverflow, "stack limit reached 1024 (1023)"),
         ];

@@ -6,7 +6,7 @@
 
 use std::{sync::Arc, time::Instant};
 
-use alloy_primitives::{B256, U256};
+use alloy_primitives::{Address, B256, U256};
 use revm::context::{
     Transaction as _, TxEnv,
     result::{EVMError, InvalidTransaction},
@@ -21,11 +21,13 @@ use super::{
     TraceInspector,
     inspector::{ActiveTracer, TOO_LARGE_MARK},
     reference::{ReferenceOptions, RunGas, TracerFailure},
-    replay::{check_size, request_timed_out, too_large},
+    replay::{
+        block_not_found, check_size, execute_member, member, open_block, request_timed_out, run_failure, too_large,
+    },
 };
 use crate::{
     TransactionRejection,
-    block::{BlockEvm, BlockExecution, EvmFailure, Interrupt, StateError, Stopped},
+    block::{BlockEvm, BlockExecution, EvmFailure, Interrupt, StateError},
     call::{Calls, Payer, RunFailure, invalid_transaction_text, prepare},
     native::{Fees, Outcome, address_text, inspect, is_skipped_by_traces, transact},
 };
@@ -85,7 +87,7 @@ impl<'a> NativeTracing<'a> {
         for earlier in 0..index {
             self.execute(&mut execution, &block, earlier)?;
         }
-        let (transaction, sender) = member(&block, index)?;
+        let (transaction, sender) = known_member(&block, index)?;
         let (env, fees) = execution.prepare_message(transaction, sender).map_err(tracing_failed)?;
         let fees = for_trace(fees, transaction);
         let (answer, _) = self.trace(execution.evm_mut(), env, &fees).map_err(NoOutcome::into_failure)?;
@@ -123,7 +125,7 @@ impl<'a> NativeTracing<'a> {
         block: &RecoveredBlock,
         index: usize,
     ) -> Result<Result<String, Failure>, Failure> {
-        let (transaction, sender) = member(block, index)?;
+        let (transaction, sender) = known_member(block, index)?;
         let is_skipped = is_skipped_by_traces(transaction);
         let (env, fees) = match execution.prepare_message(transaction, sender) {
             Ok(prepared) => prepared,
@@ -175,7 +177,7 @@ impl<'a> NativeTracing<'a> {
                     let text = refusal_text(&invalid, &message, &environment.block);
                     NoOutcome::Refused(text).into_failure()
                 }
-                failure => self.stopped(failure),
+                failure => run_failure(failure),
             })?;
         }
         let idle = TraceInspector::idle(&self.calls.recording_memory);
@@ -199,20 +201,13 @@ impl<'a> NativeTracing<'a> {
 
     fn header_of_call(&self, id: BlockId) -> Result<Arc<SealedHeader>, Failure> {
         let found = tenon_chain::resolve_block(&*self.calls.chain, id)?;
-        found.ok_or_else(|| match id {
-            BlockId::Hash { hash, .. } => Failure::server(format!("block {hash} not found")),
-            BlockId::Number(number) => Failure::server(format!("block #{number} not found")),
-            BlockId::Tag(_) => Failure::server("block not found"),
-        })
+        found.ok_or_else(|| block_not_found(id))
     }
 
     fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, Failure> {
-        let not_found = || {
-            Failure::server(match id {
-                BlockId::Hash { hash, .. } => format!("block #{hash:x} not found"),
-                BlockId::Number(number) => format!("block #{number} not found"),
-                BlockId::Tag(_) => "block not found".to_owned(),
-            })
+        let not_found = || match id {
+            BlockId::Hash { hash, .. } => Failure::server(format!("block #{hash:x} not found")),
+            id => block_not_found(id),
         };
         let id = match id {
             BlockId::Tag(BlockTag::Finalized) => return Err(Failure::server("invalid block number -3")),
@@ -244,14 +239,9 @@ impl<'a> NativeTracing<'a> {
 
     /// A block whose transactions are still to be run.
     fn open(&self, block: &RecoveredBlock) -> Result<BlockExecution<TraceInspector>, Failure> {
-        let parent_hash = block.header.parent_hash;
-        let parent = self.calls.chain.header(parent_hash)?;
-        let parent = parent.ok_or_else(|| Failure::server(format!("parent {parent_hash:x} not found")))?;
-        let state = self.calls.state_after(&parent)?;
-        let author = self.calls.engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
-        let idle = TraceInspector::idle(&self.calls.recording_memory);
-        let (spec, unhurried) = (self.calls.executor.spec(), Interrupt::when(self.caller, None));
-        Ok(BlockExecution::watched(spec, &block.header, author, state, unhurried, idle)?)
+        let parent = block.header.parent_hash;
+        let idle = || Ok(TraceInspector::idle(&self.calls.recording_memory));
+        open_block(self.calls, self.caller, block, format_args!("{parent:x}"), idle)
     }
 
     /// Executes a transaction as its block does.
@@ -261,13 +251,8 @@ impl<'a> NativeTracing<'a> {
         block: &RecoveredBlock,
         index: usize,
     ) -> Result<(), Failure> {
-        let (transaction, sender) = member(block, index)?;
-        execution.evm_mut().ctx.chain = Interrupt::when(self.caller, None);
-        execution.run_transaction(transaction, sender).map_err(|reason| match reason {
-            TransactionRejection::Store(error) => error.into(),
-            _ if self.caller.is_cancelled() => request_timed_out(),
-            reason => Failure::server(format!("tx {:x} failed: {reason}", transaction.hash)),
-        })
+        let (transaction, sender) = known_member(block, index)?;
+        execute_member(execution, transaction, sender, format_args!("tx {:x}", transaction.hash), self.caller)
     }
 
     /// Runs a message that nobody watches.
@@ -319,25 +304,14 @@ impl<'a> NativeTracing<'a> {
         match failure {
             EVMError::Custom(text) if text == TOO_LARGE_MARK => NoOutcome::Other(too_large(&self.calls.limits)),
             EVMError::Transaction(invalid) => NoOutcome::Refused(refusal_text(&invalid, message, &evm.ctx.block)),
-            failure => NoOutcome::Other(self.stopped(RunFailure::from_evm(failure, &evm.ctx.chain))),
-        }
-    }
-
-    fn stopped(&self, failure: RunFailure) -> Failure {
-        match failure {
-            RunFailure::Stopped(Stopped::TimedOut) => Failure::server("execution timeout"),
-            RunFailure::Stopped(Stopped::CallerGone) => request_timed_out(),
-            RunFailure::Store(error) => error.into(),
-            RunFailure::Refused(text) | RunFailure::Other(text) => Failure::server(format!("tracing failed: {text}")),
-            RunFailure::Message(invalid) => Failure::server(format!("tracing failed: {invalid}")),
+            failure => NoOutcome::Other(run_failure(RunFailure::from_evm(failure, &evm.ctx.chain))),
         }
     }
 }
 
-fn member(block: &RecoveredBlock, index: usize) -> Result<(&Transaction, alloy_primitives::Address), Failure> {
-    let found = block.transactions.get(index).zip(block.senders.get(index));
+fn known_member(block: &RecoveredBlock, index: usize) -> Result<(&Transaction, Address), Failure> {
     let out_of_range = || Failure::server(format!("tx index {index} out of range for block {:x}", block.hash()));
-    found.map(|(transaction, sender)| (&**transaction, *sender)).ok_or_else(out_of_range)
+    member(block, index).ok_or_else(out_of_range)
 }
 
 fn tracing_failed(rejection: TransactionRejection) -> Failure {

@@ -1,13 +1,13 @@
 //! Bringing the state to the place of a transaction, and tracing what runs there.
 
-use std::{panic::resume_unwind, sync::Arc, thread, time::Instant};
+use std::{fmt, panic::resume_unwind, sync::Arc, thread, time::Instant};
 
-use alloy_primitives::B256;
+use alloy_primitives::{Address, B256};
 use alloy_rpc_types_trace::geth::GethTrace;
 use revm::context::{TxEnv, result::EVMError};
 use revm_inspectors::tracing::TransactionContext;
 use tenon_api::{
-    BlockId, Failure, RecoveredBlock, SealedHeader,
+    BlockId, Failure, RecoveredBlock, SealedHeader, Transaction,
     messages::{Trace, TraceReply, TraceTarget},
 };
 use tenon_bus::CallContext;
@@ -58,7 +58,7 @@ impl Calls {
         caller: &CallContext,
     ) -> Result<BlockState, Failure> {
         let tracing = Tracing { calls: self, options: TraceOptions::parse("{}", &self.limits)?, caller };
-        let index = usize::try_from(index).map_err(|_| Failure::server("transaction not found"))?;
+        let index = usize::try_from(index).map_err(|_| transaction_not_found())?;
         Ok(tracing.replay(block, index)?.into_state().map_err(|StateError(error)| error)?)
     }
 }
@@ -86,9 +86,9 @@ impl Tracing<'_> {
 
     fn transaction(&self, hash: B256) -> Result<String, Failure> {
         let location = self.calls.chain.transaction_location(hash)?;
-        let (block_hash, index) = location.ok_or_else(|| Failure::server("transaction not found"))?;
+        let (block_hash, index) = location.ok_or_else(transaction_not_found)?;
         let block = self.block(BlockId::hash(block_hash))?;
-        let index = usize::try_from(index).map_err(|_| Failure::server("transaction not found"))?;
+        let index = usize::try_from(index).map_err(|_| transaction_not_found())?;
         let mut execution = self.replay(&block, index)?;
         self.trace_transaction(&mut execution, &block, index)
     }
@@ -143,13 +143,7 @@ impl Tracing<'_> {
 
     /// The block, which must have a parent to start from.
     fn block(&self, id: BlockId) -> Result<Arc<RecoveredBlock>, Failure> {
-        let not_found = || {
-            Failure::server(match id {
-                BlockId::Hash { hash, .. } => format!("block {hash} not found"),
-                BlockId::Number(number) => format!("block #{number} not found"),
-                BlockId::Tag(_) => "block not found".to_owned(),
-            })
-        };
+        let not_found = || block_not_found(id);
         let header = tenon_chain::resolve_block(&*self.calls.chain, id)?.ok_or_else(not_found)?;
         if header.number == 0 {
             return Err(genesis_is_not_traceable());
@@ -170,14 +164,8 @@ impl Tracing<'_> {
 
     /// Executes a block up to, but without, its transaction `index`.
     fn replay(&self, block: &RecoveredBlock, index: usize) -> Result<BlockExecution<TraceInspector>, Failure> {
-        let parent_hash = block.header.parent_hash;
-        let parent = self.calls.chain.header(parent_hash)?;
-        let parent = parent.ok_or_else(|| Failure::server(format!("parent {parent_hash} not found")))?;
-        let state = self.calls.state_after(&parent)?;
-        let author = self.calls.engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
-        let inspector = self.inspector()?;
-        let (spec, never) = (self.calls.executor.spec(), Interrupt::when(self.caller, None));
-        let mut execution = BlockExecution::watched(spec, &block.header, author, state, never, inspector)?;
+        let parent = block.header.parent_hash;
+        let mut execution = open_block(self.calls, self.caller, block, format_args!("{parent}"), || self.inspector())?;
         execution.run_opening_calls();
         for earlier in 0..index {
             self.run_untraced(&mut execution, block, earlier)?;
@@ -191,15 +179,9 @@ impl Tracing<'_> {
         block: &RecoveredBlock,
         index: usize,
     ) -> Result<(), Failure> {
-        let (Some(transaction), Some(sender)) = (block.transactions.get(index), block.senders.get(index)) else {
-            return Err(Failure::server("transaction not found"));
-        };
-        execution.evm_mut().ctx.chain = Interrupt::when(self.caller, None);
-        execution.run_transaction(transaction, *sender).map_err(|reason| match reason {
-            TransactionRejection::Store(error) => error.into(),
-            _ if self.caller.is_cancelled() => request_timed_out(),
-            reason => Failure::server(format!("transaction {} failed: {reason}", transaction.hash)),
-        })
+        let (transaction, sender) = member(block, index).ok_or_else(transaction_not_found)?;
+        let hash = transaction.hash;
+        execute_member(execution, transaction, sender, format_args!("transaction {hash}"), self.caller)
     }
 
     /// Traces the next transaction and keeps what it did to the state.
@@ -209,11 +191,9 @@ impl Tracing<'_> {
         block: &RecoveredBlock,
         index: usize,
     ) -> Result<String, Failure> {
-        let (Some(transaction), Some(sender)) = (block.transactions.get(index), block.senders.get(index)) else {
-            return Err(Failure::server("transaction not found"));
-        };
+        let (transaction, sender) = member(block, index).ok_or_else(transaction_not_found)?;
         let rejected = |reason: TransactionRejection| Failure::server(format!("tracing failed: {reason}"));
-        let prepared = execution.prepare(transaction, *sender).map_err(rejected)?;
+        let prepared = execution.prepare(transaction, sender).map_err(rejected)?;
         let Prepared::Executed { env, fees, blob_gas } = prepared else {
             // Only native chains keep transactions from the EVM, and those are traced elsewhere.
             return Err(Failure::server("tracing failed: the transaction is not executed"));
@@ -227,7 +207,7 @@ impl Tracing<'_> {
             tx_hash: Some(transaction.hash),
         };
         let (json, outcome) = self.inspect(evm, env, fees.as_ref(), Some(place))?;
-        execution.complete(transaction, *sender, fees.as_ref(), blob_gas, outcome).map_err(rejected)?;
+        execution.complete(transaction, sender, fees.as_ref(), blob_gas, outcome).map_err(rejected)?;
         Ok(json)
     }
 
@@ -265,14 +245,11 @@ impl Tracing<'_> {
 
     fn failure(&self, failure: RunFailure, evm: &BlockEvm<TraceInspector>, transaction: &TxEnv) -> Failure {
         match failure {
-            RunFailure::Stopped(Stopped::TimedOut) => Failure::server("execution timeout"),
-            RunFailure::Stopped(Stopped::CallerGone) => request_timed_out(),
             RunFailure::Message(invalid) => {
                 let text = invalid_transaction_text(&invalid, transaction, &evm.ctx.block);
                 Failure::server(format!("tracing failed: {text}"))
             }
-            RunFailure::Store(error) => error.into(),
-            RunFailure::Refused(text) | RunFailure::Other(text) => Failure::server(format!("tracing failed: {text}")),
+            failure => run_failure(failure),
         }
     }
 
@@ -283,6 +260,73 @@ impl Tracing<'_> {
     fn interrupt(&self) -> Interrupt {
         Interrupt::when(self.caller, Instant::now().checked_add(self.options.timeout))
     }
+}
+
+/// A block whose transactions are still to be run. `parent_name` names its parent where that is missing.
+///
+/// # Errors
+/// The parent, its state or the block's author is not known, or there is no inspector.
+pub(super) fn open_block(
+    calls: &Calls,
+    caller: &CallContext,
+    block: &RecoveredBlock,
+    parent_name: fmt::Arguments<'_>,
+    inspector: impl FnOnce() -> Result<TraceInspector, Failure>,
+) -> Result<BlockExecution<TraceInspector>, Failure> {
+    let parent = calls.chain.header(block.header.parent_hash)?;
+    let parent = parent.ok_or_else(|| Failure::server(format!("parent {parent_name} not found")))?;
+    let state = calls.state_after(&parent)?;
+    let author = calls.engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
+    let (spec, unhurried) = (calls.executor.spec(), Interrupt::when(caller, None));
+    Ok(BlockExecution::watched(spec, &block.header, author, state, unhurried, inspector()?)?)
+}
+
+/// A transaction of a block, and who sent it.
+pub(super) fn member(block: &RecoveredBlock, index: usize) -> Option<(&Transaction, Address)> {
+    let found = block.transactions.get(index).zip(block.senders.get(index));
+    found.map(|(transaction, sender)| (&**transaction, *sender))
+}
+
+/// Executes a transaction as its block does. `name` names it where that fails.
+///
+/// # Errors
+/// The block cannot hold the transaction, the caller has gone, or the database failed.
+pub(super) fn execute_member(
+    execution: &mut BlockExecution<TraceInspector>,
+    transaction: &Transaction,
+    sender: Address,
+    name: fmt::Arguments<'_>,
+    caller: &CallContext,
+) -> Result<(), Failure> {
+    execution.evm_mut().ctx.chain = Interrupt::when(caller, None);
+    execution.run_transaction(transaction, sender).map_err(|reason| match reason {
+        TransactionRejection::Store(error) => error.into(),
+        _ if caller.is_cancelled() => request_timed_out(),
+        reason => Failure::server(format!("{name} failed: {reason}")),
+    })
+}
+
+/// Why a traced message has no outcome.
+pub(super) fn run_failure(failure: RunFailure) -> Failure {
+    match failure {
+        RunFailure::Stopped(Stopped::TimedOut) => Failure::server("execution timeout"),
+        RunFailure::Stopped(Stopped::CallerGone) => request_timed_out(),
+        RunFailure::Store(error) => error.into(),
+        RunFailure::Refused(text) | RunFailure::Other(text) => Failure::server(format!("tracing failed: {text}")),
+        RunFailure::Message(invalid) => Failure::server(format!("tracing failed: {invalid}")),
+    }
+}
+
+pub(super) fn block_not_found(id: BlockId) -> Failure {
+    Failure::server(match id {
+        BlockId::Hash { hash, .. } => format!("block {hash} not found"),
+        BlockId::Number(number) => format!("block #{number} not found"),
+        BlockId::Tag(_) => "block not found".to_owned(),
+    })
+}
+
+fn transaction_not_found() -> Failure {
+    Failure::server("transaction not found")
 }
 
 pub(super) fn check_size(json: &str, limits: &ExecutionLimits) -> Result<(), Failure> {

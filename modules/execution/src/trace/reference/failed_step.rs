@@ -18,10 +18,12 @@ use revm::{
 use super::{
     accounts::{Accounts, Layered},
     gas_constants::constant_gas,
-    names::{instruction_name, stack_bounds},
     tracer::Step,
 };
-use crate::block::{BlockContext, StateError};
+use crate::{
+    block::{BlockContext, StateError},
+    instructions::{StackBounds, instruction_name, is_known_to_the_reference},
+};
 
 /// Gas below which SSTORE is refused whatever it does, from Istanbul on.
 const SSTORE_STIPEND: u64 = 2300;
@@ -142,12 +144,13 @@ impl KeptStep {
     }
 
     fn stack_refusal(&self) -> Option<String> {
-        let (least, most) = stack_bounds(self.opcode)?;
+        // An instruction that the reference does not know can run out of gas below; there its stack has no bounds.
+        let bounds = StackBounds::of(self.opcode).filter(|_| is_known_to_the_reference(self.opcode))?;
         let length = self.stack_length;
-        if length < least {
-            return Some(format!("stack underflow ({length} <=> {least})"));
+        if length < bounds.least {
+            return Some(bounds.underflow_text(length));
         }
-        (length > most).then(|| format!("stack limit reached {length} ({most})"))
+        (length > bounds.most).then(|| bounds.overflow_text(length))
     }
 
     /// The words for an instruction that ran and failed.

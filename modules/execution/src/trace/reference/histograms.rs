@@ -4,10 +4,9 @@ use std::{borrow::Cow, collections::HashMap, fmt::Write};
 
 use super::{
     accounts::Accounts,
-    names::instruction_name,
     tracer::{Run, Step, Tracer, TracerFailure},
 };
-use crate::block::StateError;
+use crate::{block::StateError, instructions::instruction_name};
 
 /// Counts by name; names keep the order in which they came up.
 #[derive(Default)]

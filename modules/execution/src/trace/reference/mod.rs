@@ -13,7 +13,6 @@ mod disassembly;
 mod failed_step;
 mod gas_constants;
 mod histograms;
-mod names;
 mod options;
 mod prestate;
 mod selectors;

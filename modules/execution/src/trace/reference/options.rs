@@ -11,14 +11,15 @@ use super::{
     contracts::{ContractTracer, NoopTracer},
     disassembly::DisassemblyTracer,
     histograms::{CountTracer, SequenceLength, SequenceTracer},
-    names::instruction_of,
     prestate::PrestateTracer,
     selectors::SelectorTracer,
     struct_logger::{StructLogger, StructLoggerOptions},
     tracer::Tracer,
     watch::Watch,
 };
-use crate::{ExecutionLimits, block::MovedPrecompiles, trace::options::parse_go_duration};
+use crate::{
+    ExecutionLimits, block::MovedPrecompiles, instructions::instruction_of, trace::options::parse_go_duration,
+};
 
 /// Options that have the right types. What they mean is looked at when there is something to trace, because the
 /// reference says "not found" before it finds fault with a tracer.

@@ -11,10 +11,9 @@ use revm::bytecode::opcode::{SLOAD, SSTORE};
 
 use super::{
     accounts::Accounts,
-    names::instruction_name,
     tracer::{FrameEnd, Run, Step, StepEnd, Tracer, TracerFailure},
 };
-use crate::block::StateError;
+use crate::{block::StateError, instructions::instruction_name};
 
 /// What is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

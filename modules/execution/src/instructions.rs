@@ -1,0 +1,101 @@
+//! EVM instructions by the reference's names, and what they need of the stack.
+//!
+//! Failed calls and the reference's tracers both tell of instructions; they differ where noted at their use.
+
+use std::borrow::Cow;
+
+use revm::bytecode::opcode::{CLZ, DUPN, EXCHANGE, OpCode, SLOTNUM, SWAPN};
+
+/// Instructions that the EVM below knows and the reference does not, not even by name: it ends with Cancun.
+const UNKNOWN_TO_THE_REFERENCE: [u8; 5] = [CLZ, SLOTNUM, DUPN, SWAPN, EXCHANGE];
+
+/// Values that the EVM's stack holds at most.
+const STACK_LIMIT: usize = 1024;
+
+/// How many values an instruction must and may find on the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct StackBounds {
+    pub(crate) least: usize,
+    pub(crate) most: usize,
+}
+
+impl StackBounds {
+    /// The bounds of an instruction; none of one that the EVM below does not know.
+    pub(crate) fn of(opcode: u8) -> Option<Self> {
+        let code = OpCode::new(opcode)?;
+        let (inputs, outputs) = (usize::from(code.inputs()), usize::from(code.outputs()));
+        Some(Self { least: inputs, most: STACK_LIMIT + inputs - outputs })
+    }
+
+    /// The reference's words for a stack of `length` values that is too short.
+    pub(crate) fn underflow_text(self, length: usize) -> String {
+        format!("stack underflow ({length} <=> {})", self.least)
+    }
+
+    /// The reference's words for a stack of `length` values that is too long.
+    pub(crate) fn overflow_text(self, length: usize) -> String {
+        format!("stack limit reached {length} ({})", self.most)
+    }
+}
+
+/// Whether the reference knows an instruction, in whatever fork.
+pub(crate) fn is_known_to_the_reference(opcode: u8) -> bool {
+    known(opcode).is_some()
+}
+
+/// The name of an instruction, also where no fork has it.
+pub(crate) fn instruction_name(opcode: u8) -> Cow<'static, str> {
+    match known(opcode) {
+        Some(code) => Cow::Borrowed(code.as_str()),
+        None => Cow::Owned(format!("opcode {opcode:#x} not defined")),
+    }
+}
+
+/// The instruction of a name.
+pub(crate) fn instruction_of(name: &str) -> Option<u8> {
+    (0..=u8::MAX).find(|opcode| known(*opcode).is_some_and(|code| code.as_str() == name))
+}
+
+fn known(opcode: u8) -> Option<OpCode> {
+    OpCode::new(opcode).filter(|_| !UNKNOWN_TO_THE_REFERENCE.contains(&opcode))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn instructions_have_the_names_of_the_reference() {
+        let cases = [
+            (0x20, "KECCAK256"),
+            (0x44, "DIFFICULTY"),
+            (0x5f, "PUSH0"),
+            (0xfe, "INVALID"),
+            (0xff, "SELFDESTRUCT"),
+            (0x0c, "opcode 0xc not defined"),
+            (0x1e, "opcode 0x1e not defined"),
+            (0x4b, "opcode 0x4b not defined"),
+            (0xe6, "opcode 0xe6 not defined"),
+            (0xe7, "opcode 0xe7 not defined"),
+            (0xe8, "opcode 0xe8 not defined"),
+            (0xf7, "opcode 0xf7 not defined"),
+            (0xfb, "opcode 0xfb not defined"),
+        ];
+        for (opcode, name) in cases {
+            assert_eq!(instruction_name(opcode), name);
+        }
+        assert_eq!(instruction_of("SLOAD"), Some(0x54));
+        assert_eq!(instruction_of("SLOADS"), None);
+        assert_eq!(instruction_of("CLZ"), None);
+    }
+
+    #[test]
+    fn stack_bounds_are_those_of_the_reference() {
+        let cases =
+            [(0x50, 1, 1025, "POP"), (0x60, 0, 1023, "PUSH1"), (0x80, 1, 1023, "DUP1"), (0x91, 3, 1024, "SWAP2")];
+        for (opcode, least, most, name) in cases {
+            assert_eq!(StackBounds::of(opcode), Some(StackBounds { least, most }), "{name}");
+        }
+        assert_eq!(StackBounds::of(0x0c), None);
+    }
+}
