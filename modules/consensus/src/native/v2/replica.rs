@@ -8,7 +8,7 @@ use tenon_api::{Address, B256, Bytes, ChainReader, SealedHeader};
 use tenon_chain::RoundConfig;
 
 use super::{
-    EpochInfo, MasternodeKey, V2Engine, V2Error, countdown,
+    CertificateChain, EpochInfo, ForensicProof, MasternodeKey, V2Engine, V2Error, VoteWatch, countdown,
     epoch::{gap_number, would_open_epoch},
     extra_of, is_epoch_switch,
     pool::Pool,
@@ -33,6 +33,8 @@ pub enum Action {
     RoundBegan(u64),
     /// A block is committed, and all its ancestors with it.
     Committed(BlockInfo),
+    /// A signer voted for two blocks in one round (9). By default nobody is told, as the reference tells nobody.
+    Report(ForensicProof),
 }
 
 /// What should survive a restart (17): with it, a node does not vote twice in a round. The reference keeps none of
@@ -60,6 +62,9 @@ pub struct Replica {
     key: Option<MasternodeKey>,
     state: VotingState,
     votes: Pool<Vote>,
+    watch: VoteWatch,
+    /// What the last commit since the start rests on.
+    committed_certificates: Option<CertificateChain>,
     timeouts: Pool<Timeout>,
     /// Own timeouts since the round began.
     timeout_count: u64,
@@ -89,7 +94,17 @@ impl Replica {
             QuorumCertificate { block: epoch.switch, signatures: Vec::new(), gap_number: epoch.gap_number(consensus) };
         let at_switch_block = head.number == consensus.switch_block;
         let (votes, timeouts) = (Pool::default(), Pool::default());
-        let mut replica = Self { engine, key, state: remembered, votes, timeouts, timeout_count: 0, timing };
+        let mut replica = Self {
+            engine,
+            key,
+            state: remembered,
+            votes,
+            watch: VoteWatch::default(),
+            committed_certificates: None,
+            timeouts,
+            timeout_count: 0,
+            timing,
+        };
         let mut actions = Vec::new();
         if at_switch_block {
             if replica.state.highest_quorum.block.round == 0 {
@@ -107,6 +122,12 @@ impl Replica {
     /// What is to be kept for the next start.
     pub const fn state(&self) -> &VotingState {
         &self.state
+    }
+
+    /// The certificates that the last commit since the start rests on, to hold others against (9); none before the
+    /// first, as they are not kept over a restart.
+    pub const fn committed_certificates(&self) -> Option<&CertificateChain> {
+        self.committed_certificates.as_ref()
     }
 
     /// A block was inserted (5.5): learn from its certificate, then vote for it if the rule allows.
@@ -180,6 +201,7 @@ impl Replica {
         if found != current && Some(found) != current.checked_add(1) {
             return Err(V2Error::VoteRound { found, current });
         }
+        self.watch_for_equivocation(&vote, actions);
         let (block, gap_number) = (vote.block, vote.gap_number);
         let entries = self.votes.add(vote)?;
         let unknown = |error| V2Error::VoteBlock { hash: block.hash, number: block.number, error: Box::new(error) };
@@ -195,6 +217,16 @@ impl Replica {
             return Ok(());
         }
         self.process_quorum(QuorumCertificate { block, signatures, gap_number }, chain, actions)
+    }
+
+    /// Says when the signer voted for another block in this round. What goes wrong here must not touch the voting.
+    fn watch_for_equivocation(&mut self, vote: &Vote, actions: &mut Vec<Action>) {
+        let digest = vote_digest(&vote.block, vote.gap_number);
+        let Ok(signer) = self.engine.signers.recover_low_s(digest, &vote.signature) else { return };
+        self.watch.forget_before(self.state.round);
+        if let Ok(Some(proof)) = self.watch.observe(vote, signer) {
+            actions.push(Action::Report(proof));
+        }
     }
 
     /// A timeout came from a peer (5.7). One that does not count is dropped without an error.
@@ -313,7 +345,7 @@ impl Replica {
     ) -> Result<(), V2Error> {
         let certified = quorum.block;
         if certified.round > self.state.highest_quorum.block.round {
-            self.state.highest_quorum = quorum;
+            self.state.highest_quorum = quorum.clone();
         }
         let block = stored_header(chain, certified.hash, certified.number)?;
         if block.number > self.engine.consensus().switch_block {
@@ -321,7 +353,10 @@ impl Replica {
             if self.state.lock.as_ref().is_none_or(|lock| inner.block.round > lock.block.round) {
                 self.state.lock = Some(inner);
             }
-            self.commit(&block, chain, actions)?;
+            if self.commit(&block, chain, actions)? {
+                // Evidence only: what fails here must not keep the round from beginning.
+                self.committed_certificates = CertificateChain::ending_with(quorum, chain).ok();
+            }
         }
         if certified.round >= self.state.round {
             self.begin_round(certified.round.saturating_add(1), actions);
@@ -329,21 +364,21 @@ impl Replica {
         Ok(())
     }
 
-    /// Three blocks of consecutive rounds, the last one certified, commit the first (8.1).
+    /// Three blocks of consecutive rounds, the last one certified, commit the first (8.1). Whether one was.
     fn commit(
         &mut self,
         block: &SealedHeader,
         chain: &dyn ChainReader,
         actions: &mut Vec<Action>,
-    ) -> Result<(), V2Error> {
+    ) -> Result<bool, V2Error> {
         let consensus = self.engine.consensus();
         if block.number <= consensus.switch_block.saturating_add(2) {
-            return Ok(());
+            return Ok(false);
         }
         let round = round_of(consensus, block)?;
         let parent = stored_header(chain, block.parent_hash, block.number - 1)?;
         if round_of(consensus, &parent)?.checked_add(1) != Some(round) {
-            return Ok(());
+            return Ok(false);
         }
         let first = stored_header(chain, parent.parent_hash, parent.number - 1)?;
         let first = BlockInfo { hash: first.hash(), round: round_of(consensus, &first)?, number: first.number };
@@ -352,8 +387,9 @@ impl Replica {
         if is_consecutive && self.state.committed.is_none_or(is_newer) {
             self.state.committed = Some(first);
             actions.push(Action::Committed(first));
+            return Ok(true);
         }
-        Ok(())
+        Ok(false)
     }
 
     fn process_timeout(&mut self, timeout: TimeoutCertificate, actions: &mut Vec<Action>) {

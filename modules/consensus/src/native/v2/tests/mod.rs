@@ -1,5 +1,6 @@
 //! Tests of engine v2 against what the reference made: recorded chains, real headers, published vectors.
 
+mod forensics;
 mod recorded;
 mod replicas;
 mod simulated;

@@ -241,6 +241,9 @@ fn the_third_of_four_votes_certifies_a_block() {
     assert_eq!(replica.state().highest_quorum.signatures.len(), 3);
     assert_eq!(replica.state().lock.as_ref().unwrap().block.round, 11);
     assert_eq!(replica.state().committed.unwrap().number, 10);
+    let numbers = replica.committed_certificates().unwrap().certificates().each_ref().map(|each| each.block.number);
+    assert_eq!(numbers, [10, 11, 12]);
+    assert!(actions.iter().all(|action| !matches!(action, Action::Report(_))));
     assert!(actions.contains(&Action::RoundBegan(13)));
     assert!(actions.contains(&Action::Committed(replica.state().committed.unwrap())));
     let certificate = replica.state().highest_quorum.clone();
@@ -288,6 +291,29 @@ fn votes_that_came_before_their_block_count_once_it_is_there() {
     replica.on_vote(vote_for(after.at(13), 2, 0), &*after, &mut actions).unwrap();
 
     assert_eq!(replica.state().round, 14);
+}
+
+#[test]
+fn a_second_vote_in_one_round_is_noticed_and_counted_as_ever() {
+    let chain = recorded(12);
+    let mut replica = replica_at(&chain, 12, None);
+    let mut actions = Vec::new();
+    let honest = vote_for(chain.at(12), 1, 0);
+    let block = BlockInfo { hash: B256::repeat_byte(9), ..honest.block };
+    let signature = masternode(1).sign(vote_digest(&block, 0)).to_vec().into();
+    replica.on_vote(honest, &*chain, &mut actions).unwrap();
+
+    replica.on_vote(Vote { block, signature, gap_number: 0 }, &*chain, &mut actions).unwrap_err();
+
+    let reports: Vec<&str> = actions
+        .iter()
+        .filter_map(|action| if let Action::Report(proof) = action { Some(proof.id.as_str()) } else { None })
+        .collect();
+    assert_eq!(reports, [format!("{}:12:12", alloy_primitives::hex::encode(masternode(1).address()))]);
+    for n in [0, 2] {
+        replica.on_vote(vote_for(chain.at(12), n, 0), &*chain, &mut actions).unwrap();
+    }
+    assert_eq!(replica.state().round, 13);
 }
 
 #[test]
