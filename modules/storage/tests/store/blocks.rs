@@ -196,7 +196,7 @@ fn statistics_name_every_column_and_the_heights() {
 
     assert_eq!((statistics.head, statistics.oldest_state), (BlockNumber(1), BlockNumber(0)));
     let names: Vec<&str> = statistics.columns.iter().map(|column| column.name).collect();
-    assert!(names.contains(&"slot_history") && names.len() == 16, "{names:?}");
+    assert!(names.contains(&"slot_history") && names.contains(&"spaces") && names.len() == 17, "{names:?}");
     assert!(statistics.disk_bytes() > 0);
 }
 
