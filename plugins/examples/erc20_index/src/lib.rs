@@ -3,11 +3,11 @@
 //! It is a model of how a company builds its own index. The parts, in the order in which to read them:
 //!
 //! - here: settings, the table of methods, and how the plugin starts;
-//! - [`keys`]: what is stored, and under which key;
-//! - [`transfer`]: what a log says;
-//! - [`ledger`]: how transfers change balances, and how a batch of them is written;
-//! - [`follow`]: the work in the background, which catches up, follows the head and undoes what was reorganised;
-//! - [`methods`]: what is answered.
+//! - `keys`: what is stored, and under which key;
+//! - `transfer`: what a log says;
+//! - `ledger`: how transfers change balances, and how a batch of them is written;
+//! - `follow`: the work in the background, which catches up, follows the head and undoes what was reorganised;
+//! - `methods`: what is answered.
 //!
 //! What must always hold: the stored cursor names the block up to which everything is counted, and is written in the same
 //! batch as what it stands for. So the index is right after a crash, after a reorganisation, and while two builds of it
