@@ -1,8 +1,11 @@
 //! Blocks that were refused: `spec/rpc-node.md` 4.3.
 
-use tenon_sdk::{prelude::*, shapes::JsonWriter};
+use tenon_sdk::{
+    prelude::*,
+    shapes::{JsonWriter, write_header},
+};
 
-use crate::{DebugContext, base64::encode_base64};
+use crate::DebugContext;
 
 /// `debug_getBadBlocks`: hash and header of each, oldest first.
 pub(crate) async fn list(context: DebugContext) -> Result<JsonWriter, Failure> {
@@ -13,40 +16,11 @@ pub(crate) async fn list(context: DebugContext) -> Result<JsonWriter, Failure> {
         json.begin_object();
         json.key("hash").data(header.hash());
         json.key("header");
-        write_header(&mut json, header);
+        // As it is announced: the reference has one encoder for both.
+        let profile = if header.native_seal.is_some() { Profile::Native } else { Profile::Ethereum };
+        json.raw(&write_header(profile, header).into_string());
         json.end_object();
     }
     json.end_list();
     Ok(json)
-}
-
-/// A header as Go's encoder writes it, with the native items in base64.
-fn write_header(json: &mut JsonWriter, header: &SealedHeader) {
-    json.begin_object();
-    json.key("parentHash").data(header.parent_hash);
-    json.key("sha3Uncles").data(header.ommers_hash);
-    json.key("miner").data(header.beneficiary);
-    json.key("stateRoot").data(header.state_root);
-    json.key("transactionsRoot").data(header.transactions_root);
-    json.key("receiptsRoot").data(header.receipts_root);
-    json.key("logsBloom").data(header.logs_bloom);
-    json.key("difficulty").quantity_256(header.difficulty);
-    json.key("number").quantity(header.number);
-    json.key("gasLimit").quantity(header.gas_limit);
-    json.key("gasUsed").quantity(header.gas_used);
-    json.key("timestamp").quantity(header.timestamp);
-    json.key("extraData").data(&header.extra_data);
-    json.key("mixHash").data(header.mix_hash);
-    json.key("nonce").data(header.nonce);
-    if let Some(seal) = &header.native_seal {
-        json.key("validators").string(&encode_base64(&seal.validators));
-        json.key("validator").string(&encode_base64(&seal.validator));
-        json.key("penalties").string(&encode_base64(&seal.penalties));
-    }
-    match header.base_fee_per_gas {
-        Some(base_fee) => json.key("baseFeePerGas").quantity(base_fee),
-        None => json.key("baseFeePerGas").null(),
-    }
-    json.key("hash").data(header.hash());
-    json.end_object();
 }

@@ -1,21 +1,5 @@
-//! Base64 of the standard alphabet, padded: how Go writes bytes in JSON.
-
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// The text of some bytes.
-pub(crate) fn encode_base64(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for group in bytes.chunks(3) {
-        let mut word = [0; 4];
-        word[1..=group.len()].copy_from_slice(group);
-        let word = u32::from_be_bytes(word);
-        for place in 0..4 {
-            let digit = DIGITS[(word >> (18 - 6 * place) & 0x3f) as usize];
-            text.push(if place <= group.len() { char::from(digit) } else { '=' });
-        }
-    }
-    text
-}
+//! Base64 of the standard alphabet, padded, as Go reads bytes in JSON. Written out here because a refusal names the
+//! position that Go's decoder names, which libraries count otherwise.
 
 /// The bytes of a text; line breaks do not count. The error is the position that Go's decoder names.
 pub(crate) fn decode_base64(text: &[u8]) -> Result<Vec<u8>, usize> {
@@ -55,14 +39,15 @@ pub(crate) fn decode_base64(text: &[u8]) -> Result<Vec<u8>, usize> {
 
 #[cfg(test)]
 mod tests {
+    use base64::{Engine, engine::general_purpose::STANDARD};
+
     use super::*;
 
     #[test]
-    fn bytes_come_back_as_they_went() {
+    fn what_another_encoder_writes_is_read() {
         for length in 0..70_u8 {
             let bytes: Vec<u8> = (0..length).map(|byte| byte.wrapping_mul(37)).collect();
-            assert_eq!(decode_base64(encode_base64(&bytes).as_bytes()), Ok(bytes));
+            assert_eq!(decode_base64(STANDARD.encode(&bytes).as_bytes()), Ok(bytes));
         }
-        assert_eq!(encode_base64(b"a"), "YQ==");
     }
 }
