@@ -220,12 +220,13 @@ mod tests {
     fn a_hand_over_of_another_form_begins_without_filters() {
         let registry = Registry::new(&[]);
         let id = installed(&registry);
-        let mut handover = registry.export();
-        handover[0] += 1;
+        let filters: Vec<(u128, Filter)> = registry.lock().iter().map(|(id, filter)| (*id, filter.clone())).collect();
+        let filters = codec::encode(&filters).unwrap();
 
-        let next = Registry::new(&handover);
-
-        assert_eq!(next.get(START, &id, true).unwrap_err().message, "filter not found");
+        for other in [filters.clone(), [&[HANDOVER_VERSION + 1], &filters[..]].concat()] {
+            let next = Registry::new(&other);
+            assert_eq!(next.get(START, &id, true).unwrap_err().message, "filter not found");
+        }
     }
 
     #[test]
