@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use tenon_config::{Settings, own_names};
+use tenon_config::{Settings, own_name};
 use tenon_ipc::{
     EnvelopeLimits, HttpLimits, HttpSettings, SocketLimits, SocketSettings, WebSocketLimits, WebSocketSettings,
 };
@@ -37,7 +37,7 @@ pub(crate) fn missing_namespaces<'a>(settings: &'a Settings, served: &[String]) 
         .into_iter()
         .filter(|(_, is_enabled, _)| *is_enabled)
         .flat_map(|(key, _, names)| names.iter().map(move |name| (key, name.as_str())))
-        .filter(|(_, name)| !own_names(&[(*name).to_owned()]).iter().all(|name| served.contains(name)))
+        .filter(|(_, name)| !served.iter().any(|namespace| namespace == own_name(name)))
         .collect()
 }
 
@@ -57,6 +57,11 @@ fn envelope(settings: &Settings) -> EnvelopeLimits {
 fn without_token(settings: &Settings, api: &[String]) -> Vec<String> {
     let with_token = own_names(&settings.auth.namespaces);
     own_names(api).into_iter().filter(|name| !with_token.contains(name)).collect()
+}
+
+/// A list of namespaces, which may be called by the reference's names, by ours.
+fn own_names(api: &[String]) -> Vec<String> {
+    api.iter().map(|name| own_name(name).to_owned()).collect()
 }
 
 fn http(settings: &Settings) -> HttpSettings {
@@ -111,7 +116,7 @@ fn socket(settings: &Settings) -> SocketSettings {
 /// Whether a namespace that needs a token is served over TCP.
 fn needs_secret(settings: &Settings) -> bool {
     let lists = [(settings.http.enabled, &settings.http.api), (settings.ws.enabled, &settings.ws.api)];
-    lists.iter().any(|(is_enabled, api)| *is_enabled && api.iter().any(|name| settings.auth.namespaces.contains(name)))
+    lists.iter().any(|(is_enabled, api)| *is_enabled && without_token(settings, api).len() < api.len())
 }
 
 /// Makes the secret when there is none: 32 random bytes in hexadecimal, readable by the owner only.
