@@ -346,10 +346,12 @@ fn module_info() -> ModuleInfo {
             restarts: 6,
             last_end: Some("aborted".to_owned()),
             failed_calls: 7,
+            panics: 10,
             refused_calls: 8,
             omitted_lines: 9,
         },
         warnings: vec!["memory is not bounded".to_owned()],
+        storage: Some(SpaceUsage { records: 11, bytes: 12, most_records: 13, most_bytes: 14 }),
     }
 }
 

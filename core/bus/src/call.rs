@@ -2,11 +2,11 @@
 
 use std::{
     any::Any,
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
 };
@@ -34,8 +34,12 @@ type ReadFunction<R> = Box<dyn Fn(R, &CallContext) -> Result<<R as Request>::Rep
 type AsyncFunction<R> =
     Box<dyn Fn(R, CallContext) -> BoxFuture<'static, Result<<R as Request>::Reply, Failure>> + Send + Sync>;
 
+type AttemptFunction<R> = Box<dyn Fn(&R, &CallContext) -> Option<Result<<R as Request>::Reply, Failure>> + Send + Sync>;
+
 enum Handler<R: Request> {
     Read(ReadFunction<R>),
+    /// Tried on the caller's task first.
+    Attempt(AttemptFunction<R>, AsyncFunction<R>),
     Async(AsyncFunction<R>),
 }
 
@@ -43,22 +47,50 @@ impl<R: Request> Handler<R> {
     async fn run(&self, request: R, context: &CallContext) -> Result<R::Reply, Failure> {
         match self {
             Self::Read(function) => guarded(R::NAME, || function(request, context)),
-            Self::Async(function) => {
-                let guard = context.cancel_on_drop();
-                let work = AssertUnwindSafe(async { function(request, context.clone()).await }).catch_unwind();
-                let outcome = match context.deadline() {
-                    Some(deadline) => match tokio::time::timeout_at(deadline.into(), work).await {
-                        Ok(outcome) => outcome,
-                        // The guard cancels what still runs.
-                        Err(_) => return Err(Failure::limit("request timed out")),
-                    },
-                    None => work.await,
-                };
-                guard.disarm();
-                outcome.unwrap_or_else(|panic| Err(crashed(R::NAME, &*panic)))
-            }
+            Self::Attempt(attempt, function) => match attempted(attempt, &request, context) {
+                Some(answer) => answer,
+                None => wait_for::<R>(function, request, context).await,
+            },
+            Self::Async(function) => wait_for::<R>(function, request, context).await,
         }
     }
+
+    /// As [`Handler::run`], for one who has asked [`AnyHandler::try_read_frame`] before.
+    async fn run_unattempted(&self, request: R, context: &CallContext) -> Result<R::Reply, Failure> {
+        match self {
+            Self::Attempt(_, function) => wait_for::<R>(function, request, context).await,
+            Self::Read(_) | Self::Async(_) => self.run(request, context).await,
+        }
+    }
+}
+
+fn attempted<R: Request>(
+    attempt: &AttemptFunction<R>,
+    request: &R,
+    context: &CallContext,
+) -> Option<Result<R::Reply, Failure>> {
+    // A panic is an answer, not a reason to try again elsewhere.
+    catch_unwind(AssertUnwindSafe(|| attempt(request, context)))
+        .unwrap_or_else(|panic| Some(Err(crashed(R::NAME, &*panic))))
+}
+
+async fn wait_for<R: Request>(
+    function: &AsyncFunction<R>,
+    request: R,
+    context: &CallContext,
+) -> Result<R::Reply, Failure> {
+    let guard = context.cancel_on_drop();
+    let work = AssertUnwindSafe(async { function(request, context.clone()).await }).catch_unwind();
+    let outcome = match context.deadline() {
+        Some(deadline) => match tokio::time::timeout_at(deadline.into(), work).await {
+            Ok(outcome) => outcome,
+            // The guard cancels what still runs.
+            Err(_) => return Err(Failure::limit("request timed out")),
+        },
+        None => work.await,
+    };
+    guard.disarm();
+    outcome.unwrap_or_else(|panic| Err(crashed(R::NAME, &*panic)))
 }
 
 /// A handler whose request type is known by topic only.
@@ -123,19 +155,22 @@ impl<R: Request> AnyHandler for Handler<R> {
     fn call_frame<'a>(&'a self, frame: &'a [u8], context: &'a CallContext) -> BoxFuture<'a, Result<Vec<u8>, Failure>> {
         async move {
             let request = codec::decode::<R>(frame).map_err(malformed::<R>)?;
-            encode_reply::<R>(&self.run(request, context).await?)
+            encode_reply::<R>(&self.run_unattempted(request, context).await?)
         }
         .boxed()
     }
 
     fn try_read_frame(&self, frame: &[u8], context: &CallContext) -> Option<Result<Vec<u8>, Failure>> {
-        let Self::Read(function) = self else { return None };
-        Some(
-            codec::decode::<R>(frame)
-                .map_err(malformed::<R>)
-                .and_then(|request| guarded(R::NAME, || function(request, context)))
-                .and_then(|reply| encode_reply::<R>(&reply)),
-        )
+        if matches!(self, Self::Async(_)) {
+            return None;
+        }
+        let answer = match (self, codec::decode::<R>(frame).map_err(malformed::<R>)) {
+            (_, Err(failure)) => Err(failure),
+            (Self::Read(function), Ok(request)) => guarded(R::NAME, || function(request, context)),
+            (Self::Attempt(attempt, _), Ok(request)) => attempted(attempt, &request, context)?,
+            (Self::Async(_), Ok(_)) => return None,
+        };
+        Some(answer.and_then(|reply| encode_reply::<R>(&reply)))
     }
 }
 
@@ -213,13 +248,22 @@ impl Bus {
         pool: &WorkPool,
         function: impl Fn(R, &CallContext) -> Result<R::Reply, Failure> + Send + Sync + 'static,
     ) -> Result<(), RegisterError> {
-        let pool = pool.clone();
-        let function = Arc::new(function);
-        self.handle::<R, _, _>(move |request, context| {
-            let pool = pool.clone();
-            let function = Arc::clone(&function);
-            async move { pool.run(&context, move |context| function(request, context)).await }
-        })
+        self.register(Handler::<R>::Async(on_pool(pool, function)))
+    }
+
+    /// Registers work that is mostly short. `attempt` runs on the caller's task, which spares waking a thread (15 to
+    /// 80 µs), and gives up (none) before it has cost more than a read may; then the request is one job of `function` on
+    /// `pool`.
+    ///
+    /// # Errors
+    /// [`RegisterError::AlreadyHandled`].
+    pub fn handle_attempt<R: Request>(
+        &self,
+        pool: &WorkPool,
+        attempt: impl Fn(&R, &CallContext) -> Option<Result<R::Reply, Failure>> + Send + Sync + 'static,
+        function: impl Fn(R, &CallContext) -> Result<R::Reply, Failure> + Send + Sync + 'static,
+    ) -> Result<(), RegisterError> {
+        self.register(Handler::<R>::Attempt(Box::new(attempt), on_pool(pool, function)))
     }
 
     fn register<R: Request>(&self, handler: Handler<R>) -> Result<(), RegisterError> {
@@ -270,6 +314,14 @@ impl Bus {
         });
     }
 
+    /// How often handlers of these requests have panicked in this process; each time cost its caller one error.
+    pub fn panics(&self, topics: &[Topic]) -> u64 {
+        let handlers = self.inner.handlers.load();
+        let counts = panics_by_name();
+        let of = |topic| counts.get(handlers.get(topic)?.name()).copied();
+        topics.iter().filter_map(of).sum()
+    }
+
     /// Asks, and waits for the answer until the context's deadline. Dropping the future cancels the work.
     ///
     /// # Errors
@@ -288,12 +340,13 @@ impl Bus {
         let handler = self.find(R::TOPIC)?;
         match handler.as_any().downcast_ref::<Handler<R>>() {
             Some(Handler::Read(function)) => Some(guarded(R::NAME, || function(request, context))),
-            Some(Handler::Async(_)) => None,
+            Some(Handler::Attempt(..) | Handler::Async(_)) => None,
             None => Some(Err(refusal::<R>(&*handler))),
         }
     }
 
-    /// [`Bus::call`] for a caller outside the process or beyond the plugin boundary: frames in and out.
+    /// [`Bus::call`] for a caller outside the process or beyond the plugin boundary: frames in and out. Nothing is
+    /// attempted on the caller's task: that is [`Bus::try_read_frame`]'s, which such a caller asks first.
     ///
     /// # Errors
     /// As [`Bus::call`]; and when topic or schema are unknown or the frame does not decode.
@@ -307,7 +360,7 @@ impl Bus {
         self.find_for_frame(topic, schema)?.call_frame(frame, context).await
     }
 
-    /// [`Bus::try_read`] for frames; none when the request has no read handler.
+    /// [`Bus::try_read`] for frames; none when the request has no read handler, or an attempt gave up.
     ///
     /// # Errors
     /// As [`Bus::call_frame`].
@@ -346,6 +399,21 @@ impl Bus {
     }
 }
 
+/// A function of one request as a job on a pool.
+fn on_pool<R: Request>(
+    pool: &WorkPool,
+    function: impl Fn(R, &CallContext) -> Result<R::Reply, Failure> + Send + Sync + 'static,
+) -> AsyncFunction<R> {
+    let pool = pool.clone();
+    let function = Arc::new(function);
+    Box::new(move |request, context| {
+        let pool = pool.clone();
+        let function = Arc::clone(&function);
+        // Guarded here as well: a pool does not know whose work it does.
+        async move { pool.run(&context, move |context| guarded(R::NAME, || function(request, context))).await }.boxed()
+    })
+}
+
 fn nobody(name: &'static str) -> Failure {
     Failure::server(format!("this node has no module that answers {name}"))
 }
@@ -362,6 +430,13 @@ fn guarded<T>(name: &'static str, function: impl FnOnce() -> Result<T, Failure>)
 /// Panics of handlers since the process began.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 
+/// The same by request, for those that have panicked at all. Nothing awaits under the lock.
+static PANICS_BY_NAME: Mutex<BTreeMap<&str, u64>> = Mutex::new(BTreeMap::new());
+
+fn panics_by_name() -> MutexGuard<'static, BTreeMap<&'static str, u64>> {
+    PANICS_BY_NAME.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// How many handlers of requests have panicked in this process; each cost its caller one error.
 pub fn handler_panics() -> u64 {
     PANICS.load(Ordering::Relaxed)
@@ -375,181 +450,10 @@ pub(crate) fn crashed(handler: &'static str, panic: &(dyn Any + Send)) -> Failur
         .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
         .unwrap_or("no message");
     PANICS.fetch_add(1, Ordering::Relaxed);
+    *panics_by_name().entry(handler).or_default() += 1;
     tracing::error!(handler, cause, "handler panicked");
     Failure::server("method handler crashed")
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use tenon_api::{
-        B256, BlockNumber,
-        messages::{GetChainChanges, GetClientVersion, GetSyncStatus, SyncStatus},
-    };
-
-    use super::*;
-
-    fn bus_with_version() -> Bus {
-        let bus = Bus::new();
-        bus.handle_read(|_: GetClientVersion, _: &CallContext| Ok("Tenon".to_owned())).unwrap();
-        bus
-    }
-
-    #[tokio::test]
-    async fn a_closed_bus_keeps_nothing_alive() {
-        let bus = Bus::new();
-        let module = Arc::new(());
-        let (held, own) = (Arc::clone(&module), bus.clone());
-        bus.handle_read(move |_: GetClientVersion, _: &CallContext| {
-            let _ = (&held, &own);
-            Ok("Tenon".to_owned())
-        })
-        .unwrap();
-
-        bus.close();
-
-        assert_eq!(Arc::strong_count(&module), 1);
-        assert!(bus.call(GetClientVersion, &CallContext::new()).await.is_err());
-    }
-
-    #[tokio::test]
-    async fn a_read_answers_typed_and_by_frame_alike() {
-        let bus = bus_with_version();
-        let context = CallContext::new();
-        let frame = codec::encode(&GetClientVersion).unwrap();
-
-        let typed = bus.call(GetClientVersion, &context).await.unwrap();
-        let framed = bus.call_frame(GetClientVersion::TOPIC, 1, &frame, &context).await.unwrap();
-        let read = bus.try_read_frame(GetClientVersion::TOPIC, 1, &frame, &context).unwrap().unwrap();
-
-        assert_eq!(typed, "Tenon");
-        assert_eq!(codec::decode::<String>(&framed).unwrap(), typed);
-        assert_eq!(read, framed);
-    }
-
-    #[test]
-    fn a_second_handler_is_refused_by_name() {
-        let bus = bus_with_version();
-
-        let refused = bus.handle_read(|_: GetClientVersion, _: &CallContext| Ok(String::new()));
-
-        assert_eq!(refused.unwrap_err().to_string(), "request GetClientVersion (topic 0x0600) has a handler already");
-        assert_eq!(bus.try_read(GetClientVersion, &CallContext::new()), Some(Ok("Tenon".to_owned())));
-    }
-
-    #[tokio::test]
-    async fn a_suspended_request_is_refused_in_the_given_words_until_it_is_resumed() {
-        let bus = bus_with_version();
-        bus.handle(|_: GetSyncStatus, _| async { Ok(None) }).unwrap();
-        let (context, stopped) = (CallContext::new(), Failure::server("module node is stopped"));
-        let frame = codec::encode(&GetClientVersion).unwrap();
-        let topics = [GetClientVersion::TOPIC, GetSyncStatus::TOPIC, Topic(0x7fff)];
-
-        for _ in 0..2 {
-            bus.suspend(&topics, &stopped);
-        }
-        assert_eq!(bus.call(GetClientVersion, &context).await, Err(stopped.clone()));
-        assert_eq!(bus.call(GetSyncStatus, &context).await, Err(stopped.clone()));
-        assert_eq!(bus.try_read(GetClientVersion, &context), Some(Err(stopped.clone())));
-        assert_eq!(bus.call_frame(topics[0], 1, &frame, &context).await, Err(stopped.clone()));
-        assert_eq!(bus.try_read_frame(topics[0], 1, &frame, &context), Some(Err(stopped)));
-        let again = bus.handle_read(|_: GetClientVersion, _: &CallContext| Ok(String::new()));
-        assert!(again.is_err(), "it is still taken");
-
-        bus.resume(&topics);
-        bus.resume(&topics);
-        assert_eq!(bus.call(GetClientVersion, &context).await, Ok("Tenon".to_owned()));
-        assert_eq!(bus.call(GetSyncStatus, &context).await, Ok(None));
-    }
-
-    #[tokio::test]
-    async fn unknown_topics_and_schemas_are_named() {
-        let bus = bus_with_version();
-        let context = CallContext::new();
-
-        let unhandled = bus.call(GetSyncStatus, &context).await.unwrap_err();
-        let unknown = bus.call_frame(Topic(0x7fff), 1, &[], &context).await.unwrap_err();
-        let newer = bus.call_frame(GetClientVersion::TOPIC, 2, &[], &context).await.unwrap_err();
-        let malformed = bus.call_frame(GetClientVersion::TOPIC, 1, &[1], &context).await.unwrap_err();
-
-        assert_eq!(unhandled.message, "this node has no module that answers GetSyncStatus");
-        assert_eq!(unknown.message, "nobody answers topic 0x7fff");
-        assert_eq!(newer.message, "GetClientVersion has schema 1, the frame has schema 2");
-        assert!(malformed.message.starts_with("malformed GetClientVersion request"), "{malformed}");
-    }
-
-    #[tokio::test]
-    async fn a_panic_costs_its_caller_one_error_and_nobody_else() {
-        let bus = bus_with_version();
-        bus.handle_read(|_: GetSyncStatus, _: &CallContext| panic!("on purpose")).unwrap();
-        bus.handle(|_: GetChainChanges, _| async { panic!("on purpose") }).unwrap();
-        let context = CallContext::new();
-
-        let before = handler_panics();
-        let crashed = Failure::server("method handler crashed");
-        let changes = GetChainChanges { since: B256::ZERO, limit: 1 };
-
-        assert_eq!(bus.call(GetSyncStatus, &context).await, Err(crashed.clone()));
-        assert_eq!(bus.call(changes, &context).await, Err(crashed));
-        assert_eq!(bus.call(GetClientVersion, &context).await, Ok("Tenon".to_owned()));
-        // Other tests of this process panic on purpose too.
-        assert!(handler_panics() >= before + 2);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_call_ends_at_its_deadline_and_its_work_is_told() {
-        let bus = Bus::new();
-        let (tell, told) = std::sync::mpsc::channel();
-        bus.handle(move |_: GetSyncStatus, context: CallContext| {
-            let tell = tell.clone();
-            async move {
-                tell.send(context).unwrap();
-                std::future::pending::<Result<Option<SyncStatus>, Failure>>().await
-            }
-        })
-        .unwrap();
-
-        let answer = bus.call(GetSyncStatus, &CallContext::with_timeout(Duration::from_secs(5))).await;
-
-        assert_eq!(answer, Err(Failure::limit("request timed out")));
-        assert!(told.recv().unwrap().is_cancelled());
-    }
-
-    #[tokio::test]
-    async fn dropping_a_call_cancels_its_work() {
-        let bus = Bus::new();
-        let (tell, told) = std::sync::mpsc::channel();
-        bus.handle(move |_: GetSyncStatus, context: CallContext| {
-            tell.send(context).unwrap();
-            std::future::pending::<Result<Option<SyncStatus>, Failure>>()
-        })
-        .unwrap();
-        let context = CallContext::new();
-        let mut call = Box::pin(bus.call(GetSyncStatus, &context));
-        assert!(call.as_mut().now_or_never().is_none());
-        let seen_by_the_work = told.recv().unwrap();
-        assert!(!seen_by_the_work.is_cancelled());
-
-        drop(call);
-
-        assert!(seen_by_the_work.is_cancelled());
-    }
-
-    #[tokio::test]
-    async fn work_runs_on_the_pool() {
-        let bus = Bus::new();
-        let pool = WorkPool::new("test", 1, 1);
-        bus.handle_work(&pool, |request: GetChainChanges, _| {
-            Ok(tenon_api::messages::ChainChanges {
-                removed: vec![],
-                added: vec![(BlockNumber(request.limit), request.since)],
-            })
-        })
-        .unwrap();
-
-        let answer = bus.call(GetChainChanges { since: B256::ZERO, limit: 3 }, &CallContext::new()).await.unwrap();
-
-        assert_eq!(answer.added, [(BlockNumber(3), B256::ZERO)]);
-    }
-}
+mod tests;

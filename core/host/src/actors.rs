@@ -108,7 +108,8 @@ impl KnownActor {
         }
     }
 
-    fn info(&self, needed_by: Vec<String>) -> ModuleInfo {
+    /// `panics` are those of the handlers of what it answers.
+    fn info(&self, needed_by: Vec<String>, panics: u64) -> ModuleInfo {
         let (state, reason) = self.state();
         let fixed = match &self.module.control {
             ActorControl::Switch(_) => None,
@@ -139,8 +140,9 @@ impl KnownActor {
             summary: self.module.summary.to_owned(),
             fixed,
             limits: ModuleLimits::default(),
-            faults: self.switch().map(ActorSwitch::faults).unwrap_or_default(),
+            faults: ModuleFaults { panics, ..self.switch().map(ActorSwitch::faults).unwrap_or_default() },
             warnings: Vec::new(),
+            storage: None,
         }
     }
 
@@ -287,12 +289,16 @@ impl PluginHost {
     pub(crate) fn list_actors(&self) -> Vec<ModuleInfo> {
         let mut actors = self.known_actors();
         actors.sort_by_key(|actor| actor.name());
-        actors.iter().map(|actor| actor.info(self.dependants(actor))).collect()
+        actors.iter().map(|actor| self.info_of_actor(actor)).collect()
     }
 
     /// One part of the node, if the name is one's.
     pub(crate) fn actor_info(&self, name: &str) -> Option<ModuleInfo> {
-        self.actor(name).map(|actor| actor.info(self.dependants(&actor)))
+        self.actor(name).map(|actor| self.info_of_actor(&actor))
+    }
+
+    fn info_of_actor(&self, actor: &KnownActor) -> ModuleInfo {
+        actor.info(self.dependants(actor), self.bus.panics(actor.module.answers))
     }
 
     pub(crate) fn known_actors(&self) -> Vec<Arc<KnownActor>> {

@@ -17,6 +17,7 @@ pub(crate) const PROCESS: &str = ": its process has ended";
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
     failed: AtomicU64,
+    panics: AtomicU64,
     refused: AtomicU64,
 }
 
@@ -29,6 +30,9 @@ impl Faults {
                 || message.starts_with("plugin ") && message.contains(PROCESS));
         if is_fault {
             self.failed.fetch_add(1, Ordering::Relaxed);
+            if message == CRASHED {
+                self.panics.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
@@ -39,6 +43,11 @@ impl Faults {
 
     pub(crate) fn failed(&self) -> u64 {
         self.failed.load(Ordering::Relaxed)
+    }
+
+    /// How many of the failed ones ended in a panic.
+    pub(crate) fn panics(&self) -> u64 {
+        self.panics.load(Ordering::Relaxed)
     }
 
     pub(crate) fn refused(&self) -> u64 {
@@ -65,5 +74,6 @@ mod tests {
 
             assert_eq!(faults.failed(), count, "{failure}");
         }
+        assert_eq!(faults.panics(), 1);
     }
 }

@@ -271,10 +271,12 @@ impl PluginHost {
 
     /// All modules: plugins by name, then parts of the node by name.
     pub fn list(&self) -> Vec<ModuleInfo> {
-        let mut list: Vec<_> = {
+        let modules: Vec<_> = {
             let modules = self.modules();
-            modules.by_name.iter().map(|(name, module)| module.info(modules.needing(name))).collect()
+            let known = modules.by_name.iter();
+            known.map(|(name, module)| (module.info(modules.needing(name)), module.plan.storage)).collect()
         };
+        let mut list: Vec<_> = modules.into_iter().map(|(info, limits)| self.with_storage(info, limits)).collect();
         list.extend(self.list_actors());
         list
     }
@@ -287,8 +289,12 @@ impl PluginHost {
         if let Some(actor) = self.actor_info(name) {
             return Ok(actor);
         }
-        let modules = self.modules();
-        Ok(modules.get(name)?.info(modules.needing(name)))
+        let (info, limits) = {
+            let modules = self.modules();
+            let module = modules.get(name)?;
+            (module.info(modules.needing(name)), module.plan.storage)
+        };
+        Ok(self.with_storage(info, limits))
     }
 
     /// Takes all methods away, closes subscriptions, waits at most `grace` for running calls, and stops the

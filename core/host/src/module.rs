@@ -65,6 +65,7 @@ impl Module {
         }
     }
 
+    /// All that is known of it, but for what it stores: that takes the database.
     pub(crate) fn info(&self, needed_by: Vec<String>) -> ModuleInfo {
         let manifest = self.build.as_ref().map(|build| &build.manifest);
         let text = |of: fn(&Manifest) -> &String| manifest.map(of).cloned().unwrap_or_default();
@@ -98,6 +99,7 @@ impl Module {
             limits: running.map(|running| running.limits).unwrap_or_default(),
             faults: running.map(|running| running.faults()).unwrap_or_default(),
             warnings: running.map(|running| running.warnings.clone()).unwrap_or_default(),
+            storage: None,
         }
     }
 }

@@ -114,6 +114,7 @@ impl Running {
     pub(crate) fn faults(&self) -> ModuleFaults {
         ModuleFaults {
             failed_calls: self.faults.failed(),
+            panics: self.faults.panics(),
             refused_calls: self.faults.refused(),
             ..self.instance.faults()
         }

@@ -5,8 +5,8 @@ use std::sync::{Arc, Weak};
 
 use serde::Serialize;
 use tenon_api::{
-    Failure, PluginSpaces, Request, SpaceError, SpaceLimits, Topic, codec,
-    messages::{CommitRecords, GetRecords, GetSpaceUsage, PurgeSpace, ScanRecords, SpaceUsage},
+    Capability, Failure, PluginSpaces, Request, SpaceError, SpaceLimits, Topic, codec,
+    messages::{CommitRecords, GetRecords, GetSpaceUsage, ModuleInfo, PurgeSpace, ScanRecords, SpaceUsage},
 };
 use tenon_sdk::boundary::ExportedFuture;
 
@@ -79,6 +79,18 @@ fn coding(error: codec::CodecError) -> Failure {
 }
 
 impl PluginHost {
+    /// Adds how full a module's space is: of those that may store something, or have. A read of the database.
+    pub(crate) fn with_storage(&self, info: ModuleInfo, limits: Option<SpaceLimits>) -> ModuleInfo {
+        let limits = limits.unwrap_or(self.options.space_limits);
+        let usage = self.options.spaces.as_ref().and_then(|spaces| {
+            let usage = spaces.usage(&info.name);
+            usage.inspect_err(|error| tracing::warn!(module = info.name, %error, "what it stores is not known")).ok()
+        });
+        let may_store = info.granted.contains(&Capability::Storage);
+        let shown = usage.filter(|(records, _)| may_store || *records > 0);
+        ModuleInfo { storage: shown.map(|(records, bytes)| SpaceUsage::of(records, bytes, limits)), ..info }
+    }
+
     /// Removes everything that a module has stored, and says what it held. Blocks.
     ///
     /// # Errors

@@ -131,8 +131,8 @@ async fn panics_and_answers_that_are_none_are_counted_wherever_the_plugin_runs()
         assert!(call(&router, "bad_greedy", "[]").await.is_err());
         assert_eq!(call(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""), "the rest serves on");
 
-        let ModuleFaults { failed_calls, restarts, .. } = faults(&test);
-        assert_eq!((failed_calls, restarts), (3, 0), "{isolation:?}: an error that is an answer does not count");
+        let ModuleFaults { failed_calls, panics, restarts, .. } = faults(&test);
+        assert_eq!((failed_calls, panics, restarts), (3, 3, 0), "{isolation:?}: an error that is an answer is none");
     }
 }
 

@@ -179,6 +179,25 @@ async fn each_plugin_has_its_own_bounds() {
     assert!(usage.contains("\"mostRecords\":1") && usage.contains("\"mostBytes\":7"), "{usage}");
 }
 
+#[tokio::test]
+async fn operators_see_what_a_module_stores_and_what_it_may_store() {
+    let spaces = Arc::new(MemorySpaces::default());
+    let test = host_over(&spaces, |_| {});
+    let storage = Some(SpaceLimits { records: 100, bytes: 1_000 });
+    let hello = plan("hello", &rust_plugin("tenon-example-hello"), Isolation::InProcess, "");
+    test.host.start(&[PluginPlan { storage, ..plan("mine", &keeper(), Isolation::InProcess, "") }, hello]).unwrap();
+    ask(&test.host.router(), "keeper_put", "[\"k\",\"value\"]").await;
+    test.host.change("mine", ModuleChange::Disable, true).await.unwrap();
+    let (records, bytes) = spaces.usage("mine").unwrap();
+
+    let info = test.host.info("mine").unwrap();
+
+    assert!(records >= 1 && bytes >= 6, "{records} records, {bytes} bytes");
+    assert_eq!(info.storage, Some(SpaceUsage { records, bytes, most_records: 100, most_bytes: 1_000 }));
+    let list = test.host.list();
+    assert_eq!(list.iter().map(|info| info.storage.is_some()).collect::<Vec<_>>(), [false, true], "{list:?}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn storage_is_removed_on_request_only_and_not_under_an_enabled_plugin() {
     let spaces = Arc::new(MemorySpaces::default());

@@ -34,6 +34,7 @@ fn info(name: &str) -> ModuleInfo {
         limits: ModuleLimits::default(),
         faults: ModuleFaults::default(),
         warnings: Vec::new(),
+        storage: None,
     }
 }
 

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{event, request};
+use super::{SpaceUsage, event, request};
 use crate::Capability;
 
 /// What a module is.
@@ -115,6 +115,8 @@ pub struct ModuleInfo {
     /// What should protect the node from it and does not, a line each: limits that do not hold where it runs, rules that
     /// this kernel does not know.
     pub warnings: Vec<String>,
+    /// How full its own storage is; none when it may not store anything and has not.
+    pub storage: Option<SpaceUsage>,
 }
 
 /// The bounds that hold for a module; none where there is no bound.
@@ -143,6 +145,8 @@ pub struct ModuleFaults {
     pub last_end: Option<String>,
     /// Calls that ended in a panic or with their process, or whose answer was none.
     pub failed_calls: u64,
+    /// Handlers that panicked: of calls and subscriptions of a plugin, of requests that a part of the node answers.
+    pub panics: u64,
     /// Calls that were refused because too many ran in it.
     pub refused_calls: u64,
     /// Lines that were left out of the log because it wrote too many.
@@ -152,7 +156,7 @@ pub struct ModuleFaults {
 /// All modules, plugins and actors, each kind by name (`admin_listModules`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListModules;
-request!(ListModules => Vec<ModuleInfo>, topic 0x0700, schema 2, Administer);
+request!(ListModules => Vec<ModuleInfo>, topic 0x0700, schema 3, Administer);
 
 /// One module (`admin_moduleInfo`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -160,7 +164,7 @@ pub struct GetModule {
     /// Its name.
     pub name: String,
 }
-request!(GetModule => ModuleInfo, topic 0x0701, schema 2, Administer);
+request!(GetModule => ModuleInfo, topic 0x0701, schema 3, Administer);
 
 /// One step of a module's life. Answered when the step is done as a whole or has changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -251,6 +251,7 @@ fn faults(module: &Value) -> Vec<(&'static str, String)> {
     let counts = [
         ("restarts", "restarts"),
         ("failedCalls", "failed"),
+        ("panics", "panics"),
         ("refusedCalls", "refused"),
         ("omittedLines", "lines cut"),
     ];
@@ -287,6 +288,28 @@ fn limits(module: &Value) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
+/// A number of bytes in the largest unit that leaves three digits or fewer before the point.
+fn size(bytes: u64) -> String {
+    let units = ["bytes", "KiB", "MiB", "GiB", "TiB"];
+    let power = (0..units.len()).rev().find(|power| bytes >> (10 * power) > 0).unwrap_or_default();
+    if power == 0 {
+        return format!("{bytes} bytes");
+    }
+    let tenths = (u128::from(bytes) * 10) >> (10 * power);
+    format!("{}.{} {}", tenths / 10, tenths % 10, units[power])
+}
+
+/// What a module stores, of what it may store, in a line.
+fn storage(module: &Value) -> String {
+    let usage = &module["storage"];
+    let number = |key: &str| usage[key].as_u64().unwrap_or_default();
+    if usage.is_null() {
+        return String::new();
+    }
+    let (bytes, most_bytes) = (size(number("bytes")), size(number("mostBytes")));
+    format!("{bytes} of {most_bytes}, {} of {} records", number("records"), number("mostRecords"))
+}
+
 fn facts(module: &Value) -> String {
     if module["kind"] == "actor" {
         return actor_facts(module);
@@ -311,6 +334,7 @@ fn facts(module: &Value) -> String {
         ("calls", module["runningCalls"].to_string()),
         ("open", format!("{} subscriptions", module["openSubscriptions"])),
         ("limits", limits(module)),
+        ("storage", storage(module)),
     ];
     if let Some(process) = module["process"].as_u64() {
         rows.insert(8, ("process", process.to_string()));
@@ -390,6 +414,19 @@ mine    plugin  failed   -          -        -             -           0      0
 mine: it fell over
 ";
         assert_eq!(table(&json!([eth, mine])), expected);
+    }
+
+    #[test]
+    fn shows_what_a_module_stores_and_what_went_wrong_in_it() {
+        let module = json!({ "name": "mine", "kind": "plugin", "state": "enabled",
+            "storage": { "records": 3, "bytes": 1_600_000, "mostRecords": 4_000_000, "mostBytes": 1_u64 << 30 },
+            "faults": { "restarts": 0, "failedCalls": 5, "panics": 4, "refusedCalls": 0, "omittedLines": 0 } });
+
+        let text = facts(&module);
+
+        assert!(text.contains("storage     1.5 MiB of 1.0 GiB, 3 of 4000000 records\n"), "{text}");
+        assert!(text.contains("failed      5\npanics      4\n"), "{text}");
+        assert_eq!([0, 1023, 1024, 10 << 20].map(size), ["0 bytes", "1023 bytes", "1.0 KiB", "10.0 MiB"]);
     }
 
     #[test]
