@@ -31,15 +31,17 @@ mod http;
 mod patience;
 mod servers;
 mod service;
+mod settings;
 mod socket;
 mod token;
+mod traffic;
 mod websocket;
 
 pub use envelope::{Dispatcher, EnvelopeLimits};
 pub use http::{HealthCheck, HealthReport, HttpLimits};
-pub use servers::{
-    Endpoints, HttpSettings, POWERFUL_NAMESPACES, Servers, Settings, SocketSettings, StartError, WebSocketSettings,
-};
-pub use service::{Caller, Exposure, Notifications, RpcService};
+pub use servers::{Endpoints, Servers};
+pub use service::{Caller, Exposure, Notifications, RpcService, Transport};
+pub use settings::{HttpSettings, POWERFUL_NAMESPACES, Settings, SocketSettings, StartError, WebSocketSettings};
 pub use socket::SocketLimits;
+pub use traffic::{Traffic, TrafficCounts, TransportTraffic};
 pub use websocket::WebSocketLimits;

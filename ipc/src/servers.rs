@@ -1,159 +1,26 @@
-//! All front-ends together: settings in, running endpoints out.
+//! All front-ends together. HTTP and WebSocket are opened and closed one by one, also while the others serve.
 
 use std::{
-    io,
-    net::{IpAddr, Ipv4Addr, SocketAddr},
-    path::PathBuf,
-    sync::Arc,
+    net::{IpAddr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
+use arc_swap::ArcSwap;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    envelope::Dispatcher,
-    http::{Cors, Doors, HealthCheck, HttpLimits, HttpServer, HttpSide, Port, VirtualHosts, WebSocketSide},
-    service::{Exposure, RpcService},
-    socket::{self, SocketLimits, SocketServer},
+    envelope::{Dispatcher, EnvelopeLimits},
+    http::{Cors, Doors, Ends, HealthCheck, HttpServer, HttpSide, Port, VirtualHosts, WebSocketSide},
+    service::{Exposure, RpcService, Transport},
+    settings::{HttpSettings, POWERFUL_NAMESPACES, Settings, SocketSettings, StartError, WebSocketSettings},
+    socket::{self, SocketServer},
     token::TokenCheck,
-    websocket::{OriginRules, WebSocketLimits},
+    traffic::Traffic,
+    websocket::OriginRules,
 };
-
-/// Namespaces that a TCP port serves to holders of a token only (`design.md` 8).
-pub const POWERFUL_NAMESPACES: [&str; 4] = ["admin", "debug", "miner", "personal"];
-
-/// Which front-ends run, and how. The default runs none.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// HTTP.
-    pub http: Option<HttpSettings>,
-    /// WebSocket; on the same address and port as HTTP they share it.
-    pub websocket: Option<WebSocketSettings>,
-    /// The local socket, which shows every namespace.
-    pub socket: Option<SocketSettings>,
-    /// The file with the secret of bearer tokens: 64 hex digits. Without it no token is accepted.
-    pub token_secret: Option<PathBuf>,
-}
-
-/// HTTP's settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HttpSettings {
-    /// Address to listen on. Default 127.0.0.1.
-    pub address: IpAddr,
-    /// Port; 0 picks a free one. Default 8545.
-    pub port: u16,
-    /// Namespaces to serve; `rpc` always is. Default `eth`, `net`, `web3`.
-    pub modules: Vec<String>,
-    /// Of `modules`, those of [`POWERFUL_NAMESPACES`] that need no token. Default none.
-    pub without_token: Vec<String>,
-    /// Origins whose web pages may read answers; `*` for all. Default none.
-    pub cors_origins: Vec<String>,
-    /// Host names under which requests may come; addresses always may; `*` for all. Default `localhost`.
-    pub virtual_hosts: Vec<String>,
-    /// Bounds.
-    pub limits: HttpLimits,
-}
-
-impl Default for HttpSettings {
-    fn default() -> Self {
-        Self {
-            address: Ipv4Addr::LOCALHOST.into(),
-            port: 8545,
-            modules: default_modules(),
-            without_token: Vec::new(),
-            cors_origins: Vec::new(),
-            virtual_hosts: vec!["localhost".to_owned()],
-            limits: HttpLimits::default(),
-        }
-    }
-}
-
-/// WebSocket's settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WebSocketSettings {
-    /// Address to listen on. Default 127.0.0.1.
-    pub address: IpAddr,
-    /// Port; 0 picks a free one. Default 8546.
-    pub port: u16,
-    /// Namespaces to serve; `rpc` always is. Default `eth`, `net`, `web3`.
-    pub modules: Vec<String>,
-    /// Of `modules`, those of [`POWERFUL_NAMESPACES`] that need no token. Default none.
-    pub without_token: Vec<String>,
-    /// Origins whose web pages may connect; `*` for all. Default none, which means `http://localhost` and
-    /// this machine's name.
-    pub origins: Vec<String>,
-    /// Bounds.
-    pub limits: WebSocketLimits,
-}
-
-impl Default for WebSocketSettings {
-    fn default() -> Self {
-        Self {
-            address: Ipv4Addr::LOCALHOST.into(),
-            port: 8546,
-            modules: default_modules(),
-            without_token: Vec::new(),
-            origins: Vec::new(),
-            limits: WebSocketLimits::default(),
-        }
-    }
-}
-
-fn default_modules() -> Vec<String> {
-    ["eth", "net", "web3"].map(str::to_owned).to_vec()
-}
-
-/// The local socket's settings.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SocketSettings {
-    /// Where the socket stands.
-    pub path: PathBuf,
-    /// Bounds.
-    pub limits: SocketLimits,
-}
-
-/// Why the front-ends did not start.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum StartError {
-    /// A TCP port could not be opened.
-    #[error("cannot listen on {address}: {source}; choose another port, or 0 for a free one")]
-    Listen {
-        /// The address asked for.
-        address: SocketAddr,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The local socket could not be opened.
-    #[error("cannot open the socket {path}: {source}")]
-    Socket {
-        /// The path asked for.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// Somebody listens behind the socket's path.
-    #[error("another process serves the socket {path}; stop it or choose another path")]
-    SocketInUse {
-        /// The path asked for.
-        path: PathBuf,
-    },
-    /// The socket's path is taken by something else, which is left alone.
-    #[error("{path} exists and is not a socket; remove it or choose another path")]
-    NotASocket {
-        /// The path asked for.
-        path: PathBuf,
-    },
-    /// The secret of bearer tokens could not be read.
-    #[error("cannot use the token secret {path}: {reason}")]
-    TokenSecret {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
-}
 
 /// Where the front-ends listen, with the ports in use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -166,116 +33,292 @@ pub struct Endpoints {
     pub socket: Option<PathBuf>,
 }
 
-/// The running front-ends. Dropping it ends them at once; [`Servers::stop`] lets running calls finish.
-#[derive(Debug)]
-pub struct Servers {
-    endpoints: Endpoints,
-    stopping: CancellationToken,
+/// A TCP port that is listened on.
+struct OpenPort<S> {
+    address: SocketAddr,
+    /// What it serves. Replaced as a whole when a side comes or goes; a connection keeps what it found.
+    sides: Arc<ArcSwap<Port<S>>>,
+    /// Cancelled when nothing is served on it any more.
+    closing: CancellationToken,
+    /// Cancelled by the listener's task once the port is free.
+    closed: CancellationToken,
+}
+
+/// What is open.
+struct Open<S> {
+    /// Every port has a side at least; no side is on two.
+    ports: Vec<OpenPort<S>>,
+    socket: Option<PathBuf>,
+    /// Listeners with their connections. They end by themselves once they are closed and drained.
     tasks: JoinSet<()>,
 }
 
-impl Servers {
+/// The front-ends. Dropping them ends them at once; [`Servers::stop`] lets running calls finish.
+pub struct Servers<S: RpcService> {
+    service: S,
+    health: Option<HealthCheck>,
+    traffic: Traffic,
+    /// Nothing awaits under the lock.
+    open: Mutex<Open<S>>,
+    /// Held by whoever opens or closes.
+    operation: tokio::sync::Mutex<()>,
+    /// Stops the socket.
+    stopping: CancellationToken,
+}
+
+impl<S: RpcService> Servers<S> {
+    /// Front-ends of which none is open. `health` answers `GET /health`.
+    pub fn new(service: S, health: Option<HealthCheck>) -> Self {
+        Self {
+            service,
+            health,
+            traffic: Traffic::default(),
+            open: Mutex::new(Open { ports: Vec::new(), socket: None, tasks: JoinSet::new() }),
+            operation: tokio::sync::Mutex::default(),
+            stopping: CancellationToken::new(),
+        }
+    }
+
     /// Opens the endpoints and serves them on the current tokio runtime. `health` answers `GET /health`.
     ///
     /// # Errors
     ///
     /// Fails if any endpoint cannot be opened; then none is left open.
-    pub async fn start<S: RpcService>(
-        settings: Settings,
-        service: S,
-        health: Option<HealthCheck>,
-    ) -> Result<Self, StartError> {
+    pub async fn start(settings: Settings, service: S, health: Option<HealthCheck>) -> Result<Self, StartError> {
         let Settings { http, websocket, socket, token_secret } = settings;
-        let tokens = token_secret.as_deref().map(TokenCheck::from_file).transpose()?;
-        let mut endpoints = Endpoints::default();
-        let mut ports = Vec::new();
-        let is_shared = matches!((&http, &websocket), (Some(http), Some(websocket))
-            if http.address == websocket.address && http.port == websocket.port && http.port != 0);
-        let mut waiting = websocket;
+        let servers = Self::new(service, health);
         if let Some(settings) = http {
-            let listener = listen(settings.address, settings.port).await?;
-            endpoints.http = listener.local_addr().ok();
-            let shared = if is_shared { waiting.take() } else { None };
-            if shared.is_some() {
-                endpoints.websocket = endpoints.http;
-            }
-            let http = Some(http_side(settings, &service, tokens.as_ref(), health));
-            let websocket = shared.map(|settings| websocket_side(settings, &service, tokens.as_ref()));
-            ports.push(HttpServer { listener, port: Arc::new(Port { http, websocket }) });
+            servers.open_http(settings, token_secret.as_deref()).await?;
         }
-        if let Some(settings) = waiting {
-            let listener = listen(settings.address, settings.port).await?;
-            endpoints.websocket = listener.local_addr().ok();
-            let websocket = Some(websocket_side(settings, &service, tokens.as_ref()));
-            ports.push(HttpServer { listener, port: Arc::new(Port { http: None, websocket }) });
+        if let Some(settings) = websocket {
+            servers.open_websocket(settings, token_secret.as_deref()).await?;
         }
-        let stopping = CancellationToken::new();
-        let mut tasks = JoinSet::new();
-        if let Some(SocketSettings { path, limits }) = socket {
-            let listener = socket::listen(&path)?;
-            endpoints.socket = Some(path.clone());
-            let dispatcher = Dispatcher::new(service, limits.envelope.clone());
-            tasks.spawn(SocketServer { listener, dispatcher, limits, path }.run(stopping.clone()));
+        if let Some(settings) = socket {
+            servers.open_socket(settings)?;
         }
-        for port in ports {
-            tasks.spawn(port.run(stopping.clone()));
+        Ok(servers)
+    }
+
+    /// Serves HTTP, on the port of WebSocket where that is the same. `token_secret` is the file with the secret of bearer
+    /// tokens, read anew; without it no token is accepted.
+    ///
+    /// # Errors
+    /// [`StartError`]: the front-end is not open then, or not in another way than before.
+    pub async fn open_http(
+        &self,
+        settings: HttpSettings,
+        token_secret: Option<&Path>,
+    ) -> Result<SocketAddr, StartError> {
+        let _operation = self.operation.lock().await;
+        if let Some(address) = self.endpoints().http {
+            return Err(StartError::AlreadyRunning { front_end: "HTTP", address });
         }
-        tracing::info!(http = ?endpoints.http, websocket = ?endpoints.websocket, socket = ?endpoints.socket, "front-ends listen");
-        Ok(Self { endpoints, stopping, tasks })
+        let tokens = token_secret.map(TokenCheck::from_file).transpose()?;
+        let address = SocketAddr::new(settings.address, settings.port);
+        let listener = self.listener(address).await?;
+        let side = Arc::new(self.http_side(settings, tokens.as_ref()));
+        let address = self.serve(address, listener, |port| Port { http: Some(Arc::clone(&side)), ..port.clone() });
+        tracing::info!(endpoint = "http", %address, "front-end listens");
+        Ok(address)
+    }
+
+    /// Serves WebSocket, on the port of HTTP where that is the same. `token_secret` as for [`Servers::open_http`].
+    ///
+    /// # Errors
+    /// [`StartError`]: the front-end is not open then, or not in another way than before.
+    pub async fn open_websocket(
+        &self,
+        settings: WebSocketSettings,
+        token_secret: Option<&Path>,
+    ) -> Result<SocketAddr, StartError> {
+        let _operation = self.operation.lock().await;
+        if let Some(address) = self.endpoints().websocket {
+            return Err(StartError::AlreadyRunning { front_end: "WebSocket", address });
+        }
+        let tokens = token_secret.map(TokenCheck::from_file).transpose()?;
+        let address = SocketAddr::new(settings.address, settings.port);
+        let listener = self.listener(address).await?;
+        let side = Arc::new(self.websocket_side(settings, tokens.as_ref()));
+        let address = self.serve(address, listener, |port| Port { websocket: Some(Arc::clone(&side)), ..port.clone() });
+        tracing::info!(endpoint = "websocket", %address, "front-end listens");
+        Ok(address)
+    }
+
+    /// Serves the local socket.
+    ///
+    /// # Errors
+    /// [`StartError`] when it can't be opened.
+    pub fn open_socket(&self, settings: SocketSettings) -> Result<(), StartError> {
+        let SocketSettings { path, limits } = settings;
+        let listener = socket::listen(&path)?;
+        let dispatcher = self.dispatcher(&limits.envelope, Transport::Socket);
+        let traffic = Arc::clone(&self.traffic.socket);
+        let server = SocketServer { listener, dispatcher, limits, path: path.clone(), traffic };
+        tracing::info!(endpoint = "socket", path = %path.display(), "front-end listens");
+        let mut open = self.open();
+        open.tasks.spawn(server.run(self.stopping.clone()));
+        open.socket = Some(path);
+        Ok(())
+    }
+
+    /// Closes HTTP: its port is free when this returns, unless WebSocket is served on it too. What its connections have
+    /// asked for is answered in the background, for as long as `grace`. False if it was not open.
+    pub async fn close_http(&self, grace: Duration) -> bool {
+        let _operation = self.operation.lock().await;
+        let side = self.sides().into_iter().find_map(|port| port.http.clone());
+        let Some(side) = side else { return false };
+        side.ends.begin(grace);
+        self.withdraw(|port| Port { http: None, ..port.clone() }).await;
+        tracing::info!(endpoint = "http", "front-end closed");
+        true
+    }
+
+    /// Closes WebSocket: its port is free when this returns, unless HTTP is served on it too. Its connections are told
+    /// (1001) as soon as what they have asked for is answered, in the background, and within `grace`. False if it was
+    /// not open.
+    pub async fn close_websocket(&self, grace: Duration) -> bool {
+        let _operation = self.operation.lock().await;
+        let side = self.sides().into_iter().find_map(|port| port.websocket.clone());
+        let Some(side) = side else { return false };
+        side.ends.begin(grace);
+        self.withdraw(|port| Port { websocket: None, ..port.clone() }).await;
+        tracing::info!(endpoint = "websocket", "front-end closed");
+        true
     }
 
     /// Where they listen.
-    pub const fn endpoints(&self) -> &Endpoints {
-        &self.endpoints
+    pub fn endpoints(&self) -> Endpoints {
+        let open = self.open();
+        let address = |is_there: fn(&Port<S>) -> bool| {
+            open.ports.iter().find(|port| is_there(&port.sides.load())).map(|port| port.address)
+        };
+        Endpoints {
+            http: address(|port| port.http.is_some()),
+            websocket: address(|port| port.websocket.is_some()),
+            socket: open.socket.clone(),
+        }
+    }
+
+    /// What has gone through them.
+    pub const fn traffic(&self) -> &Traffic {
+        &self.traffic
     }
 
     /// Stops taking connections and requests, gives running calls `grace` to finish, then drops them.
     /// True if all finished.
-    pub async fn stop(mut self, grace: Duration) -> bool {
+    pub async fn stop(&self, grace: Duration) -> bool {
+        let _operation = self.operation.lock().await;
         self.stopping.cancel();
-        let all_done = async { while self.tasks.join_next().await.is_some() {} };
+        for port in self.sides() {
+            port.ends().for_each(|ends| ends.stopping.cancel());
+        }
+        let mut tasks = {
+            let mut open = self.open();
+            open.socket = None;
+            open.ports.drain(..).for_each(|port| port.closing.cancel());
+            std::mem::take(&mut open.tasks)
+        };
+        let all_done = async { while tasks.join_next().await.is_some() {} };
         let finished = tokio::time::timeout(grace, all_done).await.is_ok();
         if !finished {
             tracing::warn!(?grace, "calls were still running when the front-ends stopped");
-            self.tasks.shutdown().await;
+            tasks.shutdown().await;
         }
         finished
     }
-}
 
-async fn listen(address: IpAddr, port: u16) -> Result<TcpListener, StartError> {
-    let address = SocketAddr::new(address, port);
-    TcpListener::bind(address).await.map_err(|source| StartError::Listen { address, source })
-}
+    fn open(&self) -> MutexGuard<'_, Open<S>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 
-fn http_side<S: RpcService>(
-    settings: HttpSettings,
-    service: &S,
-    tokens: Option<&TokenCheck>,
-    health: Option<HealthCheck>,
-) -> HttpSide<S> {
-    warn_if_wide("http", settings.address, settings.cors_origins.iter().chain(&settings.virtual_hosts));
-    HttpSide {
-        dispatcher: Dispatcher::new(service.clone(), settings.limits.envelope.clone()),
-        doors: doors("http", &settings.modules, &settings.without_token, tokens),
-        cors: Cors::new(&settings.cors_origins),
-        hosts: VirtualHosts::new(&settings.virtual_hosts),
-        limits: settings.limits,
-        health,
+    fn sides(&self) -> Vec<Arc<Port<S>>> {
+        self.open().ports.iter().map(|port| port.sides.load_full()).collect()
+    }
+
+    /// A listener, unless the port is open already.
+    async fn listener(&self, address: SocketAddr) -> Result<Option<TcpListener>, StartError> {
+        if self.open().ports.iter().any(|port| port.address == address) {
+            return Ok(None);
+        }
+        let listener = TcpListener::bind(address).await;
+        listener.map(Some).map_err(|source| StartError::Listen { address, source })
+    }
+
+    /// Adds a side to the port of a listener, or without one to the port that is open already.
+    fn serve(
+        &self,
+        address: SocketAddr,
+        listener: Option<TcpListener>,
+        with_side: impl Fn(&Port<S>) -> Port<S>,
+    ) -> SocketAddr {
+        let mut open = self.open();
+        let Some(listener) = listener else {
+            if let Some(port) = open.ports.iter().find(|port| port.address == address) {
+                port.sides.rcu(|sides| with_side(sides));
+            }
+            return address;
+        };
+        let address = listener.local_addr().unwrap_or(address);
+        let sides = Arc::new(ArcSwap::from_pointee(with_side(&Port { http: None, websocket: None })));
+        let (closing, closed) = (CancellationToken::new(), CancellationToken::new());
+        let server =
+            HttpServer { listener, sides: Arc::clone(&sides), closing: closing.clone(), closed: closed.clone() };
+        while open.tasks.try_join_next().is_some() {}
+        open.tasks.spawn(server.run());
+        open.ports.push(OpenPort { address, sides, closing, closed });
+        address
+    }
+
+    /// Takes a side away from the port that has it, and closes ports without any.
+    async fn withdraw(&self, without_side: impl Fn(&Port<S>) -> Port<S>) {
+        let closed = {
+            let mut open = self.open();
+            for port in &open.ports {
+                port.sides.rcu(|sides| without_side(sides));
+            }
+            let idle: Vec<_> = open.ports.extract_if(.., |port| port.sides.load().ends().next().is_none()).collect();
+            idle.iter().for_each(|port| port.closing.cancel());
+            idle.into_iter().map(|port| port.closed).collect::<Vec<_>>()
+        };
+        for closed in closed {
+            closed.cancelled().await;
+        }
+    }
+
+    fn dispatcher(&self, limits: &EnvelopeLimits, transport: Transport) -> Dispatcher<S> {
+        Dispatcher::new(self.service.clone(), limits.clone()).over(transport)
+    }
+
+    fn http_side(&self, settings: HttpSettings, tokens: Option<&TokenCheck>) -> HttpSide<S> {
+        warn_if_wide("http", settings.address, settings.cors_origins.iter().chain(&settings.virtual_hosts));
+        HttpSide {
+            dispatcher: self.dispatcher(&settings.limits.envelope, Transport::Http),
+            doors: doors("http", &settings.modules, &settings.without_token, tokens),
+            cors: Cors::new(&settings.cors_origins),
+            hosts: VirtualHosts::new(&settings.virtual_hosts),
+            limits: settings.limits,
+            health: self.health.clone(),
+            ends: Ends::default(),
+            traffic: Arc::clone(&self.traffic.http),
+        }
+    }
+
+    fn websocket_side(&self, settings: WebSocketSettings, tokens: Option<&TokenCheck>) -> WebSocketSide<S> {
+        warn_if_wide("websocket", settings.address, settings.origins.iter());
+        WebSocketSide {
+            dispatcher: self.dispatcher(&settings.limits.envelope, Transport::WebSocket),
+            doors: doors("websocket", &settings.modules, &settings.without_token, tokens),
+            origins: OriginRules::new(&settings.origins),
+            limits: settings.limits,
+            ends: Ends::default(),
+            traffic: Arc::clone(&self.traffic.websocket),
+        }
     }
 }
 
-fn websocket_side<S: RpcService>(
-    settings: WebSocketSettings,
-    service: &S,
-    tokens: Option<&TokenCheck>,
-) -> WebSocketSide<S> {
-    warn_if_wide("websocket", settings.address, settings.origins.iter());
-    WebSocketSide {
-        dispatcher: Dispatcher::new(service.clone(), settings.limits.envelope.clone()),
-        doors: doors("websocket", &settings.modules, &settings.without_token, tokens),
-        origins: OriginRules::new(&settings.origins),
-        limits: settings.limits,
+impl<S: RpcService> std::fmt::Debug for Servers<S> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Servers").field("endpoints", &self.endpoints()).finish_non_exhaustive()
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tenon_api::Failure;
 
-pub use tenon_host::{Caller, Exposure};
+pub use tenon_host::{Caller, Exposure, Transport};
 
 /// Answers calls and opens subscriptions. `tenon_host::Router` is the real one; tests bring their own.
 ///

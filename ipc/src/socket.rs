@@ -4,6 +4,7 @@ use std::{
     io,
     os::unix::fs::FileTypeExt as _,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -22,6 +23,7 @@ use crate::{
     duplex::{Connection, DuplexLimits, Encode, Framing, Half, Incoming, encode_plain, reads_no_more, reap},
     envelope::{Dispatcher, EnvelopeLimits, Progress, Reply, Scanner, failures},
     service::{Exposure, RpcService},
+    traffic::{OpenConnection, TransportTraffic},
 };
 
 /// Bounds of the local socket.
@@ -104,6 +106,7 @@ pub(crate) struct SocketServer<S> {
     pub(crate) dispatcher: Dispatcher<S>,
     pub(crate) limits: SocketLimits,
     pub(crate) path: PathBuf,
+    pub(crate) traffic: Arc<TransportTraffic>,
 }
 
 impl<S: RpcService> SocketServer<S> {
@@ -118,11 +121,12 @@ impl<S: RpcService> SocketServer<S> {
             };
             match accepted {
                 Ok(_) if reap(&mut connections) >= self.limits.connections => {
+                    self.traffic.refuse();
                     tracing::warn!(path = %self.path.display(), connections = connections.len(), "socket connection refused: limit reached");
                 }
                 Ok(Stream::UdSocket(stream)) => {
                     let connection = self.connection(stopping.clone());
-                    connections.spawn(serve(connection, UnixStream::from(stream)));
+                    connections.spawn(serve(connection, UnixStream::from(stream), self.traffic.connect()));
                 }
                 Err(error) => {
                     // Out of descriptors, mostly: give the running connections time to end.
@@ -143,11 +147,12 @@ impl<S: RpcService> SocketServer<S> {
             framing: Values::new(self.dispatcher.clone(), self.limits.message_bytes),
             buffer: BytesMut::with_capacity(8 << 10),
             stopping,
+            traffic: Arc::clone(&self.traffic),
         }
     }
 }
 
-async fn serve<S: RpcService>(connection: Connection<S, Values<S>>, stream: UnixStream) {
+async fn serve<S: RpcService>(connection: Connection<S, Values<S>>, stream: UnixStream, _open: OpenConnection) {
     let result = connection.run(Half(&stream), Half(&stream), reads_no_more(&stream)).await;
     if let Err(error) = result {
         tracing::debug!(%error, "socket connection ended");

@@ -12,6 +12,7 @@
 
 pub mod abi;
 pub mod codec;
+mod durations;
 mod failure;
 mod message;
 pub mod messages;
@@ -20,6 +21,7 @@ pub mod primitives;
 mod schema;
 mod space;
 
+pub use durations::{DURATION_BOUNDS, DurationCounts, Durations};
 pub use failure::{Failure, FailureCode};
 pub use message::{Capability, Event, Request, Topic};
 pub use ports::{

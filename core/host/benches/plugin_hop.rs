@@ -39,8 +39,7 @@ fn hops(criterion: &mut Criterion) {
     test.bus.handle_read(move |_: GetChainInfo, _: &CallContext| Ok(info.clone())).expect("free");
     test.answer_version();
     let router = test.host.router();
-    let (local, listed) =
-        (Caller::local(), Caller { exposure: Exposure::of(["eth", "net", "web3"]), context: CallContext::new() });
+    let (local, listed) = (Caller::local(), Caller::new(Exposure::of(["eth", "net", "web3"]), CallContext::new()));
     let address = "[\"0x00000000000000000000000000000000deadbeef\"]";
     let context = CallContext::new();
 

@@ -43,18 +43,60 @@ impl Exposure {
     }
 }
 
-/// Who calls: what its endpoint exposes, and how long it waits.
+/// The way by which calls come; what is counted is counted for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Transport {
+    /// None: the caller is in this process.
+    #[default]
+    Inside,
+    /// The local socket.
+    Socket,
+    /// HTTP.
+    Http,
+    /// WebSocket.
+    WebSocket,
+}
+
+impl Transport {
+    /// All of them, each at its own number.
+    pub const ALL: [Self; 4] = [Self::Inside, Self::Socket, Self::Http, Self::WebSocket];
+
+    /// The word for people and labels.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Inside => "inside",
+            Self::Socket => "socket",
+            Self::Http => "http",
+            Self::WebSocket => "websocket",
+        }
+    }
+}
+
+/// Who calls: what its endpoint exposes, how long it waits, and by which way it came.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// What its endpoint exposes.
     pub exposure: Exposure,
     /// Deadline and cancellation.
     pub context: CallContext,
+    /// By which way it came.
+    pub transport: Transport,
 }
 
 impl Caller {
-    /// A caller that sees everything and waits without a bound.
+    /// A caller in this process.
+    pub const fn new(exposure: Exposure, context: CallContext) -> Self {
+        Self { exposure, context, transport: Transport::Inside }
+    }
+
+    /// A caller in this process that sees everything and waits without a bound.
     pub fn local() -> Self {
-        Self { exposure: Exposure::all(), context: CallContext::new() }
+        Self::new(Exposure::all(), CallContext::new())
+    }
+
+    /// The same, come by this way.
+    #[must_use]
+    pub fn over(self, transport: Transport) -> Self {
+        Self { transport, ..self }
     }
 }

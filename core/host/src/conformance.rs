@@ -108,7 +108,7 @@ impl Subject {
 }
 
 fn caller() -> Caller {
-    Caller { exposure: Exposure::all(), context: CallContext::with_timeout(CALL_TIME) }
+    Caller::new(Exposure::all(), CallContext::with_timeout(CALL_TIME))
 }
 
 /// The place of calls that ended the process among the faults.

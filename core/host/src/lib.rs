@@ -37,7 +37,7 @@ mod space;
 mod stream;
 
 pub use actors::{ActorControl, ActorModule, ActorSwitch};
-pub use caller::{Caller, Exposure};
+pub use caller::{Caller, Exposure, Transport};
 pub use conformance::{Check, CheckReport, check_plugin};
 pub use error::HostError;
 pub use host::{PluginHost, ShutdownReport, register};

@@ -148,7 +148,7 @@ impl Router {
             namespace: namespace.to_owned(),
             kind: kind.to_owned(),
             params: params.map(str::to_owned),
-            caller: Caller { exposure: caller.exposure.clone(), context: CallContext::new() },
+            caller: Caller::new(caller.exposure.clone(), CallContext::new()),
         };
         let stream = PluginStream::begin(ticket, index, wish);
         before(caller.context.deadline(), stream.accepted()).await??;

@@ -43,7 +43,7 @@ async fn a_subscription_is_found_by_the_other_name() {
 async fn the_other_name_is_exposed_as_the_namespace_is() {
     let test = host_with_alias("abacus", "counter");
     let router = test.host.router();
-    let caller = |namespace| Caller { exposure: Exposure::of([namespace]), context: CallContext::new() };
+    let caller = |namespace| Caller::new(Exposure::of([namespace]), CallContext::new());
 
     assert!(router.call("abacus_next", None, &caller("counter")).await.is_ok());
     assert!(router.call("abacus_next", None, &caller("eth")).await.is_err());

@@ -23,8 +23,8 @@ fn unknown(method: &str) -> Failure {
 async fn unknown_and_unexposed_methods_look_alike() {
     let test = TestHost::with_misbehaving();
     let router = test.host.router();
-    let outsider = Caller { exposure: Exposure::of(["eth"]), context: CallContext::new() };
-    let insider = Caller { exposure: Exposure::of(["bad"]), context: CallContext::new() };
+    let outsider = Caller::new(Exposure::of(["eth"]), CallContext::new());
+    let insider = Caller::new(Exposure::of(["bad"]), CallContext::new());
 
     let unexposed = router.call("bad_echo", Some("[\"x\"]"), &outsider).await.unwrap_err();
     let exposed = router.call("bad_namespaces", None, &insider).await.map(text);
@@ -86,7 +86,7 @@ async fn dropping_a_call_cancels_it_inside_the_plugin() {
 async fn a_call_ends_at_its_deadline() {
     let test = TestHost::with_misbehaving();
     let router = test.host.router();
-    let hurried = Caller { exposure: Exposure::all(), context: CallContext::with_timeout(Duration::from_secs(5)) };
+    let hurried = Caller::new(Exposure::all(), CallContext::with_timeout(Duration::from_secs(5)));
 
     let knows = router.call("bad_timeLeft", None, &hurried).await.map(text);
     let answer = router.call("bad_never", None, &hurried).await;

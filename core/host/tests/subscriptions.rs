@@ -42,7 +42,7 @@ async fn items_come_in_order_and_the_stream_ends() {
 #[tokio::test]
 async fn a_subscription_is_refused_before_it_is_opened() {
     let test = TestHost::with_misbehaving();
-    let outsider = Caller { exposure: Exposure::of(["eth"]), context: CallContext::new() };
+    let outsider = Caller::new(Exposure::of(["eth"]), CallContext::new());
     let not_found =
         |message: &str| Failure { code: FailureCode::METHOD_NOT_FOUND, message: message.to_owned(), data: None };
 
@@ -113,7 +113,7 @@ async fn a_waiting_subscriber_is_woken_by_an_event() {
 #[tokio::test(start_paused = true)]
 async fn opening_has_a_deadline_but_the_open_stream_has_none() {
     let test = TestHost::with_misbehaving();
-    let hurried = Caller { exposure: Exposure::all(), context: CallContext::with_timeout(Duration::from_secs(5)) };
+    let hurried = Caller::new(Exposure::all(), CallContext::with_timeout(Duration::from_secs(5)));
     let mut stream = test.host.router().subscribe("bad", "progress", None, &hurried).await.unwrap();
 
     tokio::time::sleep(Duration::from_secs(60)).await;

@@ -12,7 +12,7 @@ use tenon_config::Settings;
 use tenon_consensus::native::questions;
 use tenon_consensus::{SealerClock, SealerOptions, SealerPorts};
 use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Importer};
-use tenon_host::{HostOptions, IsolationOptions, NamespaceAlias, PluginHost};
+use tenon_host::{HostOptions, IsolationOptions, NamespaceAlias, PluginHost, Router};
 use tenon_ipc::{HealthReport, Servers};
 use tenon_storage::StoreLimits;
 use tenon_supervisor::{ActorOptions, ActorState, Supervisor};
@@ -62,7 +62,7 @@ pub(crate) enum Role {
 pub(crate) struct Node {
     grace: Duration,
     plugin_grace: Duration,
-    servers: Servers,
+    servers: Servers<Router>,
     plugins: Arc<PluginHost>,
     tasks: JoinSet<()>,
     supervisor: Arc<Supervisor>,
@@ -299,7 +299,7 @@ async fn start_front_ends(
     plugins: &Arc<PluginHost>,
     chain: &OpenedChain,
     supervisor: &Arc<Supervisor>,
-) -> Result<Servers, Stop> {
+) -> Result<Servers<Router>, Stop> {
     let reader = chain.reader();
     // Weak, so that the health check keeps nothing alive that is being stopped.
     let supervisor = Arc::downgrade(supervisor);
@@ -319,7 +319,7 @@ async fn start_front_ends(
     Servers::start(front_ends::settings(settings)?, plugins.router(), Some(health)).await.map_err(Stop::failure)
 }
 
-fn endpoints(servers: &Servers) -> Endpoints {
+fn endpoints(servers: &Servers<Router>) -> Endpoints {
     let listening = servers.endpoints();
     Endpoints {
         pid: std::process::id(),

@@ -35,6 +35,7 @@ use crate::{
     envelope::{Answer, Dispatcher, Opened, RawMessage, Reply, Subscriptions, poll_once},
     patience::Patience,
     service::{Exposure, Notifications as _, RpcService},
+    traffic::{Meter, TransportTraffic},
 };
 
 /// Room for one read.
@@ -92,6 +93,7 @@ struct Shared<S: RpcService> {
     dispatcher: Dispatcher<S>,
     exposure: Exposure,
     outgoing: Outgoing,
+    traffic: Arc<TransportTraffic>,
     subscriptions: Subscriptions,
     /// One permit a running call.
     places: Arc<Semaphore>,
@@ -108,6 +110,7 @@ pub(crate) struct Connection<S: RpcService, F> {
     /// Bytes that arrived together with the handshake.
     pub(crate) buffer: BytesMut,
     pub(crate) stopping: CancellationToken,
+    pub(crate) traffic: Arc<TransportTraffic>,
 }
 
 /// Why reading has ended.
@@ -134,6 +137,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
             dispatcher: self.dispatcher.clone(),
             exposure: self.exposure.clone(),
             outgoing: Outgoing::new(F::encode(), self.limits.queued_bytes),
+            traffic: Arc::clone(&self.traffic),
             subscriptions: Subscriptions::new(self.limits.subscriptions),
             places: Arc::new(Semaphore::new(places)),
             tasks: Mutex::new(Some(JoinSet::new())),
@@ -141,7 +145,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         let ending = EndTasks(Arc::clone(&shared));
         let limits = self.limits;
         let stopping = self.stopping.clone();
-        let mut writer = Writer::new(&shared.outgoing, writer, limits, F::keep_alive());
+        let mut writer = Writer::new(&shared.outgoing, writer, limits, F::keep_alive(), Meter::new(&self.traffic));
         let mut gone = pin!(gone);
         let end = {
             let mut reading = pin!(self.read_all(&shared, &mut reader, gone.as_mut()));
@@ -199,6 +203,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         mut gone: Pin<&mut impl Future<Output = ()>>,
     ) -> End {
         let mut silence = self.limits.silence.map(Patience::new);
+        let mut meter = Meter::new(&self.traffic);
         loop {
             match self.framing.next(&mut self.buffer) {
                 Incoming::Message(text, message) => tokio::select! {
@@ -229,7 +234,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                     match read {
                         Ok(0) if F::may_half_close() => return End::Finish(None),
                         Ok(0) | Err(_) => return End::Gone,
-                        Ok(_) => {}
+                        Ok(count) => meter.receive(count),
                     }
                 }
             }
@@ -329,6 +334,7 @@ async fn feed<S: RpcService>(shared: Arc<Shared<S>>, mut opened: Opened<S>) {
         if shared.outgoing.push_notification(notification).is_err() {
             break;
         }
+        shared.traffic.notify();
         // A stream that never waits must not keep the writer from its thread.
         tokio::task::coop::consume_budget().await;
     }

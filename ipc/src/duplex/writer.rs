@@ -12,7 +12,7 @@ use bytes::{Buf as _, Bytes};
 use tokio::io::AsyncWrite;
 
 use super::{DuplexLimits, Outgoing};
-use crate::patience::Patience;
+use crate::{patience::Patience, traffic::Meter};
 
 /// Pieces that one system call takes at most.
 const SLICES: usize = 64;
@@ -32,10 +32,17 @@ pub(crate) struct Writer<'a, W> {
     stalled: Option<Patience>,
     /// What to send when nothing was written for so long.
     keep_alive: Option<(Bytes, Patience)>,
+    meter: Meter,
 }
 
 impl<'a, W: AsyncWrite + Unpin> Writer<'a, W> {
-    pub(crate) fn new(outgoing: &'a Outgoing, stream: W, limits: DuplexLimits, keep_alive: Option<Bytes>) -> Self {
+    pub(crate) fn new(
+        outgoing: &'a Outgoing,
+        stream: W,
+        limits: DuplexLimits,
+        keep_alive: Option<Bytes>,
+        meter: Meter,
+    ) -> Self {
         Self {
             outgoing,
             stream,
@@ -43,6 +50,7 @@ impl<'a, W: AsyncWrite + Unpin> Writer<'a, W> {
             write_timeout: limits.write_timeout,
             stalled: None,
             keep_alive: keep_alive.zip(limits.ping_interval.map(Patience::new)),
+            meter,
         }
     }
 
@@ -91,6 +99,7 @@ impl<'a, W: AsyncWrite + Unpin> Writer<'a, W> {
 
     fn advance(&mut self, count: usize) {
         self.stalled = None;
+        self.meter.send(count);
         if let Some((_, quiet)) = &mut self.keep_alive {
             quiet.begin_anew();
         }

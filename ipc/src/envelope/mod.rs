@@ -26,7 +26,7 @@ pub(crate) use reply::Reply;
 pub(crate) use scan::{Ending, Progress, RawMessage, Scanner};
 pub(crate) use subscriptions::Subscriptions;
 
-use crate::service::{Caller, Exposure, RpcService};
+use crate::service::{Caller, Exposure, RpcService, Transport};
 use scan::RawRequest;
 use text::read_string;
 
@@ -35,6 +35,7 @@ use text::read_string;
 pub struct Dispatcher<S> {
     service: S,
     limits: Arc<EnvelopeLimits>,
+    transport: Transport,
 }
 
 /// A subscription whose answer is about to be sent, and which may speak only afterwards.
@@ -92,7 +93,12 @@ enum Outcome<S: RpcService> {
 impl<S: RpcService> Dispatcher<S> {
     /// A dispatcher over `service`.
     pub fn new(service: S, limits: EnvelopeLimits) -> Self {
-        Self { service, limits: Arc::new(limits) }
+        Self { service, limits: Arc::new(limits), transport: Transport::Inside }
+    }
+
+    /// The same for messages that come by this way.
+    pub(crate) fn over(self, transport: Transport) -> Self {
+        Self { transport, ..self }
     }
 
     /// The answer to a whole body, as HTTP gives it: `None` if there is nothing to say. Any JSON-RPC error
@@ -113,7 +119,12 @@ impl<S: RpcService> Dispatcher<S> {
     /// Who calls, over a connection that shows `exposure`: each message has a time limit of its own.
     pub(crate) fn caller(&self, exposure: Exposure) -> Caller {
         let context = self.limits.call_timeout.map_or_else(CallContext::new, CallContext::with_timeout);
-        Caller { exposure, context }
+        self.caller_within(exposure, context)
+    }
+
+    /// Who calls, over a connection that shows `exposure`, within the bounds of `context`.
+    pub(crate) const fn caller_within(&self, exposure: Exposure, context: CallContext) -> Caller {
+        Caller { exposure, context, transport: self.transport }
     }
 
     /// A scanner for one message of a stream.

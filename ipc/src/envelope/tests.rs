@@ -38,7 +38,7 @@ impl Notifications for NoNotifications {
 
 fn answer(body: &[u8]) -> Option<String> {
     let limits = EnvelopeLimits { call_timeout: None, ..EnvelopeLimits::default() };
-    let caller = Caller { exposure: Exposure::all(), context: CallContext::new() };
+    let caller = Caller::new(Exposure::all(), CallContext::new());
     let dispatcher = Dispatcher::new(Echo, limits);
     let answer = dispatcher.answer_text(body, &caller).now_or_never().expect("the service never waits");
     answer.map(|text| String::from_utf8(text).unwrap())

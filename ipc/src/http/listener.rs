@@ -2,6 +2,7 @@
 
 use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
 
+use arc_swap::ArcSwap;
 use bytes::BytesMut;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
@@ -12,13 +13,14 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Port, Step, WebSocketSide,
+    Ends, Port, Step, WebSocketSide,
     conversation::{Conversation, Upgrade},
     stream::{TimedStream, Waits},
 };
 use crate::{
     duplex::{Connection, Half, reap, sends_no_more},
     service::RpcService,
+    traffic::{Meter, TransportTraffic},
     websocket::Messages,
 };
 
@@ -28,7 +30,12 @@ const HANDSHAKE: Duration = Duration::from_secs(30);
 /// One listening TCP port.
 pub(crate) struct HttpServer<S> {
     pub(crate) listener: TcpListener,
-    pub(crate) port: Arc<Port<S>>,
+    /// What it serves; looked at for every connection.
+    pub(crate) sides: Arc<ArcSwap<Port<S>>>,
+    /// Ends the listening.
+    pub(crate) closing: CancellationToken,
+    /// Says that the port is free.
+    pub(crate) closed: CancellationToken,
 }
 
 /// The numbers that a connection needs before its first request.
@@ -41,22 +48,25 @@ struct ConnectionLimits {
 }
 
 impl<S: RpcService> HttpServer<S> {
-    /// Serves until `stopping`, then waits for the connections to end.
-    pub(crate) async fn run(self, stopping: CancellationToken) {
-        let limits = self.limits();
+    /// Serves until it is closed, then waits for the connections to end.
+    pub(crate) async fn run(self) {
         let mut connections = JoinSet::new();
         loop {
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
                 Some(_) = connections.join_next() => continue,
-                () = stopping.cancelled() => break,
+                () = self.closing.cancelled() => break,
             };
             match accepted {
-                Ok((_, address)) if reap(&mut connections) >= limits.connections => {
-                    tracing::warn!(%address, connections = connections.len(), "TCP connection refused: limit reached");
-                }
-                Ok((stream, _)) => {
-                    connections.spawn(serve(Arc::clone(&self.port), stream, limits, stopping.clone()));
+                Ok((stream, address)) => {
+                    let port = self.sides.load_full();
+                    let Some(limits) = ConnectionLimits::of(&port) else { continue };
+                    if reap(&mut connections) >= limits.connections {
+                        port.first_traffic().inspect(|traffic| traffic.refuse());
+                        tracing::warn!(%address, connections = connections.len(), "TCP connection refused: limit reached");
+                        continue;
+                    }
+                    connections.spawn(serve(port, stream, limits));
                 }
                 Err(error) => {
                     // Out of descriptors, mostly: give the running connections time to end.
@@ -66,11 +76,15 @@ impl<S: RpcService> HttpServer<S> {
             }
         }
         drop(self.listener);
+        self.closed.cancel();
         while connections.join_next().await.is_some() {}
     }
+}
 
-    fn limits(&self) -> ConnectionLimits {
-        let http = self.port.http.as_ref().map(|side| ConnectionLimits {
+impl ConnectionLimits {
+    /// Those of a connection that begins on this port now; none when nothing is served on it.
+    fn of<S>(port: &Port<S>) -> Option<Self> {
+        let http = port.http.as_ref().map(|side| Self {
             connections: side.limits.connections,
             request: side.limits.request_timeout,
             waits: Waits {
@@ -79,21 +93,29 @@ impl<S: RpcService> HttpServer<S> {
                 write: side.limits.write_timeout,
             },
         });
-        http.unwrap_or_else(|| ConnectionLimits {
-            connections: self.port.websocket.as_ref().map_or(0, |side| side.limits.connections),
-            // Only the handshake stands under these.
-            request: HANDSHAKE,
-            waits: Waits { idle: HANDSHAKE, head: HANDSHAKE, write: HANDSHAKE },
+        http.or_else(|| {
+            port.websocket.as_ref().map(|side| Self {
+                connections: side.limits.connections,
+                // Only the handshake stands under these.
+                request: HANDSHAKE,
+                waits: Waits { idle: HANDSHAKE, head: HANDSHAKE, write: HANDSHAKE },
+            })
         })
     }
 }
 
-async fn serve<S: RpcService>(
-    port: Arc<Port<S>>,
-    stream: TcpStream,
-    limits: ConnectionLimits,
-    stopping: CancellationToken,
-) {
+impl<S> Port<S> {
+    /// Whose a connection is that has not said what it wants.
+    fn first_traffic(&self) -> Option<&Arc<TransportTraffic>> {
+        let http = self.http.as_ref().map(|side| &side.traffic);
+        http.or_else(|| self.websocket.as_ref().map(|side| &side.traffic))
+    }
+}
+
+async fn serve<S: RpcService>(port: Arc<Port<S>>, stream: TcpStream, limits: ConnectionLimits) {
+    let (Some(ends), Some(traffic)) = (port.ends().next(), port.first_traffic()) else { return };
+    // Until it becomes a WebSocket, which is counted when it does.
+    let as_http = port.http.as_ref().map(|side| side.traffic.connect());
     // Answers are written whole; waiting for more only delays them.
     let _ = stream.set_nodelay(true);
     let conversation = Arc::new(Conversation::new(limits.request));
@@ -111,7 +133,7 @@ async fn serve<S: RpcService>(
             }
         })
     };
-    let stream = TokioIo::new(TimedStream::new(stream, limits.waits, Arc::clone(&conversation)));
+    let stream = TokioIo::new(TimedStream::new(stream, limits.waits, Arc::clone(&conversation), Meter::new(traffic)));
     let connection = http1::Builder::new()
         .header_read_timeout(None)
         .max_buf_size(64 << 10)
@@ -120,9 +142,12 @@ async fn serve<S: RpcService>(
     let mut connection = pin!(connection);
     let result = tokio::select! {
         result = connection.as_mut() => result,
-        () = stopping.cancelled() => {
+        () = ends.stopping.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            tokio::select! {
+                result = connection => result,
+                () = ends.cut.cancelled() => return,
+            }
         }
     };
     if let Err(error) = result {
@@ -130,15 +155,18 @@ async fn serve<S: RpcService>(
         return;
     }
     if let (Some(upgrade), Some(side)) = (conversation.take_upgrade(), &port.websocket) {
-        serve_websocket(side, upgrade, stopping).await;
+        drop(as_http);
+        serve_websocket(side, upgrade).await;
     }
 }
 
-async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrade, stopping: CancellationToken) {
+async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrade) {
     let Ok(upgraded) = upgrade.on_upgrade.await else { return };
     // It is the stream that `serve` handed to hyper, so this cannot be another type.
     let Ok(parts) = upgraded.downcast::<TokioIo<TimedStream>>() else { return };
     let stream = parts.io.into_inner().into_inner();
+    let Ends { stopping, cut } = side.ends.clone();
+    let _open = side.traffic.connect();
     let connection = Connection {
         dispatcher: side.dispatcher.clone(),
         exposure: upgrade.exposure,
@@ -146,8 +174,16 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
         framing: Messages::new(side.dispatcher.clone(), side.limits.message_bytes),
         buffer: BytesMut::from(&parts.read_buf[..]),
         stopping,
+        traffic: Arc::clone(&side.traffic),
     };
-    if let Err(error) = connection.run(Half(&stream), Half(&stream), sends_no_more(&stream)).await {
-        tracing::debug!(%error, "WebSocket connection ended");
+    let serving = connection.run(Half(&stream), Half(&stream), sends_no_more(&stream));
+    tokio::select! {
+        biased;
+        result = serving => {
+            if let Err(error) = result {
+                tracing::debug!(%error, "WebSocket connection ended");
+            }
+        }
+        () = cut.cancelled() => tracing::debug!("WebSocket connection cut: its calls took longer than they may"),
     }
 }

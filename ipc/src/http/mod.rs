@@ -9,6 +9,7 @@
 mod body;
 mod conversation;
 mod cors;
+mod ends;
 mod hosts;
 mod listener;
 mod stream;
@@ -29,13 +30,15 @@ use tenon_bus::CallContext;
 
 use crate::{
     envelope::{Dispatcher, EnvelopeLimits},
-    service::{Caller, Exposure, RpcService},
+    service::{Exposure, RpcService},
     token::{Authorization, TokenCheck},
+    traffic::TransportTraffic,
     websocket::{OriginRules, WebSocketLimits, handshake},
 };
 use body::AnswerBody;
 use conversation::{Conversation, Upgrade};
 pub(crate) use cors::Cors;
+pub(crate) use ends::Ends;
 pub(crate) use hosts::VirtualHosts;
 pub(crate) use listener::HttpServer;
 
@@ -113,6 +116,8 @@ pub(crate) struct HttpSide<S> {
     pub(crate) hosts: VirtualHosts,
     pub(crate) limits: HttpLimits,
     pub(crate) health: Option<HealthCheck>,
+    pub(crate) ends: Ends,
+    pub(crate) traffic: Arc<TransportTraffic>,
 }
 
 /// JSON-RPC over WebSocket on a port.
@@ -121,12 +126,15 @@ pub(crate) struct WebSocketSide<S> {
     pub(crate) doors: Doors,
     pub(crate) origins: OriginRules,
     pub(crate) limits: WebSocketLimits,
+    pub(crate) ends: Ends,
+    pub(crate) traffic: Arc<TransportTraffic>,
 }
 
 /// What a TCP port serves: HTTP, WebSocket or both.
+#[derive(Clone)]
 pub(crate) struct Port<S> {
-    pub(crate) http: Option<HttpSide<S>>,
-    pub(crate) websocket: Option<WebSocketSide<S>>,
+    pub(crate) http: Option<Arc<HttpSide<S>>>,
+    pub(crate) websocket: Option<Arc<WebSocketSide<S>>>,
 }
 
 type Answer = Response<AnswerBody>;
@@ -151,10 +159,19 @@ pub(crate) struct Call {
     cors: Option<Box<HeaderMap>>,
 }
 
+impl<S> Port<S> {
+    /// The ends of what it serves.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = &Ends> {
+        let http = self.http.as_ref().map(|side| &side.ends);
+        http.into_iter().chain(self.websocket.as_ref().map(|side| &side.ends))
+    }
+}
+
 impl<S: RpcService> Port<S> {
     /// Looks at the head of a request.
     pub(crate) fn begin(&self, mut request: Request<Incoming>, conversation: &Conversation) -> Step {
         if let Some(side) = &self.websocket
+            && !side.ends.stopping.is_cancelled()
             && handshake::is_upgrade(request.headers())
         {
             return Step::Done(side.upgrade(&mut request, conversation));
@@ -296,7 +313,7 @@ impl<S: RpcService> HttpSide<S> {
         };
         // Client gone or time over: this future is dropped, and with it the guard.
         let guard = context.cancel_on_drop();
-        let reply = self.dispatcher.answer_body(&text, &Caller { exposure, context }).await;
+        let reply = self.dispatcher.answer_body(&text, &self.dispatcher.caller_within(exposure, context)).await;
         guard.disarm();
         let mut answer = Response::new(reply.map_or_else(AnswerBody::empty, AnswerBody::reply));
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));

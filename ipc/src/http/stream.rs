@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use super::conversation::Conversation;
-use crate::patience::Patience;
+use crate::{patience::Patience, traffic::Meter};
 
 /// Head and body of an answer up to this size are joined before they are written: the system takes one small piece
 /// for less than the copy and the list of two cost.
@@ -44,12 +44,13 @@ pub(crate) struct TimedStream {
     head: Option<Patience>,
     is_in_head: bool,
     writing: Option<Patience>,
+    meter: Meter,
 }
 
 impl TimedStream {
-    pub(crate) fn new(inner: TcpStream, waits: Waits, conversation: Arc<Conversation>) -> Self {
+    pub(crate) fn new(inner: TcpStream, waits: Waits, conversation: Arc<Conversation>, meter: Meter) -> Self {
         let reading = Patience::new(waits.idle);
-        Self { inner, waits, conversation, turns: 0, reading, head: None, is_in_head: false, writing: None }
+        Self { inner, waits, conversation, turns: 0, reading, head: None, is_in_head: false, writing: None, meter }
     }
 
     pub(crate) fn into_inner(self) -> TcpStream {
@@ -79,8 +80,9 @@ impl TimedStream {
         self.reading.poll_end(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 
-    fn after_write<T>(&mut self, context: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
-        if result.is_ready() {
+    fn after_write(&mut self, context: &mut Context<'_>, result: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if let Poll::Ready(outcome) = &result {
+            self.meter.send(*outcome.as_ref().unwrap_or(&0));
             self.writing = None;
             self.reading.begin_anew();
             return result;
@@ -98,9 +100,11 @@ impl AsyncRead for TimedStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         self.look_at_turns();
+        let before = buffer.filled().len();
         match Pin::new(&mut self.inner).poll_read(context, buffer) {
             Poll::Pending => self.poll_too_late(context),
             ready => {
+                self.meter.receive(buffer.filled().len() - before);
                 self.reading.begin_anew();
                 self.is_in_head |= self.turns.is_multiple_of(2);
                 ready

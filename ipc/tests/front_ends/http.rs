@@ -14,7 +14,7 @@ use crate::{
     service::{TestService, until},
 };
 
-async fn start(http: HttpSettings) -> (Servers, SocketAddr, TestService) {
+async fn start(http: HttpSettings) -> (Servers<TestService>, SocketAddr, TestService) {
     let service = TestService::default();
     let settings = Settings { http: Some(HttpSettings { port: 0, ..http }), ..Settings::default() };
     let servers = Servers::start(settings, service.clone(), None).await.unwrap();
@@ -276,7 +276,7 @@ async fn stopping_waits_for_calls_only_as_long_as_it_may() {
     let mut idle = Client::connect(address).await;
     idle.post(&[], r#"{"id":1,"method":"test_echo"}"#).await;
     service.first_call().await;
-    let stopping = tokio::spawn(servers.stop(Duration::from_secs(10)));
+    let stopping = tokio::spawn(async move { servers.stop(Duration::from_secs(10)).await });
     until(|| std::net::TcpStream::connect(address).is_err()).await;
     service.gate.notify_one();
     assert!(stopping.await.unwrap());

@@ -8,4 +8,5 @@ mod raw_http;
 mod recorded;
 mod service;
 mod socket;
+mod switching;
 mod websocket;

@@ -78,7 +78,7 @@ fn outcomes() -> Outcomes {
     outcomes
 }
 
-async fn start(folder: &std::path::Path) -> (Servers, Endpoints) {
+async fn start(folder: &std::path::Path) -> (Servers<TestService>, Endpoints) {
     let all = ["XDPoS", "admin", "debug", "eth", "miner", "net", "txpool", "web3"].map(str::to_owned).to_vec();
     let settings = Settings {
         http: Some(HttpSettings {

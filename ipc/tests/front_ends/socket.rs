@@ -13,7 +13,11 @@ use tokio::{
 
 use crate::service::{TestService, until};
 
-async fn try_start(path: &Path, limits: SocketLimits, service: TestService) -> Result<Servers, StartError> {
+async fn try_start(
+    path: &Path,
+    limits: SocketLimits,
+    service: TestService,
+) -> Result<Servers<TestService>, StartError> {
     let settings = Settings { socket: Some(SocketSettings { path: path.to_owned(), limits }), ..Settings::default() };
     Servers::start(settings, service, None).await
 }

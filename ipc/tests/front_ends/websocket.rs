@@ -64,7 +64,7 @@ impl Client {
     }
 }
 
-async fn start(limits: WebSocketLimits) -> (Servers, SocketAddr, TestService) {
+async fn start(limits: WebSocketLimits) -> (Servers<TestService>, SocketAddr, TestService) {
     let service = TestService::default();
     let websocket =
         WebSocketSettings { port: 0, modules: vec!["test".to_owned()], limits, ..WebSocketSettings::default() };
@@ -271,7 +271,7 @@ async fn stopping_finishes_running_calls_and_says_goodbye() {
     client.send(r#"{"id":1,"method":"test_wait"}"#).await;
     client.ask(r#"{"id":2,"method":"test_echo"}"#).await;
 
-    let stopping = tokio::spawn(servers.stop(Duration::from_secs(10)));
+    let stopping = tokio::spawn(async move { servers.stop(Duration::from_secs(10)).await });
     until(|| std::net::TcpStream::connect(address).is_err()).await;
     service.gate.notify_one();
 

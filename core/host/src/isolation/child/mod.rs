@@ -245,7 +245,7 @@ impl Child {
         }
         let context =
             if left == 0 { CallContext::new() } else { CallContext::with_timeout(Duration::from_nanos(left)) };
-        Caller { exposure: last.1.clone(), context }
+        Caller::new(last.1.clone(), context)
     }
 
     fn call(self: &Rc<Self>, frame: Frame<'_>) -> Result<(), WireError> {

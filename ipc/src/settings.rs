@@ -1,0 +1,152 @@
+//! What the front-ends are started with, and why they did not start.
+
+use std::{
+    io,
+    net::{IpAddr, Ipv4Addr, SocketAddr},
+    path::PathBuf,
+};
+
+use crate::{http::HttpLimits, socket::SocketLimits, websocket::WebSocketLimits};
+
+/// Namespaces that a TCP port serves to holders of a token only (`design.md` 8).
+pub const POWERFUL_NAMESPACES: [&str; 4] = ["admin", "debug", "miner", "personal"];
+
+/// Which front-ends run, and how. The default runs none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    /// HTTP.
+    pub http: Option<HttpSettings>,
+    /// WebSocket; on the same address and port as HTTP they share it.
+    pub websocket: Option<WebSocketSettings>,
+    /// The local socket, which shows every namespace.
+    pub socket: Option<SocketSettings>,
+    /// The file with the secret of bearer tokens: 64 hex digits. Without it no token is accepted.
+    pub token_secret: Option<PathBuf>,
+}
+
+/// HTTP's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpSettings {
+    /// Address to listen on. Default 127.0.0.1.
+    pub address: IpAddr,
+    /// Port; 0 picks a free one. Default 8545.
+    pub port: u16,
+    /// Namespaces to serve; `rpc` always is. Default `eth`, `net`, `web3`.
+    pub modules: Vec<String>,
+    /// Of `modules`, those of [`POWERFUL_NAMESPACES`] that need no token. Default none.
+    pub without_token: Vec<String>,
+    /// Origins whose web pages may read answers; `*` for all. Default none.
+    pub cors_origins: Vec<String>,
+    /// Host names under which requests may come; addresses always may; `*` for all. Default `localhost`.
+    pub virtual_hosts: Vec<String>,
+    /// Bounds.
+    pub limits: HttpLimits,
+}
+
+impl Default for HttpSettings {
+    fn default() -> Self {
+        Self {
+            address: Ipv4Addr::LOCALHOST.into(),
+            port: 8545,
+            modules: default_modules(),
+            without_token: Vec::new(),
+            cors_origins: Vec::new(),
+            virtual_hosts: vec!["localhost".to_owned()],
+            limits: HttpLimits::default(),
+        }
+    }
+}
+
+/// WebSocket's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WebSocketSettings {
+    /// Address to listen on. Default 127.0.0.1.
+    pub address: IpAddr,
+    /// Port; 0 picks a free one. Default 8546.
+    pub port: u16,
+    /// Namespaces to serve; `rpc` always is. Default `eth`, `net`, `web3`.
+    pub modules: Vec<String>,
+    /// Of `modules`, those of [`POWERFUL_NAMESPACES`] that need no token. Default none.
+    pub without_token: Vec<String>,
+    /// Origins whose web pages may connect; `*` for all. Default none, which means `http://localhost` and
+    /// this machine's name.
+    pub origins: Vec<String>,
+    /// Bounds.
+    pub limits: WebSocketLimits,
+}
+
+impl Default for WebSocketSettings {
+    fn default() -> Self {
+        Self {
+            address: Ipv4Addr::LOCALHOST.into(),
+            port: 8546,
+            modules: default_modules(),
+            without_token: Vec::new(),
+            origins: Vec::new(),
+            limits: WebSocketLimits::default(),
+        }
+    }
+}
+
+fn default_modules() -> Vec<String> {
+    ["eth", "net", "web3"].map(str::to_owned).to_vec()
+}
+
+/// The local socket's settings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SocketSettings {
+    /// Where the socket stands.
+    pub path: PathBuf,
+    /// Bounds.
+    pub limits: SocketLimits,
+}
+
+/// Why the front-ends did not start.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The front-end listens already.
+    #[error("{front_end} server already running on {address}")]
+    AlreadyRunning {
+        /// `HTTP` or `WebSocket`.
+        front_end: &'static str,
+        /// Where it listens.
+        address: SocketAddr,
+    },
+    /// A TCP port could not be opened.
+    #[error("cannot listen on {address}: {source}; choose another port, or 0 for a free one")]
+    Listen {
+        /// The address asked for.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The local socket could not be opened.
+    #[error("cannot open the socket {path}: {source}")]
+    Socket {
+        /// The path asked for.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// Somebody listens behind the socket's path.
+    #[error("another process serves the socket {path}; stop it or choose another path")]
+    SocketInUse {
+        /// The path asked for.
+        path: PathBuf,
+    },
+    /// The socket's path is taken by something else, which is left alone.
+    #[error("{path} exists and is not a socket; remove it or choose another path")]
+    NotASocket {
+        /// The path asked for.
+        path: PathBuf,
+    },
+    /// The secret of bearer tokens could not be read.
+    #[error("cannot use the token secret {path}: {reason}")]
+    TokenSecret {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+}
