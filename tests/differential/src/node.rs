@@ -41,10 +41,21 @@ impl Node {
     /// # Panics
     /// When it cannot be made.
     pub fn new(genesis: &Genesis, make_engine: impl Fn(Arc<ChainSpec>) -> Arc<dyn ConsensusEngine>) -> Self {
+        Self::keeping(genesis, |spec, _| make_engine(spec))
+    }
+
+    /// As [`Node::new`], with an engine that keeps records in the database.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn keeping(
+        genesis: &Genesis,
+        make_engine: impl FnOnce(Arc<ChainSpec>, &Arc<Store>) -> Arc<dyn ConsensusEngine>,
+    ) -> Self {
         let folder = tempfile::tempdir_in(MEMORY_FOLDER).or_else(|_| tempfile::tempdir()).unwrap();
         let store = Store::open(folder.path(), small_database()).unwrap();
         store.initialise(&genesis.commit().unwrap(), genesis.spec.chain_id).unwrap();
-        let (spec, engine) = (Arc::clone(&genesis.spec), make_engine(Arc::clone(&genesis.spec)));
+        let (spec, engine) = (Arc::clone(&genesis.spec), make_engine(Arc::clone(&genesis.spec), &store));
         let reader = Arc::clone(&store) as Arc<dyn ChainReader>;
         let bus = Bus::new();
         let importer = Arc::new(Importer::new(
