@@ -3,6 +3,7 @@
 Whether a request still costs anything is read off the node's threads: bounds are generous, figures are printed.
 """
 
+import contextlib
 import json
 import threading
 import time
@@ -11,7 +12,7 @@ import pytest
 
 import watch
 import wire
-from tenon_node import Node
+from tenon_node import DATA, Node, folder, run, unpacked
 
 LOOP = "5b600056"
 """JUMPDEST, PUSH1 0, JUMP."""
@@ -19,7 +20,10 @@ LOGS = "5b5f5fa05a61ffff105f5700"
 """Makes logs without topics until hardly any gas is left."""
 ENDLESS = hex(10**15)
 LIMIT = ["--rpc.gascap", "0", "--rpc.evmtimeout", "1s", "--rpc.tracetimeout", "1s"]
-NO_LIMIT = ["--rpc.gascap", "0", "--rpc.evmtimeout", "10m", "--rpc.tracetimeout", "5m", "--rpc.logslimit", "10000000"]
+NO_LIMIT = ["--rpc.gascap", "0", "--rpc.evmtimeout", "10m", "--rpc.tracetimeout", "5m"]
+NO_LIMIT += ["--http.requesttimeout", "10m"]
+HUGE_BLOCKS = ["--dev.gaslimit", str(10**14)]
+NATIVE = DATA / "native" / "chains" / "local.rlp.gz"
 
 
 def send(node, **transaction):
@@ -42,51 +46,107 @@ def deploy(node, code):
     return receipt["contractAddress"]
 
 
-def endless(address):
-    """Calls that never end of themselves, and the error that ends them."""
-    call = {"to": address, "gas": ENDLESS}
+def endless(call):
+    """Requests with a call that never ends of itself, and the errors that end them."""
     aborted, traced = "execution aborted (timeout = 1s)", "execution timeout"
     return {
         "eth_call": (wire.request("eth_call", call, "latest"), aborted),
-        "eth_call with overrides": (
-            wire.request("eth_call", {"to": "0x" + "ee" * 20, "gas": ENDLESS}, "latest", {"0x" + "ee" * 20: {"code": "0x" + LOOP}}),
-            aborted,
-        ),
-        "eth_createAccessList": (wire.request("eth_createAccessList", {**call}), aborted),
+        "eth_createAccessList": (wire.request("eth_createAccessList", call, "latest"), aborted),
         "debug_traceCall, callTracer": (wire.request("debug_traceCall", call, "latest", {"tracer": "callTracer"}), traced),
+        "debug_traceCall, prestateTracer": (wire.request("debug_traceCall", call, "latest", {"tracer": "prestateTracer"}), traced),
         "debug_traceCall, structured": (wire.request("debug_traceCall", call, "latest", {}), traced),
     }
 
 
+def endless_on_a_development_network(node):
+    """Calls of a contract. An estimate is none of them: it tries as much gas as a transaction may have."""
+    other = "0x" + "ee" * 20
+    override = wire.request("eth_call", {"to": other, "gas": ENDLESS}, "latest", {other: {"code": "0x" + LOOP}})
+    return {
+        **endless({"to": node.loop, "gas": ENDLESS}),
+        "eth_call with overrides": (override, "execution aborted (timeout = 1s)"),
+    }
+
+
+def endless_on_a_native_chain():
+    """Calls of code that is not there yet, so that nothing has to be deployed; transactions may have a block's gas."""
+    call = {"data": "0x" + LOOP, "gas": ENDLESS}
+    estimate = wire.request("eth_estimateGas", call, "latest")
+    return {**endless(call), "eth_estimateGas": (estimate, "execution aborted (timeout = 1s)")}
+
+
+@contextlib.contextmanager
+def development_network(*arguments):
+    with Node("dev", *arguments, *HUGE_BLOCKS) as running:
+        running.loop = deploy(running, LOOP)
+        running.endless = endless_on_a_development_network(running)
+        yield running
+        assert running.process.poll() is None, "the node has died"
+
+
+@contextlib.contextmanager
+def native_chain(*arguments):
+    with folder() as path:
+        genesis = unpacked(DATA / "chain" / "native-genesis-local.json.gz", path / "genesis.json")
+        run("import", "--genesis", genesis, "--datadir", path / "data", NATIVE)
+        with Node("run", "--http.api", "eth,debug", "--ws.api", "eth,debug", "--auth.namespaces", "", *arguments, datadir=path / "data") as running:
+            running.endless = endless_on_a_native_chain()
+            yield running
+            assert running.process.poll() is None, "the node has died"
+
+
+KINDS_OF_CHAIN = (development_network, native_chain)
+
+
+@pytest.fixture(scope="module", params=KINDS_OF_CHAIN, ids=lambda kind: kind.__name__)
+def hasty_node(request):
+    """A node that allows a second."""
+    with request.param(*LIMIT) as running:
+        yield running
+
+
+@pytest.fixture(scope="module", params=KINDS_OF_CHAIN, ids=lambda kind: kind.__name__)
+def patient_node(request):
+    """A node that bounds nothing, so that only the client's leaving ends its work."""
+    with request.param(*NO_LIMIT) as running:
+        yield running
+
+
 @pytest.fixture(scope="module")
 def node():
-    with Node("dev", *LIMIT) as running:
+    with Node("dev", "--rpc.gascap", "0", "--rpc.evmtimeout", "1m") as running:
         running.loop = deploy(running, LOOP)
         yield running
         assert running.process.poll() is None, "the node has died"
 
 
-def test_calls_without_end_are_cut_at_their_limit_and_free_their_threads(node):
+def test_requests_without_end_are_cut_at_their_limit_on_every_transport(hasty_node):
     print()
-    for name, (text, message) in endless(node.loop).items():
-        with wire.UnixSocket(node) as connection:
-            begun = time.monotonic()
-            found = wire.code_of(wire.ask(connection, text))
-            print(f"{name}: {found} after {time.monotonic() - begun:.2f} s")
-            assert found == (-32000, message), name
-    idle = watch.idle_after(node.process.pid, 10)
-    assert idle is not None, "the node still works though every call is answered"
+    for name, (text, message) in hasty_node.endless.items():
+        connections = [transport(hasty_node, timeout=120) for transport in wire.TRANSPORTS]
+        begun, found = time.monotonic(), []
+        for connection in connections:
+            connection.send_message(text)
+        for connection in connections:
+            found.append(wire.code_of(json.loads(connection.receive())))
+            connection.close()
+        print(f"{name}: {found[0]} on {len(found)} transports, all after {time.monotonic() - begun:.2f} s")
+        assert found == [(-32000, message)] * len(connections), name
+    idle = watch.idle_after(hasty_node.process.pid, 10)
+    assert idle is not None, "the node still works though every request is answered"
 
+
+def test_many_calls_without_end_free_their_threads(hasty_node):
     # Many more than there are threads, and meanwhile somebody who wants little.
     answers = []
-    text, message = endless(node.loop)["eth_call"]
+    text, message = hasty_node.endless["eth_call"]
 
     def one_client():
-        with wire.Http(node, timeout=120) as connection:
+        with wire.Http(hasty_node, timeout=120) as connection:
             answers.append(wire.code_of(wire.ask(connection, text)))
 
     clients = [threading.Thread(target=one_client) for _ in range(12)]
-    with watch.other_clients(node) as figures:
+    with watch.other_clients(hasty_node) as figures:
         for client in clients:
             client.start()
         for client in clients:
@@ -94,8 +154,19 @@ def test_calls_without_end_are_cut_at_their_limit_and_free_their_threads(node):
         others = figures()
     assert answers == [(-32000, message)] * 12
     assert others["failures"] == 0
-    idle = watch.idle_after(node.process.pid, 10)
-    print(f"12 endless calls at once: all cut, the node idle after {idle:.2f} s; others: p99 {others['p99']:.1f} ms, {others['answers']} answers")
+    idle = watch.idle_after(hasty_node.process.pid, 10)
+    print(f"\n12 endless calls at once: all cut, the node idle after {idle:.2f} s; others: p99 {others['p99']:.1f} ms, {others['answers']} answers")
+
+
+def test_a_batch_of_requests_without_end_is_cut_as_its_entries_are(hasty_node):
+    texts = [json.loads(text) for text, _ in hasty_node.endless.values()]
+    batch = json.dumps([{**text, "id": number} for number, text in enumerate(texts)]).encode()
+    with wire.UnixSocket(hasty_node, timeout=120) as connection:
+        begun = time.monotonic()
+        answers = wire.ask(connection, batch)
+        print(f"\na batch of {len(texts)} kinds: answered after {time.monotonic() - begun:.2f} s")
+    found = {answer["id"]: wire.code_of(answer) for answer in answers}
+    assert found == {number: (-32000, message) for number, (_, message) in enumerate(hasty_node.endless.values())}
 
 
 def test_what_is_bounded_by_gas_says_so(node):
@@ -125,40 +196,72 @@ def test_a_search_over_everything_is_cut_at_its_bound(node):
         assert wire.ask(connection, wire.request("eth_getLogs", {"fromBlock": "0x0", "toBlock": "0x0"}))["result"] == []
 
 
+def left_alone(node, requests, transport):
+    """Sends each request, leaves when the node works on it, and gives how long it then still works, in ms."""
+    pid, rests = node.process.pid, {}
+    for name, text in requests.items():
+        connection = transport(node)
+        connection.send_message(text)
+        assert watch.busy_within(pid, 20), f"{name} does not run"
+        connection.close()
+        idle = watch.idle_after(pid, 10)
+        assert idle is not None, f"{name} over {transport.name} still runs 10 s after its client has gone"
+        rests[name] = idle * 1000
+    assert node.call("eth_chainId")
+    return rests
+
+
+def told(transport, rests):
+    print(f"\n{transport.name}: at rest so long after the client has gone, ms: " +
+          ", ".join(f"{name} {rest:.0f}" for name, rest in rests.items()) + f"; at most {max(rests.values()):.0f}")
+
+
+@pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
+def test_work_stops_when_its_client_has_gone(patient_node, transport):
+    requests = {name: text for name, (text, _) in patient_node.endless.items()}
+    batch = [{**json.loads(text), "id": name} for name, text in requests.items()]
+    requests["a batch of all"] = json.dumps(batch).encode()
+    told(transport, left_alone(patient_node, requests, transport))
+
+
 @pytest.fixture(scope="module")
-def patient_node():
-    with Node("dev", *NO_LIMIT, "--http.requesttimeout", "10m") as running:
-        running.loop = deploy(running, LOOP)
-        noisy = deploy(running, LOGS)
-        for _ in range(6):
-            send(running, to=noisy)
+def heavy_node():
+    """A node whose last block is full of long transactions, and another one full of logs."""
+    with development_network(*NO_LIMIT) as running:
+        sender, noisy = running.call("eth_accounts")[0], deploy(running, LOGS)
+        for address in (noisy, running.loop):
+            sending = {"from": sender, "to": address, "gas": "0xffffff"}
+            batch = [{**json.loads(wire.request("eth_sendTransaction", sending)), "id": number} for number in range(6)]
+            hashes = [answer["result"] for answer in json.loads(running.raw(json.dumps(batch)))]
+            deadline = time.monotonic() + 120
+            while not all(running.call("eth_getTransactionReceipt", sent) for sent in hashes):
+                assert time.monotonic() < deadline, "no receipts"
+                time.sleep(0.05)
+        running.heavy = hashes[-1]
         yield running
         assert running.process.poll() is None, "the node has died"
 
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
-def test_work_stops_when_its_client_has_gone(patient_node, transport):
-    pid = patient_node.process.pid
-    print()
-    for name, (text, _) in endless(patient_node.loop).items():
-        connection = transport(patient_node)
-        connection.send_message(text)
-        assert watch.busy_within(pid, 20), f"{name} does not run"
-        connection.close()
-        idle = watch.idle_after(pid, 5)
-        assert idle is not None, f"{name} over {transport.name} still runs 5 s after its client has gone"
-        print(f"{transport.name}, {name}: at rest {idle * 1000:.0f} ms after the client has gone")
-    assert patient_node.call("eth_chainId")
+def test_traces_and_estimates_stop_when_their_client_has_gone(heavy_node, transport):
+    block = heavy_node.call("debug_getRawBlock", "latest")
+    estimate = json.loads(wire.request("eth_estimateGas", {"to": heavy_node.loop}))
+    requests = {
+        "debug_traceTransaction, structured": wire.request("debug_traceTransaction", heavy_node.heavy, {"timeout": "5m"}),
+        "debug_traceTransaction, callTracer": wire.request(
+            "debug_traceTransaction", heavy_node.heavy, {"tracer": "callTracer", "timeout": "5m"}
+        ),
+        "debug_traceBlockByNumber, structured": wire.request("debug_traceBlockByNumber", "latest", {"timeout": "5m"}),
+        "debug_traceBlockByNumber, callTracer": wire.request("debug_traceBlockByNumber", "latest", {"tracer": "callTracer"}),
+        "eth_estimateGas, 20 in a batch": json.dumps([{**estimate, "id": number} for number in range(20)]).encode(),
+        "debug_traceBlock, callTracer": wire.request("debug_traceBlock", block, {"tracer": "callTracer"}),
+    }
+    told(transport, left_alone(heavy_node, requests, transport))
 
 
-def test_a_search_stops_when_its_client_has_gone(patient_node):
-    """Nothing matches, so that nothing bounds the search but its range; many at once, so that it lasts."""
-    pid = patient_node.process.pid
-    nothing = json.loads(wire.request("eth_getLogs", {"fromBlock": "0x0", "toBlock": "latest"}))
-    connection = wire.UnixSocket(patient_node)
-    connection.send_message(json.dumps([{**nothing, "id": number} for number in range(400)]).encode())
-    assert watch.busy_within(pid, 20), "the search does not run"
-    connection.close()
-    idle = watch.idle_after(pid, 10)
-    assert idle is not None, "the search still runs 10 s after its client has gone"
-    print(f"\neth_getLogs over everything: at rest {idle * 1000:.0f} ms after the client has gone")
+@pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
+def test_a_search_stops_when_its_client_has_gone(heavy_node, transport):
+    """Everything matches, up to the most that may be given; many at once, so that it lasts."""
+    everything = json.loads(wire.request("eth_getLogs", {"fromBlock": "0x0", "toBlock": "latest"}))
+    batch = json.dumps([{**everything, "id": number} for number in range(400)]).encode()
+    told(transport, left_alone(heavy_node, {"eth_getLogs over everything, 400 in a batch": batch}, transport))
