@@ -116,6 +116,9 @@ impl<I> BlockExecution<I> {
         if rules.moves_dao_balances {
             dao_fork::move_balances(&mut state)?;
         }
+        if spec.native.is_some() {
+            state.look_after_empty_accounts(rules.clears_empty_accounts);
+        }
         let native = NativeBlock::open(spec, header, author, &mut state)?;
         let evm = build_evm(&rules, block, state, interrupt, inspector);
         let number = BlockNumber(header.number);

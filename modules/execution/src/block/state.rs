@@ -15,6 +15,7 @@ use revm::{
 use tenon_api::{Account, AccountChange, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, SlotChange, StateReader, StoreError};
 
 use super::code_cache::{CodeCache, analyse};
+use crate::native::{Change, DirtyMarks};
 
 /// A database failure as the EVM passes it through.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,6 +39,15 @@ pub(crate) struct BlockState {
     /// Code that was installed since the parent's state.
     codes: B256Map<Bytecode>,
     storage_prevents_creation: bool,
+    /// Which empty accounts are written, on native chains.
+    marks: Option<EmptyAccounts>,
+}
+
+/// The accounts of a native chain that are empty in the parent's state.
+struct EmptyAccounts {
+    marks: DirtyMarks,
+    /// They disappear once they are marked (EIP-158).
+    disappear: bool,
 }
 
 #[derive(Clone, Default)]
@@ -64,7 +74,19 @@ impl BlockState {
             accounts: AddressMap::default(),
             codes: B256Map::default(),
             storage_prevents_creation: false,
+            marks: None,
         }
+    }
+
+    /// From now on looks after accounts that are empty, as native chains do; with `disappear`, those that are marked
+    /// go (EIP-158).
+    pub(crate) fn look_after_empty_accounts(&mut self, disappear: bool) {
+        self.marks = Some(EmptyAccounts { marks: DirtyMarks::default(), disappear });
+    }
+
+    /// The marks of empty accounts, where they are looked after.
+    pub(crate) fn dirty_marks_mut(&mut self) -> Option<&mut DirtyMarks> {
+        self.marks.as_mut().map(|empty| &mut empty.marks)
     }
 
     /// From now on the EVM is told of accounts that have storage and nothing else.
@@ -74,10 +96,10 @@ impl BlockState {
 
     /// Adds to a balance and touches the account, also when nothing is added (EIP-158 then removes an empty one).
     pub(crate) fn credit(&mut self, address: Address, amount: U256, clears_empty: bool) -> Result<(), StoreError> {
+        self.update(address, |info| info.balance = info.balance.saturating_add(amount))?;
+        let is_written = self.is_written(address);
         let account = self.tracked(address)?;
-        let info = account.now.get_or_insert_with(absent_account);
-        info.balance = info.balance.saturating_add(amount);
-        if clears_empty && info.is_empty() {
+        if clears_empty && is_written && account.now.as_ref().is_some_and(AccountInfo::is_empty) {
             account.destroy();
         }
         Ok(())
@@ -86,7 +108,15 @@ impl BlockState {
     /// Changes an account as a state override does; an absent account comes into being.
     pub(crate) fn update(&mut self, address: Address, change: impl FnOnce(&mut AccountInfo)) -> Result<(), StoreError> {
         change(self.tracked(address)?.now.get_or_insert_with(absent_account));
+        if let Some(marks) = self.dirty_marks_mut() {
+            marks.record(address, Change::Write);
+        }
         Ok(())
+    }
+
+    /// Whether changes of an account count at all.
+    fn is_written(&self, address: Address) -> bool {
+        self.marks.as_ref().is_none_or(|empty| empty.marks.is_written(address))
     }
 
     /// Puts code into an account.
@@ -163,8 +193,9 @@ impl BlockState {
 
     /// What differs from the parent's state, ascending by address. The storage roots are still those of before.
     pub(crate) fn changes(&self) -> Vec<AccountChange> {
+        let written = self.accounts.iter().filter(|(address, _)| self.is_written(**address));
         let mut changes: Vec<AccountChange> =
-            self.accounts.iter().filter_map(|(address, account)| account.change(*address)).collect();
+            written.filter_map(|(address, account)| account.change(*address)).collect();
         changes.sort_unstable_by_key(|change| change.address);
         changes
     }
@@ -188,7 +219,28 @@ impl BlockState {
             Entry::Occupied(entry) => Ok(entry.into_mut()),
             Entry::Vacant(entry) => {
                 let before = self.parent.account(address)?;
+                if let Some(empty) = &mut self.marks
+                    && before.is_some_and(|account| account_info(account).is_empty())
+                {
+                    empty.marks.watch(address);
+                }
                 Ok(entry.insert(TrackedAccount { before, now: before.map(account_info), ..TrackedAccount::default() }))
+            }
+        }
+    }
+
+    /// Ends a transaction: marked accounts that are empty go, also those that it did not touch in the end.
+    fn remove_marked_empty_accounts(&mut self) {
+        let Some(empty) = &mut self.marks else { return };
+        for address in empty.marks.watched() {
+            let Some(account) = self.accounts.get_mut(&address).filter(|_| empty.marks.is_written(address)) else {
+                continue;
+            };
+            if empty.disappear && account.now.as_ref().is_some_and(AccountInfo::is_empty) {
+                account.destroy();
+            }
+            if account.now.is_none() {
+                empty.marks.forget(address);
             }
         }
     }
@@ -367,7 +419,18 @@ impl DatabaseCommit for BlockState {
             if let Some(code) = account.info.code.take().filter(|code| has_new_code && !code.is_empty()) {
                 self.codes.insert(hash, code);
             }
+            if let Some(empty) = &mut self.marks {
+                if account.is_created() {
+                    empty.marks.forget(address);
+                }
+                empty.marks.record(address, Change::Write);
+                if !empty.marks.is_written(address) {
+                    tracked.now = Some(AccountInfo { code: None, account_id: None, ..account.info });
+                    continue;
+                }
+            }
             tracked.apply(account);
         }
+        self.remove_marked_empty_accounts();
     }
 }

@@ -10,13 +10,13 @@ use revm::{
         journaled_state::account::JournaledAccountTr,
         result::{EVMError, ExecResultAndState, ExecutionResult, HaltReason, InvalidTransaction},
     },
-    handler::{EvmTr, FrameResult, Handler, post_execution, pre_execution, validation},
-    inspector::InspectorHandler,
-    interpreter::{InitialAndFloorGas, interpreter::EthInterpreter},
+    handler::{EvmTr, FrameResult, Handler, ItemOrResult, post_execution, pre_execution, validation},
+    inspector::{InspectorEvmTr, InspectorHandler},
+    interpreter::{InitialAndFloorGas, interpreter::EthInterpreter, interpreter_action::FrameInit},
     state::EvmState,
 };
 
-use super::Fees;
+use super::{Fees, frames::FrameRunner};
 use crate::block::{BlockEvm, EvmFailure};
 
 /// What the EVM gives for a transaction.
@@ -106,6 +106,14 @@ impl<I> Handler for NativeHandler<'_, I> {
         Ok(())
     }
 
+    fn run_exec_loop(&mut self, evm: &mut Self::Evm, first: FrameInit) -> Result<FrameResult, EvmFailure> {
+        let runner = FrameRunner {
+            begin: |evm: &mut BlockEvm<I>, frame| Ok(result_of(evm.frame_init(frame)?)),
+            run: |evm: &mut BlockEvm<I>| Ok(evm.frame_run()?),
+        };
+        runner.run_all(evm, first)
+    }
+
     fn reward_beneficiary(&self, evm: &mut Self::Evm, result: &mut FrameResult) -> Result<(), EvmFailure> {
         if evm.ctx.cfg.is_fee_charge_disabled() {
             return Ok(());
@@ -120,4 +128,20 @@ impl<I> Handler for NativeHandler<'_, I> {
 
 impl<I: Inspector<crate::block::BlockContext, EthInterpreter>> InspectorHandler for NativeHandler<'_, I> {
     type IT = EthInterpreter;
+
+    fn inspect_run_exec_loop(&mut self, evm: &mut Self::Evm, first: FrameInit) -> Result<FrameResult, EvmFailure> {
+        let runner = FrameRunner {
+            begin: |evm: &mut BlockEvm<I>, frame| Ok(result_of(evm.inspect_frame_init(frame)?)),
+            run: |evm: &mut BlockEvm<I>| Ok(evm.inspect_frame_run()?),
+        };
+        runner.run_all(evm, first)
+    }
+}
+
+/// The result of a frame that was begun and had nothing to run.
+fn result_of<F>(begun: ItemOrResult<F, FrameResult>) -> Option<FrameResult> {
+    match begun {
+        ItemOrResult::Item(_) => None,
+        ItemOrResult::Result(result) => Some(result),
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! One file for each rule: which instructions and gas prices hold at a height (`schedule`, `instructions`,
 //! `precompiles`), which transactions are not executed at all (`interception`), who pays (`sponsorship`), who is paid
-//! (`fees`), how both reach the EVM (`handler`), what stops a block (`denylist` in the chain's settings, `exchange`,
+//! (`fees`), how both reach the EVM (`handler`), which empty accounts are written back (`dirty_marks`, `frames`), what stops
+//! a block (`denylist` in the chain's settings, `exchange`,
 //! `token_test`),
 //! and the order in which a block applies them (`block`).
 //!
@@ -10,8 +11,10 @@
 
 mod addresses;
 mod block;
+mod dirty_marks;
 mod exchange;
 mod fees;
+mod frames;
 mod handler;
 mod instructions;
 mod interception;
@@ -23,6 +26,7 @@ mod token_test;
 
 pub(crate) use addresses::{as_text as address_text, is_exempt_receiver};
 pub(crate) use block::{NativeBlock, Treatment};
+pub(crate) use dirty_marks::{Change, DirtyMarks};
 pub(crate) use fees::Fees;
 pub(crate) use handler::{Outcome, inspect, transact};
 pub(crate) use instructions::{InstructionChanges, writing_static_call};
