@@ -1,6 +1,8 @@
 //! Whether bytes are a whole shared library for this machine, so that the system's loader is not the first to see a text
 //! file or half a copy: its words help nobody, and a short file can end the process with SIGBUS.
 
+use std::{fs::File, io, os::unix::fs::FileExt};
+
 /// The file format's number of this machine.
 const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
     62
@@ -14,14 +16,36 @@ const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
 const SHARED_OBJECT: u16 = 3;
 /// Length of the header of a 64-bit file.
 const HEADER: usize = 64;
+/// Length of an entry of its table of segments.
+const SEGMENT: usize = 56;
 
+/// What the file is read from.
+pub(crate) trait Source {
+    /// Reads from a place; fewer bytes at the end.
+    ///
+    /// # Errors
+    /// Of the system.
+    fn read_from(&self, at: u64, into: &mut [u8]) -> io::Result<usize>;
+}
+
+impl Source for File {
+    fn read_from(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.read_at(into, at)
+    }
+}
+
+/// Looks at a file of this length.
+///
 /// # Errors
 /// What is wrong, in words for an operator.
-pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
+pub(crate) fn check(source: &impl Source, length: u64) -> Result<(), String> {
+    let mut head = [0; 512];
+    let count = read(source, 0, &mut head)?;
+    let bytes = head.get(..count).unwrap_or_default();
     if !bytes.starts_with(b"\x7fELF") {
         let what = if bytes.is_empty() {
             "it is empty"
-        } else if bytes.iter().take(512).all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
+        } else if bytes.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
             "it is a text file"
         } else {
             "it is no ELF file"
@@ -29,7 +53,7 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
         return Err(what.to_owned());
     }
     if bytes.len() < HEADER {
-        return Err(truncated(bytes.len(), HEADER as u64));
+        return Err(truncated(length, HEADER as u64));
     }
     if bytes[4] != 2 || bytes[5] != 1 {
         return Err("it is built for another architecture (not 64-bit, little-endian)".to_owned());
@@ -44,36 +68,50 @@ pub(crate) fn check(bytes: &[u8]) -> Result<(), String> {
     if number::<2>(bytes, 16) as u16 != SHARED_OBJECT {
         return Err("it is an ELF file, but no shared library".to_owned());
     }
-    let end = needed_length(bytes);
-    if end > bytes.len() as u64 {
-        return Err(truncated(bytes.len(), end));
+    let end = needed_length(source, bytes, length)?;
+    if end > length {
+        return Err(truncated(length, end));
     }
     Ok(())
 }
 
-fn truncated(length: usize, needed: u64) -> String {
+fn truncated(length: u64, needed: u64) -> String {
     format!("it is truncated: {length} bytes, its headers speak of at least {needed}")
 }
 
+/// Fills as much as there is.
+fn read(source: &impl Source, at: u64, into: &mut [u8]) -> Result<usize, String> {
+    let mut filled = 0;
+    while let Some(room) = into.get_mut(filled..).filter(|room| !room.is_empty()) {
+        match source.read_from(at.saturating_add(filled as u64), room) {
+            Ok(0) => break,
+            Ok(count) => filled += count,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(format!("it cannot be read: {error}")),
+        }
+    }
+    Ok(filled)
+}
+
 /// Where the last table or segment ends that the header speaks of.
-fn needed_length(bytes: &[u8]) -> u64 {
+fn needed_length(source: &impl Source, header: &[u8], length: u64) -> Result<u64, String> {
     let table = |offset: usize, size: usize, count: usize| {
-        let (start, size, count) = (number::<8>(bytes, offset), number::<2>(bytes, size), number::<2>(bytes, count));
+        let (start, size, count) = (number::<8>(header, offset), number::<2>(header, size), number::<2>(header, count));
         (start, size, count, start.saturating_add(size * count))
     };
     let (segments, size, count, segments_end) = table(32, 54, 56);
     let (.., sections_end) = table(40, 58, 60);
     let mut end = segments_end.max(sections_end);
-    if end > bytes.len() as u64 {
-        return end;
+    if end > length {
+        return Ok(end);
     }
     for index in 0..count {
-        // Both below the length, so that they fit.
-        let at = (segments + index * size) as usize;
-        let segment_end = number::<8>(bytes, at + 8).saturating_add(number::<8>(bytes, at + 32));
-        end = end.max(segment_end);
+        let mut segment = [0; SEGMENT];
+        // Both below the length, so that the sum does not overflow.
+        read(source, segments + index * size, &mut segment)?;
+        end = end.max(number::<8>(&segment, 8).saturating_add(number::<8>(&segment, 32)));
     }
-    end
+    Ok(end)
 }
 
 /// A little-endian number; beyond the end it is 0.
@@ -89,6 +127,17 @@ fn number<const N: usize>(bytes: &[u8], at: usize) -> u64 {
 #[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 mod tests {
     use super::*;
+
+    impl Source for Vec<u8> {
+        fn read_from(&self, at: u64, into: &mut [u8]) -> io::Result<usize> {
+            let mut rest = self.get(usize::try_from(at).unwrap()..).unwrap_or_default();
+            io::Read::read(&mut rest, into)
+        }
+    }
+
+    fn check(bytes: &Vec<u8>) -> Result<(), String> {
+        super::check(bytes, bytes.len() as u64)
+    }
 
     /// A header without tables.
     fn header() -> Vec<u8> {

@@ -21,7 +21,8 @@ use crate::{
     choices::Choices,
     instance::{OpenedPlugin, Start},
     isolation,
-    library_file::{CheckedLibrary, library_name, own_name},
+    library_cache::{CheckedLibrary, LibraryCache},
+    library_file::{library_name, own_name},
     module::{Build, Module, Modules, State},
     router::RouteTable,
     running::Running,
@@ -43,6 +44,10 @@ pub struct PluginHost {
     pub(crate) bus: Bus,
     pub(crate) options: HostOptions,
     pub(crate) router: Router,
+    /// The copies that libraries are loaded from.
+    pub(crate) libraries: LibraryCache,
+    /// The choices that the last operation wrote for the next start. Nothing awaits under the lock.
+    pub(crate) kept: Mutex<Option<Choices>>,
     /// Changed by operations only; nothing awaits under the lock.
     modules: Mutex<Modules>,
     /// Parts of the node, in the order in which they are started. Nothing awaits under the lock.
@@ -63,10 +68,13 @@ impl PluginHost {
     /// A host without plugins. `bus` is what plugins may ask.
     pub fn new(bus: Bus, options: HostOptions) -> Arc<Self> {
         let router = Router::new(options.slow_calls.get(), options.slow_queue, options.aliases.clone());
+        let libraries = LibraryCache::new(options.cache_folder.clone());
         Arc::new(Self {
             bus,
             options,
             router,
+            libraries,
+            kept: Mutex::default(),
             modules: Mutex::default(),
             actors: Mutex::default(),
             settled: Mutex::default(),
@@ -166,7 +174,7 @@ impl PluginHost {
     /// Checks a library, and opens the copy of what was checked. Blocks.
     pub(crate) fn open(&self, plan: &PluginPlan, is_path_settled: bool) -> Result<Candidate, HostError> {
         let folders = (!is_path_settled).then_some(self.options.folders.as_slice());
-        let library = CheckedLibrary::take(&plan.path, folders, &self.options.cache_folder)?;
+        let library = self.libraries.take(&plan.path, folders)?;
         let is_foreign = own_name(&plan.path).is_none() && self.options.processes.is_some();
         let default = if is_foreign { Isolation::Process } else { Isolation::InProcess };
         self.open_checked(library, plan.isolation.unwrap_or(default), plan.limits)

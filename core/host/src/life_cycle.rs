@@ -13,10 +13,10 @@ use tokio::time::{Instant, timeout};
 
 use crate::{
     HostError, PluginHost, PluginPlan,
-    choices::Choices,
     host::{Candidate, unavailable},
-    library_file::{find, library_name, remove_unused},
+    library_file::{find, library_name},
     module::{Build, State},
+    patient::patiently,
     router::RouteTable,
     running::{Running, SHARE_WAIT},
 };
@@ -122,7 +122,7 @@ impl PluginHost {
         if let Some(module) = self.modules().by_name.get_mut(name) {
             module.is_path_settled = true;
         }
-        self.conclude(report)
+        self.conclude(report).await
     }
 
     async fn change_alone(
@@ -150,7 +150,7 @@ impl PluginHost {
                 return Err(HostError::name_of_actor(name));
             }
             let report = self.change_actor(&actor, &change, started).await?;
-            return self.conclude(report);
+            return self.conclude(report).await;
         }
         let report = match change {
             ModuleChange::Load { path, settings, is_enabled } => {
@@ -163,7 +163,7 @@ impl PluginHost {
             }
             ModuleChange::Unload => self.unload(name, waits_for_drain, started).await?,
         };
-        self.conclude(report)
+        self.conclude(report).await
     }
 
     async fn load_module(
@@ -222,7 +222,7 @@ impl PluginHost {
             Some(build) if !is_failed => {
                 let host = Arc::clone(self);
                 let limits = plan.limits;
-                blocking(move || host.open_checked(build.library, build.isolation, limits)).await?
+                patiently(move || host.open_checked(build.library, build.isolation, limits)).await?
             }
             _ => self.open_in_background(&plan, is_path_settled).await?,
         };
@@ -480,7 +480,7 @@ impl PluginHost {
         is_path_settled: bool,
     ) -> Result<Candidate, HostError> {
         let (host, plan) = (Arc::clone(self), plan.clone());
-        blocking(move || host.open(&plan, is_path_settled)).await
+        patiently(move || host.open(&plan, is_path_settled)).await
     }
 
     fn find(&self, name: &str) -> Result<PathBuf, HostError> {
@@ -521,31 +521,6 @@ impl PluginHost {
             is_draining: false,
             dependants: Vec::new(),
         }
-    }
-
-    /// Keeps the choice, tidies up and tells.
-    fn conclude(&self, report: ModuleReport) -> Result<ModuleReport, HostError> {
-        let copies: Vec<PathBuf> = {
-            let modules = self.modules();
-            if let Some(path) = &self.options.choices_file
-                && let Err(error) = Choices::of(&modules, &self.settled(), &self.known_actors()).write(path)
-            {
-                tracing::warn!(path = %path.display(), %error, "the choice will not outlast the node");
-            }
-            modules.by_name.values().filter_map(|module| Some(module.build.as_ref()?.library.copy.clone())).collect()
-        };
-        remove_unused(&self.options.cache_folder, &copies);
-        tracing::info!(
-            module = report.module,
-            operation = report.operation.name(),
-            state = report.state.name(),
-            version = report.new.as_ref().map(|build| build.version.as_str()),
-            drain_micros = report.drain_micros,
-            cancelled = report.cancelled_calls,
-            "module changed"
-        );
-        self.bus.publish(ModuleChanged { report: report.clone() });
-        Ok(report)
     }
 }
 

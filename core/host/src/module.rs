@@ -7,7 +7,7 @@ use tenon_api::{
     messages::{ModuleBuild, ModuleInfo, ModuleKind, ModuleState},
 };
 
-use crate::{HostError, Isolation, Manifest, PluginPlan, library_file::CheckedLibrary, running::Running};
+use crate::{HostError, Isolation, Manifest, PluginPlan, library_cache::CheckedLibrary, running::Running};
 
 /// A library that was checked, opened and believed.
 #[derive(Clone, Debug)]

@@ -324,6 +324,7 @@ async fn libraries_that_may_not_become_part_of_the_node_are_refused_and_nothing_
         (path("link.so"), "and libraries are loaded only from"),
         (open_folder.join("../open/hello.so"), "and libraries are loaded only from"),
         (outside.path().join("hello.so"), "and libraries are loaded only from"),
+        (path("nul\0.so"), "cannot open the library: "),
     ];
     for (path, words) in cases {
         let error = test.host.change("hello", load(&path), true).await.unwrap_err().to_string();
@@ -336,6 +337,50 @@ async fn libraries_that_may_not_become_part_of_the_node_are_refused_and_nothing_
     let copy = write("fine.so", &bytes);
     let error = test.host.change("hello", load(&copy), true).await.unwrap_err().to_string();
     assert!(error.contains("refused: its folder can be written by everybody"), "{error}");
+}
+
+#[tokio::test]
+async fn libraries_of_other_users_are_refused_and_nothing_changes() {
+    use std::os::unix::fs::chown;
+    let test = TestHost::new();
+    let (inner, stranger) = (test.folder.path().join("hello.so"), Some(4711));
+    fs::copy(rust_plugin("tenon-example-hello"), &inner).unwrap();
+    if !rustix::process::geteuid().is_root() {
+        // Nobody else can give files away; `library_cache` tests the same with owners that it makes up.
+        assert!(chown(&inner, stranger, None).is_err());
+        return;
+    }
+    chown(&inner, stranger, None).unwrap();
+    let of_file = test.host.change("hello", load(&inner), true).await.unwrap_err().to_string();
+    chown(&inner, Some(0), None).unwrap();
+    chown(test.folder.path(), stranger, None).unwrap();
+    let of_folder = test.host.change("hello", load(&inner), true).await.unwrap_err().to_string();
+
+    let words = "belongs to user 4711, neither to root nor to the user of the node (0)";
+    assert!(of_file.ends_with(&format!("refused: it {words}")), "{of_file}");
+    assert!(of_folder.ends_with(&format!("refused: its folder {words}")), "{of_folder}");
+    assert!(test.host.list().is_empty() && !test.folder.path().join("cache").exists());
+}
+
+#[tokio::test]
+async fn one_library_serves_one_module_by_whatever_name_its_file_comes() {
+    let test = TestHost::new();
+    let path = |name: &str| test.folder.path().join(name);
+    fs::copy(rust_plugin("tenon-example-hello"), path("hello.so")).unwrap();
+    fs::copy(path("hello.so"), path("copy.so")).unwrap();
+    fs::hard_link(path("hello.so"), path("hard.so")).unwrap();
+    std::os::unix::fs::symlink(path("hello.so"), path("soft.so")).unwrap();
+    test.host.change("hello", load(&path("hello.so")), true).await.unwrap();
+    let before = test.host.list();
+
+    for name in ["hello", "copy", "hard", "soft"] {
+        let refused = test.host.change("again", load(&path(&format!("{name}.so"))), true).await;
+
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.ends_with("namespace hello is served by tenon-example-hello already"), "{name}: {refused}");
+        assert_eq!(test.host.list(), before);
+    }
+    assert_eq!(call(&test, "hello_greet", None).await.as_deref(), Ok("\"hello world\""));
 }
 
 #[tokio::test]

@@ -18,7 +18,7 @@ use tenon_api::{
 use tenon_sdk::boundary::borrow;
 
 use super::LocalPlugin;
-use crate::{Cost, HostError, Manifest, Method, Need, library_file::CheckedLibrary};
+use crate::{Cost, HostError, Manifest, Method, Need, library_cache::CheckedLibrary};
 
 /// Where the table of ABI minor number 0 ends.
 const SIZE_OF_MINOR_0: usize = offset_of!(TenonPlugin, run);

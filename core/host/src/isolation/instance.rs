@@ -33,7 +33,7 @@ use crate::{
     faults::{NOT_JSON, PROCESS},
     instance::{OpenedPlugin, PluginCall, PluginInstance, PluginItems, Start},
     journal::{Journal, LONGEST_LINE},
-    library_file::CheckedLibrary,
+    library_cache::CheckedLibrary,
 };
 
 /// How long a process may take to stop in order.

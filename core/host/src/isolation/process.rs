@@ -23,7 +23,7 @@ use super::{
     manifest::{ManifestError, read_manifest},
     wire::{Frame, FrameBuffer, Kind, WireError, put_bytes, put_frame},
 };
-use crate::{Manifest, library_file::CheckedLibrary};
+use crate::{Manifest, library_cache::CheckedLibrary};
 
 /// How long the process may take until it has mapped the library.
 const OPEN_TIME: Duration = Duration::from_secs(20);

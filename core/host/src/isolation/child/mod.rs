@@ -37,7 +37,7 @@ use super::{
     BACKGROUND, WINDOW, manifest, sandbox, system,
     wire::{Frame, FrameBuffer, Kind, WireError, put_bytes, put_reply},
 };
-use crate::{Caller, Exposure, boundary::Library, instance::PluginInstance, library_file::CheckedLibrary};
+use crate::{Caller, Exposure, boundary::Library, instance::PluginInstance, library_cache::CheckedLibrary};
 
 /// How many descriptors the process may have open at a time.
 const DESCRIPTORS: u64 = 64;

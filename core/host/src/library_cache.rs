@@ -1,0 +1,175 @@
+//! The copies that libraries are loaded from, in a folder that nobody else writes.
+//!
+//! What must always hold: a copy carries the hash of its content in its name, is written beside and renamed, and is never
+//! written again (`spec/dependencies.md` 4.3): the file of a loaded library must not change.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Read, Write},
+    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+
+use sha2::{Digest, Sha256};
+
+use crate::{
+    HostError, PluginFolder,
+    library_file::{Moment, OpenedLibrary, Ownership, Plainly, Steps, check_owner},
+};
+
+/// A library whose bytes were checked, in a copy that nobody else writes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CheckedLibrary {
+    /// The file that was named.
+    pub(crate) path: PathBuf,
+    /// The copy to load. Its name carries the hash.
+    pub(crate) copy: PathBuf,
+    /// SHA-256 of the bytes, hex.
+    pub(crate) hash: String,
+}
+
+/// The folder with the copies.
+#[derive(Debug)]
+pub(crate) struct LibraryCache {
+    folder: PathBuf,
+    /// Copies whose content was compared with their name, and how they were then. Touched by operations; nothing awaits
+    /// under the lock.
+    known: Mutex<BTreeMap<PathBuf, Moment>>,
+}
+
+impl LibraryCache {
+    pub(crate) fn new(folder: PathBuf) -> Self {
+        Self { folder, known: Mutex::default() }
+    }
+
+    /// Checks a library and copies it, unless its copy is there. It must lie directly in one of `folders`, if there are
+    /// any. Blocks.
+    ///
+    /// # Errors
+    /// [`HostError`] naming what is wrong with the file. Nothing has been loaded then.
+    pub(crate) fn take(&self, path: &Path, folders: Option<&[PluginFolder]>) -> Result<CheckedLibrary, HostError> {
+        self.take_by(path, folders, &Plainly)
+    }
+
+    fn take_by(
+        &self,
+        path: &Path,
+        folders: Option<&[PluginFolder]>,
+        steps: &impl Steps,
+    ) -> Result<CheckedLibrary, HostError> {
+        let library = OpenedLibrary::open(path, folders, steps)?;
+        steps.checked();
+        let folder = self.own_folder()?;
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        // Written beside and renamed, so that no other process ever sees half a file under the final name. A power loss can
+        // leave one there, whose content is compared before it is used.
+        let unfinished = folder.join(format!("{stem}.{}.new", std::process::id()));
+        let taken = self.copy(&library, &unfinished, |hash| folder.join(format!("{stem}-{hash}.so")));
+        if taken.is_err() {
+            let _ = fs::remove_file(&unfinished);
+        }
+        let (copy, hash) = taken?;
+        Ok(CheckedLibrary { path: path.to_owned(), copy, hash })
+    }
+
+    /// The folder, made when it is missing, writable by nobody else.
+    fn own_folder(&self) -> Result<PathBuf, HostError> {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
+        made.map_err(failed(&self.folder, "cannot create the folder for loaded libraries"))?;
+        let folder = self.folder.canonicalize().map_err(failed(&self.folder, "cannot find the folder"))?;
+        let facts = fs::metadata(&folder).map_err(failed(&folder, "cannot look at the folder"))?;
+        check_owner(Ownership::of(&facts), "the folder for loaded libraries")
+            .map_err(|reason| HostError::Untrusted { path: folder.clone(), reason })?;
+        Ok(folder)
+    }
+
+    /// Whether a copy is there and has the content that its name says. One that was looked at before and has not been
+    /// touched since is not read again.
+    fn holds(&self, copy: &Path, hash: &str) -> bool {
+        let Ok(mut file) = fs::OpenOptions::new().read(true).open(copy) else { return false };
+        let Ok(facts) = file.metadata() else { return false };
+        let moment = Moment::of(&facts);
+        if self.known().get(copy) == Some(&moment) {
+            return true;
+        }
+        let is_held = facts.is_file() && hash_of(&mut file).is_ok_and(|found| found == hash);
+        if is_held {
+            self.known().insert(copy.to_owned(), moment);
+        }
+        is_held
+    }
+
+    /// Copies what was checked to the path that its hash gives, unless that is there.
+    fn copy(
+        &self,
+        library: &OpenedLibrary,
+        unfinished: &Path,
+        path_of: impl FnOnce(&str) -> PathBuf,
+    ) -> Result<(PathBuf, String), HostError> {
+        let cannot = || failed(unfinished, "cannot copy the library");
+        let _ = fs::remove_file(unfinished);
+        let created = fs::OpenOptions::new().write(true).create_new(true).mode(0o700).open(unfinished);
+        let mut file = created.map_err(cannot())?;
+        let hash = library.read(|piece| file.write_all(piece).map_err(cannot()))?;
+        let copy = path_of(&hash);
+        if self.holds(&copy, &hash) {
+            fs::remove_file(unfinished).map_err(cannot())?;
+            return Ok((copy, hash));
+        }
+        fs::rename(unfinished, &copy).map_err(cannot())?;
+        let facts = file.metadata().map_err(cannot())?;
+        self.known().insert(copy.clone(), Moment::of(&facts));
+        Ok((copy, hash))
+    }
+
+    /// Whether there are copies beyond these, as far as is known.
+    pub(crate) fn has_unused(&self, used: &[PathBuf]) -> bool {
+        self.known().keys().any(|copy| !used.contains(copy))
+    }
+
+    /// Removes copies that nothing uses any more, or the folder would grow with every build. One of them may still be
+    /// mapped: its mapping outlives its name. Blocks.
+    pub(crate) fn remove_unused(&self, used: &[PathBuf]) {
+        self.known().retain(|copy, _| used.contains(copy));
+        // What cannot be removed does no harm.
+        let Ok(folder) = self.folder.canonicalize() else { return };
+        let Ok(entries) = fs::read_dir(&folder) else { return };
+        for path in entries.flatten().map(|entry| entry.path()).filter(|path| !used.contains(path)) {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let hash = name.strip_suffix(".so").and_then(|stem| stem.rsplit_once('-')).map(|(_, hash)| hash);
+            let is_copy =
+                hash.is_some_and(|hash| hash.len() == 64 && hash.bytes().all(|digit| digit.is_ascii_hexdigit()));
+            // Left by a node that was killed.
+            let process = name.strip_suffix(".new").and_then(|stem| stem.rsplit_once('.')).map(|(_, process)| process);
+            let is_half = process.is_some_and(|process| process.bytes().all(|digit| digit.is_ascii_digit()));
+            if is_copy || is_half {
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Moment>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn hash_of(file: &mut File) -> io::Result<String> {
+    let (mut digest, mut piece) = (Sha256::new(), vec![0; 128 * 1024]);
+    loop {
+        let count = file.read(&mut piece)?;
+        match piece.get(..count) {
+            Some([]) | None => return Ok(hex::encode(digest.finalize())),
+            Some(read) => digest.update(read),
+        }
+    }
+}
+
+fn failed(path: &Path, action: &'static str) -> impl FnOnce(io::Error) -> HostError {
+    let path = path.to_owned();
+    move |reason| HostError::File { path, action, reason }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,198 @@
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+
+use std::{
+    cell::RefCell,
+    io::Seek,
+    os::unix::fs::{MetadataExt, symlink},
+    time::SystemTime,
+};
+
+use super::*;
+
+/// The least that passes for a library of this machine, with a name inside.
+fn library(name: &str) -> Vec<u8> {
+    let machine: u16 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
+    let mut bytes = vec![0; 64];
+    bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+    bytes[16] = 3;
+    bytes[18..20].copy_from_slice(&machine.to_le_bytes());
+    bytes.extend_from_slice(name.as_bytes());
+    bytes
+}
+
+struct Place {
+    folder: tempfile::TempDir,
+    cache: LibraryCache,
+}
+
+impl Place {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = LibraryCache::new(folder.path().join("cache"));
+        Self { folder, cache }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn write(&self, name: &str) -> PathBuf {
+        fs::write(self.path(name), library(name)).unwrap();
+        self.path(name)
+    }
+
+    /// The names of what lies in the cache.
+    fn copies(&self) -> Vec<String> {
+        let entries = fs::read_dir(self.path("cache")).into_iter().flatten().flatten();
+        entries.map(|entry| entry.file_name().into_string().unwrap()).collect()
+    }
+}
+
+/// Does something once, at one of the steps.
+struct At<F>(&'static str, RefCell<Option<F>>);
+
+impl<F: FnOnce()> At<F> {
+    fn new(step: &'static str, deed: F) -> Self {
+        Self(step, RefCell::new(Some(deed)))
+    }
+
+    fn reach(&self, step: &str) {
+        if step == self.0 {
+            self.1.take().unwrap()();
+        }
+    }
+}
+
+impl<F: FnOnce()> Steps for At<F> {
+    fn opened(&self) {
+        self.reach("opened");
+    }
+
+    fn checked(&self) {
+        self.reach("checked");
+    }
+}
+
+/// Sees other owners than the file system has: tests run as one user, and often as root.
+struct OwnedBy<F>(F);
+
+impl<F: Fn(Ownership) -> Ownership> Steps for OwnedBy<F> {
+    fn ownership(&self, facts: &fs::Metadata) -> Ownership {
+        (self.0)(Ownership::of(facts))
+    }
+}
+
+#[test]
+fn files_and_folders_of_other_owners_are_refused_by_number_and_leave_nothing_behind() {
+    let place = Place::new();
+    let path = place.write("good.so");
+    let own = fs::metadata(&path).unwrap();
+    let (user, group) = (own.uid(), own.gid());
+    type Case = (fn(Ownership) -> Ownership, String);
+    let cases: [Case; 6] = [
+        (
+            |facts| if facts.is_folder { facts } else { Ownership { user: 4711, ..facts } },
+            format!("it belongs to user 4711, neither to root nor to the user of the node ({user})"),
+        ),
+        (
+            |facts| if facts.is_folder { Ownership { user: 4711, ..facts } } else { facts },
+            format!("its folder belongs to user 4711, neither to root nor to the user of the node ({user})"),
+        ),
+        (
+            |facts| if facts.is_folder { facts } else { Ownership { mode: 0o100_666, ..facts } },
+            "it can be written by everybody (mode 666); chmod o-w".to_owned(),
+        ),
+        (
+            |facts| if facts.is_folder { Ownership { mode: 0o40_777, ..facts } } else { facts },
+            "its folder can be written by everybody (mode 777); chmod o-w".to_owned(),
+        ),
+        (
+            |facts| if facts.is_folder { facts } else { Ownership { mode: 0o100_664, group: 4712, ..facts } },
+            "it can be written by group 4712 (mode 664); chmod g-w".to_owned(),
+        ),
+        (
+            |facts| if facts.is_folder { Ownership { mode: 0o40_775, group: 4712, ..facts } } else { facts },
+            "its folder can be written by group 4712 (mode 775); chmod g-w".to_owned(),
+        ),
+    ];
+    for (seen, words) in cases {
+        let refused = place.cache.take_by(&path, None, &OwnedBy(seen)).unwrap_err();
+
+        assert_eq!(refused.to_string(), format!("plugin {}: refused: {words}", path.display()));
+        assert!(place.copies().is_empty());
+    }
+    // Root's are fine for everybody, and so are the node's own, its group's, and folders like /tmp.
+    for (user, group, mode) in [(0, 0, 0o755), (user, 4712, 0o755), (user, group, 0o775), (0, 4712, 0o1777)] {
+        let seen = |facts: Ownership| if facts.is_folder { Ownership { user, group, mode, ..facts } } else { facts };
+        place.cache.take_by(&path, None, &OwnedBy(seen)).unwrap();
+    }
+}
+
+#[test]
+fn a_link_that_is_turned_between_check_and_copy_changes_nothing() {
+    for step in ["opened", "checked"] {
+        let place = Place::new();
+        let (good, evil, link) = (place.write("good.so"), place.write("evil.so"), place.path("link.so"));
+        symlink(&good, &link).unwrap();
+        let turn = At::new(step, || {
+            fs::remove_file(&link).unwrap();
+            symlink(&evil, &link).unwrap();
+        });
+
+        let taken = place.cache.take_by(&link, None, &turn).unwrap();
+
+        assert_eq!(fs::read(&taken.copy).unwrap(), library("good.so"), "{step}: what was opened is what is loaded");
+        assert_eq!(fs::read(&link).unwrap(), library("evil.so"));
+        assert_eq!(taken.hash, hex::encode(Sha256::digest(library("good.so"))));
+    }
+}
+
+#[test]
+fn a_file_that_is_written_between_check_and_copy_is_refused_also_when_its_time_is_turned_back() {
+    for is_time_turned_back in [false, true] {
+        let place = Place::new();
+        let path = place.write("good.so");
+        let before = fs::metadata(&path).unwrap().modified().unwrap();
+        let spoil = At::new("checked", || {
+            let mut file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+            file.seek(io::SeekFrom::Start(64)).unwrap();
+            file.write_all(b"evil").unwrap();
+            file.set_modified(if is_time_turned_back { before } else { SystemTime::now() }).unwrap();
+        });
+
+        let refused = place.cache.take_by(&path, None, &spoil).unwrap_err().to_string();
+
+        assert!(refused.ends_with("refused: it is being written; try again"), "{refused}");
+        assert!(place.copies().is_empty(), "{:?}", place.copies());
+    }
+}
+
+#[test]
+fn a_copy_whose_content_is_not_what_its_name_says_is_made_anew() {
+    let place = Place::new();
+    let path = place.write("good.so");
+    let copy = place.cache.take(&path, None).unwrap().copy;
+    fs::write(&copy, "something else").unwrap();
+
+    let again = place.cache.take(&path, None).unwrap();
+    let elsewhere = LibraryCache::new(place.path("cache")).take(&path, None).unwrap();
+
+    assert_eq!(fs::read(&copy).unwrap(), library("good.so"));
+    assert_eq!((&again, &elsewhere), (&elsewhere, &again));
+    assert_eq!(place.copies().len(), 1);
+}
+
+#[test]
+fn copies_that_nothing_uses_and_halves_of_copies_go() {
+    let place = Place::new();
+    let used = place.cache.take(&place.write("good.so"), None).unwrap().copy;
+    place.cache.take(&place.write("other.so"), None).unwrap();
+    fs::write(place.path("cache").join("good.17.new"), "half").unwrap();
+    fs::write(place.path("cache").join("mine.txt"), "not a copy").unwrap();
+
+    place.cache.remove_unused(std::slice::from_ref(&used));
+
+    let mut left = place.copies();
+    left.sort();
+    assert_eq!(left, [used.file_name().unwrap().to_str().unwrap(), "mine.txt"]);
+}
