@@ -1,0 +1,126 @@
+"""Folders that a node must not open: in use by another one, of another chain, of a newer format. Refused by name, with exit
+code 3, whatever the profile.
+"""
+
+import contextlib
+import struct
+
+import pytest
+
+from tenon_node import DATA, Node, folder, run, unpacked
+
+REFUSED = 3
+
+
+@contextlib.contextmanager
+def development_network(path):
+    """The arguments of a node, and the genesis of another chain of the same profile."""
+    yield ("dev",), DATA / "execution-apis" / "genesis.json"
+
+
+@contextlib.contextmanager
+def native_chain(path):
+    """As above, of native chains."""
+    genesis = unpacked(DATA / "chain" / "native-genesis-local.json.gz", path / "local.json")
+    other = unpacked(DATA / "chain" / "native-genesis-staged.json.gz", path / "staged.json")
+    run("import", "--genesis", genesis, "--datadir", path / "data", unpacked(DATA / "native/chains/local.rlp.gz", path / "chain.rlp"))
+    yield ("run",), other
+
+
+@pytest.fixture(params=(development_network, native_chain), ids=lambda kind: kind.__name__)
+def kind(request):
+    with folder() as path, request.param(path) as (arguments, other):
+        yield path / "data", arguments, other
+
+
+def refused(words, *command):
+    """Runs a command that must refuse the folder with these words; what it said."""
+    found = run(*command, check=False)
+    assert found.returncode == REFUSED, (found.returncode, found.stderr)
+    assert all(word in found.stderr for word in words) and "panicked" not in found.stderr, found.stderr
+    return found.stderr.strip()
+
+
+def test_a_second_node_on_a_folder_is_refused(kind):
+    datadir, arguments, _ = kind
+    with Node(*arguments, datadir=datadir) as node:
+        head = node.call("eth_blockNumber")
+        for command in (
+            (*arguments, "--datadir", datadir, "--http.port", "0", "--ws.port", "0"),
+            ("db", "verify", "--datadir", datadir),
+            ("db", "unwind", "0", "--datadir", datadir),
+            ("export", "--datadir", datadir, datadir.parent / "out.rlp"),
+        ):
+            words = refused((str(datadir), "in use"), *command)
+        assert node.call("eth_blockNumber") == head
+        assert node.stop() == 0
+    print(f"\nsecond node, and every command on the folder of a running one: {words}")
+
+
+def test_a_folder_of_another_chain_is_refused(kind):
+    datadir, arguments, other = kind
+    with Node(*arguments, datadir=datadir) as node:
+        genesis = node.call("eth_getBlockByNumber", "0x0", False)["hash"]
+        assert node.stop() == 0
+    words = refused((genesis, "holds chain"), "run", "--genesis", other, "--datadir", datadir, "--http.port", "0")
+    refused((genesis, "holds chain"), "import", "--genesis", other, "--datadir", datadir, DATA / "execution-apis" / "chain.rlp.gz")
+    with Node(*arguments, datadir=datadir) as node:
+        assert node.call("eth_getBlockByNumber", "0x0", False)["hash"] == genesis
+    print(f"\nanother chain: {words}")
+
+
+def crc32c(data):
+    """Castagnoli's checksum, as RocksDB's log has it."""
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF
+
+
+def make_newer(datadir):
+    """Raises the format version in the log of a database that was killed before it wrote tables."""
+    for log in (datadir / "db").glob("*.log"):
+        data = bytearray(log.read_bytes())
+        # Name and value of the record with their lengths before them.
+        name = b"\x06format\x04"
+        at = data.find(name)
+        if at < 0:
+            continue
+        value = at + len(name)
+        data[value : value + 4] = (int.from_bytes(data[value : value + 4], "big") + 1).to_bytes(4, "big")
+        # A record in the log: checksum, length, kind, then for some kinds the log's number; none crosses a block of 32 KiB.
+        start = 0
+        while start < len(data):
+            length = struct.unpack_from("<H", data, start + 4)[0]
+            head = 11 if 5 <= data[start + 6] <= 8 else 7
+            end = start + head + length
+            if start < at < end:
+                crc = crc32c(data[start + 6 : end])
+                struct.pack_into("<I", data, start, ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+                log.write_bytes(data)
+                return
+            start = end
+    raise AssertionError("no log has the format's record")
+
+
+@pytest.mark.parametrize("profile", ("development network", "native chain"))
+def test_a_folder_of_a_newer_format_is_refused(profile):
+    with folder() as path:
+        datadir = path / "data"
+        arguments = ("dev",)
+        if profile == "native chain":
+            arguments = ("run", "--genesis", unpacked(DATA / "chain" / "native-genesis-local.json.gz", path / "local.json"))
+        with Node(*arguments, datadir=datadir) as node:
+            node.kill()
+        make_newer(datadir)
+        before = {file.name: file.stat().st_size for file in (datadir / "db").glob("*.sst")}
+        for command in (
+            (*arguments, "--datadir", datadir, "--http.port", "0"),
+            ("db", "stats", "--datadir", datadir),
+            ("export", "--datadir", datadir, path / "out.rlp"),
+        ):
+            words = refused((str(datadir), "newer release"), *command)
+        assert before.keys() <= {file.name for file in (datadir / "db").glob("*.sst")}
+        print(f"\n{profile} of a newer format: {words}")
