@@ -1,11 +1,29 @@
 //! The reference's names of what Tenon's interface calls otherwise (`design.md` 7).
 
 /// Namespaces of native chains: the reference's name, and ours.
-pub const NAMESPACE_ALIASES: [(&str, &str); 1] = [("XDPoS", "Consensus")];
+const ALIASES: [(&str, &str); 1] = [("XDPoS", "Consensus")];
 
-/// Our name of a namespace: itself when it has no other.
-pub fn own_name(namespace: &str) -> &str {
-    NAMESPACE_ALIASES.iter().find(|(alias, _)| *alias == namespace).map_or(namespace, |(_, own)| own)
+/// Under which names a node serves its namespaces, and which names a list of namespaces may say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NamespaceNames {
+    aliases: &'static [(&'static str, &'static str)],
+}
+
+impl NamespaceNames {
+    /// Our names and the reference's: on native chains, unless `rpc.aliases` is off.
+    pub const WITH_ALIASES: Self = Self { aliases: &ALIASES };
+    /// Our names alone. There the reference's names mean nothing, in a list of namespaces neither.
+    pub const OWN: Self = Self { aliases: &[] };
+
+    /// The reference's names, each with ours.
+    pub const fn aliases(self) -> &'static [(&'static str, &'static str)] {
+        self.aliases
+    }
+
+    /// Our name of a namespace: itself when it has no other.
+    pub fn own_name(self, namespace: &str) -> &str {
+        self.aliases.iter().find(|(alias, _)| *alias == namespace).map_or(namespace, |(_, own)| own)
+    }
 }
 
 #[cfg(test)]
@@ -13,7 +31,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_namespace_may_be_called_by_the_references_name() {
-        assert_eq!(["eth", "XDPoS", "Consensus"].map(own_name), ["eth", "Consensus", "Consensus"]);
+    fn a_namespace_may_be_called_by_the_references_name_where_aliases_are_served() {
+        let said = ["eth", "XDPoS", "Consensus"];
+
+        let with_aliases = said.map(|name| NamespaceNames::WITH_ALIASES.own_name(name));
+        let without = said.map(|name| NamespaceNames::OWN.own_name(name));
+
+        assert_eq!(with_aliases, ["eth", "Consensus", "Consensus"]);
+        assert_eq!(without, said);
     }
 }

@@ -33,7 +33,7 @@ mod suggestion;
 mod table;
 mod value;
 
-pub use aliases::{NAMESPACE_ALIASES, own_name};
+pub use aliases::NamespaceNames;
 pub use error::{Origin, SettingsError};
 pub use flags::{add_flags, given_flags};
 pub use layers::{Layers, Resolved, resolve};

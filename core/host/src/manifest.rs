@@ -161,8 +161,8 @@ impl Manifest {
         }
     }
 
-    /// The form that the bus carries.
-    pub(crate) fn namespace_info(&self) -> NamespaceInfo {
+    /// The form that the bus carries, with the other names of the namespace.
+    pub(crate) fn namespace_info(&self, aliases: Vec<String>) -> NamespaceInfo {
         let describe =
             |method: &Method| MethodInfo { name: method.name.clone(), description: method.description.clone() };
         NamespaceInfo {
@@ -170,6 +170,7 @@ impl Manifest {
             version: self.version.clone(),
             methods: self.methods.iter().map(describe).collect(),
             subscriptions: self.subscriptions.clone(),
+            aliases,
         }
     }
 }

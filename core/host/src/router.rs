@@ -69,6 +69,12 @@ impl RouteTable {
         }
         self.aliases.insert(alias.name.clone(), Arc::clone(plugin));
     }
+
+    /// The other names of a plugin's namespace.
+    fn aliases_of(&self, plugin: &Arc<Running>) -> Vec<String> {
+        let own = self.aliases.iter().filter(|(_, served)| Arc::ptr_eq(served, plugin));
+        own.map(|(name, _)| name.clone()).collect()
+    }
 }
 
 struct Inner {
@@ -157,7 +163,8 @@ impl Router {
 
     /// The namespaces that are served, in the order of their names.
     pub fn namespaces(&self) -> Vec<NamespaceInfo> {
-        self.inner.routes.load().namespaces.values().map(|plugin| plugin.manifest.namespace_info()).collect()
+        let routes = self.inner.routes.load();
+        routes.namespaces.values().map(|plugin| plugin.manifest.namespace_info(routes.aliases_of(plugin))).collect()
     }
 
     /// Finds the route of a method and enters its plugin. Waits while the plugin is being replaced.

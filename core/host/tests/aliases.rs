@@ -29,7 +29,9 @@ async fn a_namespace_answers_by_both_names_with_one_state() {
     assert_eq!(call(&router, "abacus_next").await.unwrap(), "2");
     let unknown = call(&router, "abacus_previous").await.unwrap_err();
     assert_eq!(unknown.message, "the method abacus_previous does not exist/is not available");
-    assert_eq!(router.namespaces().len(), 1);
+    let namespaces = router.namespaces();
+    assert_eq!(namespaces.len(), 1);
+    assert_eq!((namespaces[0].namespace.as_str(), &*namespaces[0].aliases), ("counter", &["abacus".to_owned()][..]));
 }
 
 #[tokio::test]

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use tenon_accounts::Accounts;
 use tenon_api::messages::{BlockCommitted, ModuleInfo, ModuleState};
-use tenon_api::{ChainWriter, ConsensusEngine, PendingTransactions, PluginSpaces};
+use tenon_api::{ChainWriter, ConsensusEngine, EngineRecords, PendingTransactions, PluginSpaces};
 use tenon_bus::{Bus, Delivery, WorkPool};
-use tenon_config::Settings;
+use tenon_config::{NamespaceNames, Settings};
 use tenon_consensus::native::questions;
 use tenon_consensus::{SealerClock, SealerOptions, SealerPorts};
 use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Importer};
@@ -94,7 +94,7 @@ impl Node {
         plugins.start_actors().await.map_err(Stop::failure)?;
         tasks.spawn(log_blocks(bus.clone()));
 
-        start_plugins(&plugins, &settings)?;
+        start_plugins(&plugins, &settings, namespace_names(&settings, &chain))?;
         let servers = start_front_ends(&settings, &plugins, &chain, &supervisor).await?;
         let endpoints = endpoints(&servers);
         endpoints.announce(&folder)?;
@@ -213,7 +213,8 @@ fn start_chain(
     let (spec, engine) = (Arc::clone(&chain.spec), Arc::clone(engine));
     tenon_execution::register(bus, chain.reader(), spec, engine, work, limits, handle.clone())?;
     if chain.spec.native.is_some() {
-        questions::register(bus, &chain.spec, chain.reader(), work).map_err(Stop::failure)?;
+        let records = Arc::clone(&chain.store) as Arc<dyn EngineRecords>;
+        questions::register(bus, &chain.spec, chain.reader(), records, work).map_err(Stop::failure)?;
     }
     Ok(handle)
 }
@@ -256,6 +257,12 @@ fn add_actors(
     Ok(())
 }
 
+/// Under which names namespaces are served on this chain.
+fn namespace_names(settings: &Settings, chain: &OpenedChain) -> NamespaceNames {
+    let has_aliases = settings.rpc.aliases && chain.spec.native.is_some();
+    if has_aliases { NamespaceNames::WITH_ALIASES } else { NamespaceNames::OWN }
+}
+
 /// The host of plugins and module actors, without any yet.
 fn plugin_host(bus: &Bus, settings: &Settings, chain: &OpenedChain) -> Result<Arc<PluginHost>, Stop> {
     let mut options = HostOptions::new(settings.node.datadir.join("plugins"));
@@ -267,11 +274,11 @@ fn plugin_host(bus: &Bus, settings: &Settings, chain: &OpenedChain) -> Result<Ar
     options.processes = Some(IsolationOptions::of_this_program());
     options.folders = plugin_folder::folders(settings, &plugin_folder::program_folder()?);
     options.choices_file = Some(settings.node.datadir.join(MODULE_CHOICES));
-    if settings.rpc.aliases && chain.spec.native.is_some() {
-        options.aliases = tenon_config::NAMESPACE_ALIASES
-            .map(|(name, namespace)| NamespaceAlias { name: name.to_owned(), namespace: namespace.to_owned() })
-            .to_vec();
-    }
+    let alias = |(name, namespace): &(&str, &str)| NamespaceAlias {
+        name: (*name).to_owned(),
+        namespace: (*namespace).to_owned(),
+    };
+    options.aliases = namespace_names(settings, chain).aliases().iter().map(alias).collect();
     options.spaces = Some(Arc::clone(&chain.store) as Arc<dyn PluginSpaces>);
     let host = PluginHost::new(bus.clone(), options);
     tenon_host::register(bus, &host)?;
@@ -280,13 +287,13 @@ fn plugin_host(bus: &Bus, settings: &Settings, chain: &OpenedChain) -> Result<Ar
 
 /// Starts every plugin that is found and enabled. One that can't be started is noted, and does not keep the others from
 /// being served, unless it is required.
-fn start_plugins(host: &PluginHost, settings: &Settings) -> Result<(), Stop> {
+fn start_plugins(host: &PluginHost, settings: &Settings, names: NamespaceNames) -> Result<(), Stop> {
     let folders = plugin_folder::folders(settings, &plugin_folder::program_folder()?);
     let plans = plugin_folder::plans(settings, &folders)?;
     let modules = host.start(&plans).map_err(Stop::failure)?;
     let is_served = |module: &ModuleInfo| module.state == ModuleState::Enabled;
     let served: Vec<_> = modules.into_iter().filter(is_served).map(|module| module.namespace).collect();
-    for (key, namespace) in front_ends::missing_namespaces(settings, &served) {
+    for (key, namespace) in front_ends::missing_namespaces(settings, names, &served) {
         if namespace != "rpc" {
             tracing::warn!(setting = key, namespace, "no plugin serves this namespace");
         }
@@ -316,7 +323,8 @@ async fn start_front_ends(
         });
         HealthReport { is_healthy: failed.is_empty(), details: details.to_string() }
     });
-    Servers::start(front_ends::settings(settings)?, plugins.router(), Some(health)).await.map_err(Stop::failure)
+    let settings = front_ends::settings(settings, namespace_names(settings, chain))?;
+    Servers::start(settings, plugins.router(), Some(health)).await.map_err(Stop::failure)
 }
 
 fn endpoints(servers: &Servers<Router>) -> Endpoints {

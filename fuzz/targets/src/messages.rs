@@ -42,7 +42,9 @@ pub(crate) const KINDS: &[Kind] = kinds! {
         GetPoolStatus GetPoolContent GetPoolTransaction GetPoolNonce GetPendingSince GetRawPoolTransaction
         ListAccounts SignMessage SignTransaction GetClientVersion GetNetworkStatus GetSyncStatus
         ListNamespaces GetDataFolder ListModules GetModule ChangeModule GetRecords ScanRecords CommitRecords
-        GetSpaceUsage PurgeSpace GetEpochReward GetBlockSigners GetCandidates GetStakingReturn DumpAccounts
+        GetSpaceUsage PurgeSpace GetEpochReward GetBlockSigners GetCandidates GetStakingReturn GetAuthorised
+        GetEpochMembers GetRound GetMissedRounds GetEpochSwitches GetEpochBlocks GetVotingPool GetConsensusParameters
+        DumpAccounts
         GetModifiedAccounts GetPreimage GetStorageRange GetDatabaseProperty CompactDatabase GetBadBlocks
         GetMemoryStatistics ListThreads SetLogLevel SetLogModules;
     events

@@ -31,7 +31,11 @@ tenon_sdk::export!(Rpc, table);
 
 async fn modules(context: Context<Rpc>) -> Result<BTreeMap<String, String>, Failure> {
     let exposed = exposed_namespaces(&context).await?;
-    Ok(exposed.into_iter().map(|namespace| (namespace.namespace, namespace.version)).collect())
+    let names = exposed.into_iter().flat_map(|info| {
+        let NamespaceInfo { namespace, version, aliases, .. } = info;
+        std::iter::once(namespace).chain(aliases).map(move |name| (name, version.clone()))
+    });
+    Ok(names.collect())
 }
 
 async fn discover(context: Context<Rpc>) -> Result<serde_json::Value, Failure> {
@@ -62,6 +66,7 @@ mod tests {
             version: "1.0".to_owned(),
             methods: vec![MethodInfo { name: format!("{name}_do"), description }],
             subscriptions: subscriptions.iter().map(|kind| (*kind).to_owned()).collect(),
+            aliases: Vec::new(),
         }
     }
 
@@ -84,6 +89,19 @@ mod tests {
 
         assert_eq!(all, serde_json::json!({"admin": "1.0", "eth": "1.0", "rpc": "1.0"}));
         assert_eq!(some, serde_json::json!({"eth": "1.0", "rpc": "1.0"}));
+    }
+
+    #[test]
+    fn modules_lists_every_name_of_an_exposed_namespace() {
+        let host = host().answer(|_: ListNamespaces| {
+            let aliases = vec!["XDPoS".to_owned()];
+            Ok(vec![NamespaceInfo { aliases, ..namespace("Consensus", &[]) }])
+        });
+
+        let both = serde_json::json!({"Consensus": "1.0", "XDPoS": "1.0"});
+        assert_eq!(ask(&host, "rpc_modules"), both);
+        assert_eq!(ask(&host.clone().exposing(&["Consensus"]), "rpc_modules"), both);
+        assert_eq!(ask(&host.exposing(&["eth"]), "rpc_modules"), serde_json::json!({}));
     }
 
     #[test]

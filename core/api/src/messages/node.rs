@@ -43,7 +43,7 @@ pub struct SyncStatus {
 /// The enabled namespaces (`rpc_modules`, `rpc_discover`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListNamespaces;
-request!(ListNamespaces => Vec<NamespaceInfo>, topic 0x0603, ReadNode);
+request!(ListNamespaces => Vec<NamespaceInfo>, topic 0x0603, schema 2, ReadNode);
 
 /// An enabled namespace.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,6 +56,8 @@ pub struct NamespaceInfo {
     pub methods: Vec<MethodInfo>,
     /// Its subscription kinds.
     pub subscriptions: Vec<String>,
+    /// Other names under which the same methods are served.
+    pub aliases: Vec<String>,
 }
 
 /// A method as its plugin describes it.

@@ -158,6 +158,16 @@ impl NativeEngine {
         Ok(engine)
     }
 
+    /// An engine for questions about any block: it knows the candidates that another engine has kept, and keeps nothing.
+    ///
+    /// # Errors
+    /// [`NativeError::NotNative`].
+    pub fn reading(spec: &Arc<ChainSpec>, records: Arc<dyn EngineRecords>) -> Result<Self, NativeError> {
+        let epoch = spec.native.as_ref().ok_or(NativeError::NotNative(spec.chain_id))?.consensus.epoch;
+        let source = KeptCandidates::reading(Arc::new(ContractCandidates), records, epoch);
+        Self::with(spec, Arc::new(source), Arc::new(system_time))
+    }
+
     /// This node's part in the voting as it was kept last; that of a node that never voted when nothing was.
     ///
     /// # Errors

@@ -25,11 +25,18 @@ pub(super) struct KeptCandidates {
     source: Arc<dyn MasternodeSource>,
     records: Arc<dyn EngineRecords>,
     epoch: u64,
+    /// What is found is kept. Whoever looks at old gap blocks must not: their records would take newer ones' places.
+    is_keeping: bool,
 }
 
 impl KeptCandidates {
     pub(super) fn new(source: Arc<dyn MasternodeSource>, records: Arc<dyn EngineRecords>, epoch: u64) -> Self {
-        Self { source, records, epoch }
+        Self { source, records, epoch, is_keeping: true }
+    }
+
+    /// Reads what is kept and keeps nothing itself.
+    pub(super) fn reading(source: Arc<dyn MasternodeSource>, records: Arc<dyn EngineRecords>, epoch: u64) -> Self {
+        Self { source, records, epoch, is_keeping: false }
     }
 
     fn name(&self, gap: &SealedHeader) -> String {
@@ -54,7 +61,7 @@ impl MasternodeSource for KeptCandidates {
             return Ok(Some(kept));
         }
         let found = self.source.candidates(gap, chain)?;
-        if let Some(candidates) = found.as_ref().filter(|candidates| !candidates.is_empty()) {
+        if let Some(candidates) = found.as_ref().filter(|candidates| self.is_keeping && !candidates.is_empty()) {
             let mut record = gap.hash().to_vec();
             candidates.iter().for_each(|candidate| record.extend_from_slice(candidate.as_slice()));
             self.records.keep(&self.name(gap), &record)?;

@@ -1,23 +1,39 @@
 //! What callers ask about masternodes: rewards, signers, finality, candidates, the return of staking
-//! (`spec/rpc-eth.md` 8, 17).
+//! (`spec/rpc-eth.md` 8, 17); snapshots, epochs, rounds, parameters (`spec/rpc-node.md` 2).
 //!
 //! It owns the handlers of those messages. Everything is computed from the chain when it is asked for; what the engine
 //! remembers for that is its own, so that questions cannot push out what the import needs.
 
+mod authorised;
 mod candidates;
+mod epochs;
+mod parameters;
+mod rounds;
 mod signers;
 mod staking;
 
-use std::sync::Arc;
+use std::{num::NonZeroUsize, sync::Arc};
 
+use lru::LruCache;
+use parking_lot::Mutex;
 use tenon_api::{
-    Address, B256, BlockNumber, ChainReader, Failure, SealedHeader, StoreError,
-    messages::{EpochReward, GetBlockSigners, GetCandidates, GetEpochReward, GetStakingReturn},
+    Address, B256, BlockId, BlockNumber, BlockTag, ChainReader, EngineRecords, Failure, SealedHeader, StoreError,
+    messages::{
+        EpochReward, GetAuthorised, GetBlockSigners, GetCandidates, GetConsensusParameters, GetEpochBlocks,
+        GetEpochMembers, GetEpochReward, GetEpochSwitches, GetMissedRounds, GetRound, GetStakingReturn, GetVotingPool,
+        VotingPool,
+    },
 };
 use tenon_bus::{Bus, RegisterError, WorkPool};
 use tenon_chain::{ChainSpec, NativeSettings};
 
-use super::{NativeEngine, NativeError, addresses_of, v1_masternodes};
+use self::epochs::Link;
+use super::{NativeEngine, NativeError, addresses_of, messages::BlockInfo, v1_masternodes};
+
+/// Epochs whose first block is remembered: all of half a year on the public networks, half an hour each.
+const REMEMBERED_SWITCHES: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
+/// Headers of which number and round are remembered, about 90 bytes each: more than four epochs of 900.
+const REMEMBERED_LINKS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
 /// Why the handlers could not be installed.
 #[derive(Debug, thiserror::Error)]
@@ -30,7 +46,8 @@ pub enum QuestionsError {
     Register(#[from] RegisterError),
 }
 
-/// Answers the questions about consensus of a native chain. Each may read many blocks and is one job on `pool`.
+/// Answers the questions about consensus of a native chain. Each may read many blocks and is one job on `pool`, but for
+/// those that read a few records. `records` are those of the engine that imports.
 ///
 /// # Errors
 /// [`QuestionsError`].
@@ -38,31 +55,79 @@ pub fn register(
     bus: &Bus,
     spec: &Arc<ChainSpec>,
     chain: Arc<dyn ChainReader>,
+    records: Arc<dyn EngineRecords>,
     pool: &WorkPool,
 ) -> Result<(), QuestionsError> {
-    let questions = Arc::new(Questions::new(spec, chain)?);
+    let questions = Arc::new(Questions::new(spec, chain, NativeEngine::reading(spec, records)?)?);
     let own = Arc::clone(&questions);
     bus.handle_work(pool, move |request: GetEpochReward, _| own.epoch_reward(request.block))?;
     let own = Arc::clone(&questions);
     bus.handle_work(pool, move |request: GetBlockSigners, _| own.block_signers(request.block))?;
     let own = Arc::clone(&questions);
     bus.handle_work(pool, move |request: GetCandidates, _| own.candidates(request.epoch))?;
-    bus.handle_work(pool, move |request: GetStakingReturn, _| questions.staking_return(request.masternode))?;
+    let own = Arc::clone(&questions);
+    bus.handle_work(pool, move |request: GetStakingReturn, _| own.staking_return(request.masternode))?;
+    register_epochs(bus, &questions, pool)
+}
+
+/// What is asked about snapshots, epochs and rounds.
+fn register_epochs(bus: &Bus, questions: &Arc<Questions>, pool: &WorkPool) -> Result<(), QuestionsError> {
+    let own = Arc::clone(questions);
+    bus.handle_work(pool, move |request: GetAuthorised, _| own.authorised(request.block))?;
+    let own = Arc::clone(questions);
+    bus.handle_work(pool, move |request: GetEpochMembers, _| own.epoch_members(request.block))?;
+    let own = Arc::clone(questions);
+    bus.handle_work(pool, move |request: GetMissedRounds, context| own.missed_rounds(request.block, context))?;
+    let own = Arc::clone(questions);
+    bus.handle_work(pool, move |request: GetEpochSwitches, context| {
+        own.epoch_switches(request.first, request.last, context)
+    })?;
+    let own = Arc::clone(questions);
+    bus.handle_work(pool, move |request: GetEpochBlocks, _| own.epoch_blocks(request.epoch))?;
+    let own = Arc::clone(questions);
+    bus.handle_read(move |request: GetRound, _| own.round(request.header))?;
+    let own = Arc::clone(questions);
+    bus.handle_read(move |_: GetConsensusParameters, _| own.parameters().map(Arc::new))?;
+    // There is no peer-to-peer network yet, by which this node could receive a vote: it holds none.
+    bus.handle_read(|_: GetVotingPool, _| Ok(VotingPool::default()))?;
     Ok(())
 }
 
 /// An engine beside the one that imports, and the chain.
 pub(super) struct Questions {
     settings: NativeSettings,
+    chain_id: u64,
     engine: NativeEngine,
     chain: Arc<dyn ChainReader>,
+    /// Height of the head when this process began.
+    started_at: u64,
+    /// First block of an epoch, by the epoch's number. Held for a look-up or an insertion only.
+    switches: Mutex<LruCache<u64, BlockInfo>>,
+    /// Headers by hash. Held for a look-up or an insertion only.
+    links: Mutex<LruCache<B256, Link>>,
 }
 
 impl Questions {
-    fn new(spec: &Arc<ChainSpec>, chain: Arc<dyn ChainReader>) -> Result<Self, NativeError> {
-        let engine = NativeEngine::new(spec)?;
+    fn new(spec: &Arc<ChainSpec>, chain: Arc<dyn ChainReader>, engine: NativeEngine) -> Result<Self, NativeError> {
         let settings = spec.native.clone().ok_or(NativeError::NotNative(spec.chain_id))?;
-        Ok(Self { settings, engine, chain })
+        Ok(Self {
+            settings,
+            chain_id: spec.chain_id,
+            engine,
+            started_at: chain.head().header.number,
+            chain,
+            switches: Mutex::new(LruCache::new(REMEMBERED_SWITCHES)),
+            links: Mutex::new(LruCache::new(REMEMBERED_LINKS)),
+        })
+    }
+
+    /// The header of a block; none when it is not stored, or when the last committed block is asked for and none is
+    /// known.
+    fn header(&self, block: BlockId) -> Result<Option<Arc<SealedHeader>>, Failure> {
+        if block == BlockId::Tag(BlockTag::Finalized) && self.chain.head().finalized.is_none() {
+            return Ok(None);
+        }
+        tenon_chain::resolve_block(&*self.chain, block)
     }
 
     fn epoch_reward(&self, block: B256) -> Result<Option<EpochReward>, Failure> {

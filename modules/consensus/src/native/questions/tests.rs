@@ -1,14 +1,23 @@
 use std::sync::Arc;
 
-use tenon_api::{Address, BlockId, U256};
+use tenon_api::{
+    Address, B256, BlockId, BlockTag, U256,
+    messages::{EpochBlocks, EpochMembers, RoundOf},
+};
+use tenon_bus::CallContext;
 
 use super::{Questions, candidates::slashed};
-use crate::native::recorded_state::ModelledChain;
+use crate::native::{
+    NativeEngine,
+    recorded_chain::{address_of, key},
+    recorded_state::ModelledChain,
+};
 
 fn questions(name: &str) -> Questions {
     let chain = ModelledChain::read(name);
     let spec = Arc::clone(&chain.chain.spec);
-    Questions::new(&spec, Arc::new(chain)).unwrap()
+    let engine = NativeEngine::new(&spec).unwrap();
+    Questions::new(&spec, Arc::new(chain), engine).unwrap()
 }
 
 // What a node of the reference answered about chain `v1switch`: tests/data/native/answers.
@@ -33,4 +42,145 @@ fn slashed_are_the_penalised_candidates_until_there_are_masternodes_enough() {
     // A penalty of two epochs counts twice, as in the reference.
     assert_eq!(slashed(&candidates, &of(&[2, 2, 4]), 1, 3), of(&[2, 2]));
     assert_eq!(slashed(&candidates, &[], 1, 3), of(&[]));
+}
+
+#[test]
+fn the_window_of_recent_makers_grows_with_the_set_and_brings_nobody_back() {
+    let questions = questions("v1switch");
+    // Three may make blocks up to the gap block 450, four after it.
+    let cases: [(u64, usize, &[u64]); 7] = [
+        (0, 3, &[]),
+        (1, 3, &[1]),
+        (449, 3, &[448, 449]),
+        (450, 4, &[449, 450]),
+        (451, 4, &[449, 450, 451]),
+        (452, 4, &[450, 451, 452]),
+        (1351, 4, &[1349, 1350, 1351]),
+    ];
+    for (number, signers, recent) in cases {
+        let authorised = questions.authorised(BlockId::number(number)).unwrap().unwrap();
+        let voting = authorised.voting.unwrap();
+        let heights: Vec<u64> = voting.recent.iter().map(|(height, _)| *height).collect();
+        assert_eq!((authorised.number, authorised.signers.len(), &heights[..]), (number, signers, recent));
+        assert!(voting.votes.is_empty() && voting.tally.is_empty());
+        assert_eq!(voting.opens_epoch, number == 0, "block {number}");
+    }
+    let authorised = questions.authorised(BlockId::number(451)).unwrap().unwrap();
+    let makers: Vec<Address> = authorised.voting.unwrap().recent.into_iter().map(|(_, maker)| maker).collect();
+    assert!(makers.iter().all(|maker| authorised.signers.contains(maker)));
+}
+
+#[test]
+fn a_v2_snapshot_is_that_of_the_gap_block_of_its_height() {
+    let questions = questions("v1switch");
+    for (number, gap, signers) in [(1801, 1350, 4), (2699, 1350, 4), (2700, 2250, 2), (2738, 2250, 2)] {
+        let authorised = questions.authorised(BlockId::number(number)).unwrap().unwrap();
+        assert_eq!((authorised.number, authorised.signers.len(), authorised.voting), (gap, signers, None));
+    }
+    assert_eq!(questions.authorised(BlockId::number(2739)).unwrap(), None);
+}
+
+#[test]
+fn an_epoch_has_members_in_v2_and_at_the_switch_block() {
+    let local = questions("local");
+    let members = local.epoch_members(BlockId::number(200)).unwrap().unwrap();
+    // Account 3 was silent in the epoch before.
+    assert_eq!((members.number, members.round, members.masternodes.len()), (200, 212, 4));
+    assert_eq!(members.penalties, [address_of(&key(3))]);
+    assert!(!members.masternodes.contains(&address_of(&key(3))));
+    let later = local.epoch_members(BlockId::number(400)).unwrap().unwrap();
+    assert_eq!((later.masternodes.len(), later.standby.len()), (4, 1));
+
+    let switched = questions("v1switch");
+    let at = |number| switched.epoch_members(BlockId::number(number)).unwrap().unwrap();
+    assert_eq!(at(1800).masternodes.len(), 4);
+    assert_eq!(at(1799), EpochMembers { number: 1799, ..EpochMembers::default() });
+    assert_eq!(switched.epoch_members(BlockId::number(2739)).unwrap(), None);
+}
+
+#[test]
+fn epochs_begin_where_the_reference_says() {
+    let questions = questions("local");
+    let hash = |number: u64| questions.canonical_header(number).unwrap().unwrap().hash();
+    let between = |first, last| questions.epoch_switches(hash(first), hash(last), &CallContext::new());
+
+    let all = [1, 60, 120, 168, 228, 288, 348, 407, 461, 520, 580, 640];
+    assert_eq!(between(1, 673).unwrap(), all);
+    assert_eq!(between(60, 120).unwrap(), [60, 120]);
+    assert_eq!(between(61, 119).unwrap(), [0_u64; 0]);
+    assert_eq!(between(60, 60).unwrap(), [0_u64; 0]);
+    assert_eq!(between(0, 60).unwrap_err().message, "not supported in the v1 consensus");
+    for (epoch, first) in (0..).zip(all) {
+        let last = all.iter().find(|next| **next > first).map(|next| next - 1);
+        // From the chain, then from memory.
+        for _ in 0..2 {
+            let EpochBlocks { first: found, last: found_last, hash: found_hash, .. } =
+                questions.epoch_blocks(epoch).unwrap();
+            assert_eq!((found, found_last, found_hash), (first, last, hash(first)), "epoch {epoch}");
+        }
+    }
+    assert_eq!(questions.epoch_blocks(12).unwrap_err().message, "input epoch number > current epoch number");
+    assert_eq!(questions.epoch_blocks(u64::MAX).unwrap_err().message, "input epoch number > current epoch number");
+}
+
+#[test]
+fn an_epoch_before_the_switch_is_refused() {
+    let questions = questions("v1switch");
+
+    let refused = |epoch| questions.epoch_blocks(epoch).unwrap_err().message;
+    assert_eq!(refused(1), "input epoch number < v2 begin epoch number");
+    assert_eq!(refused(4), "input epoch number > current epoch number");
+    assert_eq!(questions.epoch_blocks(2).unwrap().first, 1801);
+    assert_eq!(questions.epoch_blocks(3).unwrap().first, 2700);
+}
+
+#[test]
+fn rounds_without_a_block_are_those_between_the_rounds_of_blocks() {
+    let questions = questions("local");
+    let missed = questions.missed_rounds(BlockId::number(167), &CallContext::new()).unwrap().unwrap();
+
+    assert_eq!((missed.epoch_round, missed.epoch_number), (120, 120));
+    assert_eq!(missed.missed.len(), 12, "every fifth round from 122 to 179");
+    assert!(missed.missed.iter().all(|round| round.leader == address_of(&key(3))));
+    assert!(missed.missed.windows(2).all(|pair| pair[0].next.0 >= pair[1].next.0), "the newest first");
+    let v1 = questions.missed_rounds(BlockId::number(0), &CallContext::new());
+    assert_eq!(v1.unwrap_err().message, "not supported in the v1 consensus");
+    assert_eq!(questions.missed_rounds(BlockId::number(674), &CallContext::new()).unwrap(), None);
+}
+
+#[test]
+fn a_header_that_is_brought_is_told_its_round_or_why_it_has_none() {
+    let questions = questions("local");
+    let stored = questions.canonical_header(300).unwrap().unwrap();
+
+    let brought = questions.round(RoundOf::Header(Box::new(stored.header().clone()))).unwrap().unwrap();
+    assert_eq!(brought, questions.round(RoundOf::Block(BlockId::number(300))).unwrap().unwrap());
+    assert_eq!((brought.header.hash(), brought.round), (stored.hash(), Ok(312)));
+    let mut spoilt = stored.header().clone();
+    spoilt.extra_data = vec![7].into();
+    let spoilt = questions.round(RoundOf::Header(Box::new(spoilt))).unwrap().unwrap();
+    assert_eq!(spoilt.round, Err("consensus version 7 is not defined, or this block is v1 block".to_owned()));
+    assert_eq!(questions.round(RoundOf::Block(BlockId::hash(B256::ZERO))).unwrap(), None);
+}
+
+#[test]
+fn without_a_committed_block_there_is_none_to_be_asked_for() {
+    let questions = questions("local");
+    assert_eq!(questions.chain.head().finalized, None, "the chain in memory knows none");
+
+    let committed = BlockId::Tag(BlockTag::Finalized);
+    assert_eq!(questions.epoch_members(committed).unwrap(), None);
+    assert_eq!(questions.round(RoundOf::Block(committed)).unwrap(), None);
+    assert_eq!(questions.round(RoundOf::Block(BlockId::LATEST)).unwrap().unwrap().committed, None);
+}
+
+#[test]
+fn the_entry_in_use_is_the_first_until_an_epoch_begins_in_this_process() {
+    let mut questions = questions("local");
+    let keys: Vec<u64> = questions.parameters().unwrap().rounds.iter().map(|(key, _)| *key).collect();
+    assert_eq!(keys, [0, 240, 360]);
+
+    assert_eq!(questions.parameters().unwrap().current, 0);
+    questions.started_at = 639;
+    assert_eq!(questions.parameters().unwrap().current, 360, "block 640 opened an epoch since");
 }

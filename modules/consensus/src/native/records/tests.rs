@@ -166,6 +166,23 @@ fn candidates_of_another_branch_or_of_a_damaged_record_are_not_taken() {
 }
 
 #[test]
+fn a_reader_knows_what_was_kept_and_keeps_nothing_itself() {
+    let chain = ModelledChain::read("local");
+    let records = Arc::<MemoryRecords>::default();
+    started(&chain, &records).v2().remember_candidates(chain.chain.at(630), &chain).unwrap();
+    let kept = records.0.lock().clone();
+    assert_eq!(kept.len(), 1);
+    let reader = NativeEngine::reading(&chain.chain.spec, Arc::clone(&records) as _).unwrap();
+    let pruned = Standing { chain: &chain, head: 673 };
+
+    assert_eq!(reader.v2().candidates(630, &pruned).unwrap(), reader.v2().candidates(630, &chain).unwrap());
+    assert!(reader.v2().candidates(570, &pruned).is_err(), "neither kept nor in the state");
+    assert!(reader.v2().candidates(570, &chain).unwrap().is_some());
+
+    assert_eq!(*records.0.lock(), kept);
+}
+
+#[test]
 fn the_part_in_the_voting_survives_a_restart_and_protects_what_was_committed() {
     let chain = ModelledChain::read("local");
     let records = Arc::<MemoryRecords>::default();

@@ -29,6 +29,8 @@ pub(crate) use context::Context;
 use super::{MasternodeSource, SignerCache, ancestry::is_canonical, signing::SigningIndex};
 use snapshot::Snapshots;
 
+pub(in crate::native) use snapshot::{Snapshot, is_gap_block};
+
 /// The rules of v1. Remembers signers, snapshots and signing transactions, all of which can be computed again.
 pub struct V1Engine {
     settings: Arc<NativeSettings>,
@@ -105,6 +107,18 @@ impl V1Engine {
     pub fn authorised(&self, header: &SealedHeader, chain: &dyn ChainReader) -> Result<Option<Vec<Address>>, V1Error> {
         let snapshot = self.snapshots.after(header, chain)?;
         Ok(snapshot.map(|snapshot| snapshot.signers().iter().copied().collect()))
+    }
+
+    /// The snapshot after `header` with its votes (2.2); none when the source of candidates has no state.
+    ///
+    /// # Errors
+    /// As [`V1Engine::authorised`].
+    pub(in crate::native) fn snapshot(
+        &self,
+        header: &SealedHeader,
+        chain: &dyn ChainReader,
+    ) -> Result<Option<Arc<Snapshot>>, V1Error> {
+        self.snapshots.after(header, chain)
     }
 
     /// Reads the candidates when `head` is a gap block, while its state is the newest: it may be pruned when the

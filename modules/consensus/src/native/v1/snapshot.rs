@@ -9,7 +9,10 @@ use std::{
 
 use lru::LruCache;
 use parking_lot::Mutex;
-use tenon_api::{Address, B64, B256, ChainReader, Header, SealedHeader};
+use tenon_api::{
+    Address, B64, B256, ChainReader, Header, SealedHeader,
+    messages::{HeaderTally, HeaderVote},
+};
 use tenon_chain::NativeSettings;
 
 use super::V1Error;
@@ -32,6 +35,8 @@ const REMEMBERED: NonZeroUsize = NonZeroUsize::new(128).unwrap();
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Vote {
     voter: Address,
+    /// Height of the block that holds it.
+    block: u64,
     about: Address,
     is_to_add: bool,
 }
@@ -62,6 +67,27 @@ impl Snapshot {
         &self.signers
     }
 
+    /// The votes that count, the oldest first.
+    pub(crate) fn votes(&self) -> Vec<HeaderVote> {
+        let public = |vote: &Vote| HeaderVote {
+            voter: vote.voter,
+            block: vote.block,
+            about: vote.about,
+            is_to_add: vote.is_to_add,
+        };
+        self.votes.iter().map(public).collect()
+    }
+
+    /// Their sums, ascending by the address that they are about.
+    pub(crate) fn tally(&self) -> Vec<HeaderTally> {
+        let public = |(about, tally): (&Address, &Tally)| HeaderTally {
+            about: *about,
+            is_to_add: tally.is_to_add,
+            votes: tally.votes as u64,
+        };
+        self.tally.iter().map(public).collect()
+    }
+
     /// The snapshot after one more header. `creator` is asked for only when the header could change something.
     fn apply(
         &mut self,
@@ -86,7 +112,7 @@ impl Snapshot {
         self.withdraw(|vote| vote.voter == voter && vote.about == about);
         if self.would_change(about, is_to_add) {
             self.tally.entry(about).or_insert(Tally { is_to_add, votes: 0 }).votes += 1;
-            self.votes.push(Vote { voter, about, is_to_add });
+            self.votes.push(Vote { voter, block: header.number, about, is_to_add });
         }
         let Some(tally) = self.tally.get(&about).copied() else { return Ok(()) };
         if tally.votes > self.signers.len() / 2 {

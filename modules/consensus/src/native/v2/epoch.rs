@@ -5,8 +5,9 @@ use std::sync::Arc;
 use tenon_api::{Address, ChainReader, Header, SealedHeader};
 use tenon_chain::NativeConsensus;
 
-use super::{V2Engine, V2Error, stored_header};
+use super::{V2Engine, V2Error, snapshot::canonical_header, stored_header};
 use crate::native::{
+    ancestry::is_canonical,
     extra::{ExtraFields, addresses_of, v1_masternodes},
     messages::BlockInfo,
 };
@@ -158,5 +159,100 @@ impl V2Engine {
             epochs.put(hash, Arc::clone(&info));
         }
         Ok(info)
+    }
+
+    /// As [`V2Engine::epoch_info`], for questions about blocks that nobody verifies just now: the epoch switch of a
+    /// canonical block is found by halving, in a dozen reads where the walk takes hundreds.
+    ///
+    /// # Errors
+    /// As [`V2Engine::epoch_info`].
+    pub fn epoch_of(&self, header: &SealedHeader, chain: &dyn ChainReader) -> Result<Arc<EpochInfo>, V2Error> {
+        if let Some(info) = self.epochs.lock().get(&header.hash()) {
+            return Ok(Arc::clone(info));
+        }
+        let Some(switch) = self.canonical_switch(header, chain)? else { return self.epoch_info(header, chain) };
+        let info = self.epoch_info(&switch, chain)?;
+        self.epochs.lock().put(header.hash(), Arc::clone(&info));
+        Ok(info)
+    }
+
+    /// The epoch switch of a canonical v2 block; none for others, and when the chain changes meanwhile.
+    fn canonical_switch(
+        &self,
+        header: &SealedHeader,
+        chain: &dyn ChainReader,
+    ) -> Result<Option<Arc<SealedHeader>>, V2Error> {
+        let consensus = self.consensus();
+        if header.number <= consensus.switch_block || !is_canonical(chain, header)? {
+            return Ok(None);
+        }
+        let start = epoch_start(consensus, round_of(consensus, header)?);
+        let Some(first) = self.first_from_round(start, header, chain)? else { return Ok(None) };
+        let is_found = is_epoch_switch(consensus, &first)? && is_canonical(chain, header)?;
+        Ok(is_found.then_some(first))
+    }
+
+    /// The first canonical v2 block of this round or a later one, at most `last`, which is canonical; none when there is
+    /// no such block, or when the chain changes meanwhile. Rounds grow with every block (3.2), so that it lies no more
+    /// blocks before `last` than rounds.
+    ///
+    /// # Errors
+    /// [`V2Error::Extra`], [`V2Error::Store`].
+    pub fn first_from_round(
+        &self,
+        round: u64,
+        last: &SealedHeader,
+        chain: &dyn ChainReader,
+    ) -> Result<Option<Arc<SealedHeader>>, V2Error> {
+        let consensus = self.consensus();
+        let Some(distance) = round_of(consensus, last)?.checked_sub(round) else { return Ok(None) };
+        let first_of_v2 = consensus.switch_block.saturating_add(1);
+        let (mut low, mut high) = (last.number.saturating_sub(distance).max(first_of_v2), last.number);
+        while low < high {
+            let middle = low.midpoint(high);
+            let Some(header) = canonical_header(chain, middle)? else { return Ok(None) };
+            if round_of(consensus, &header)? >= round {
+                high = middle;
+            } else {
+                low = middle + 1;
+            }
+        }
+        canonical_header(chain, low)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::native::{NativeEngine, recorded_chain::RecordedChain};
+
+    /// Twelve epochs, with rounds that no block has, at their borders too.
+    #[test]
+    fn halving_finds_the_epoch_that_walking_finds() {
+        let chain = RecordedChain::local();
+        let walking = NativeEngine::for_headers_alone(&chain.spec).unwrap();
+        for number in 1..=673 {
+            // Asked by an engine that remembers nothing.
+            let halving = NativeEngine::for_headers_alone(&chain.spec).unwrap();
+            let found = halving.v2().epoch_of(chain.at(number), &*chain).unwrap();
+            assert_eq!(found, walking.v2().epoch_info(chain.at(number), &*chain).unwrap(), "block {number}");
+        }
+    }
+
+    #[test]
+    fn the_first_block_from_a_round_on_is_found_where_rounds_were_missed() {
+        let chain = RecordedChain::local();
+        let engine = NativeEngine::for_headers_alone(&chain.spec).unwrap();
+        let first = |round| {
+            let found = engine.v2().first_from_round(round, chain.at(673), &*chain).unwrap();
+            found.map(|header| header.number)
+        };
+        let rounds: Vec<u64> = (1..=673).map(|number| extra_of(chain.at(number)).unwrap().round).collect();
+
+        for round in 0..=rounds[672] {
+            let expected = rounds.iter().position(|found| *found >= round).map(|index| index as u64 + 1);
+            assert_eq!(first(round), expected, "round {round}");
+        }
+        assert_eq!(first(rounds[672] + 1), None);
     }
 }

@@ -57,7 +57,7 @@ impl V2Engine {
     }
 }
 
-fn canonical_header(chain: &dyn ChainReader, number: u64) -> Result<Option<Arc<SealedHeader>>, V2Error> {
+pub(super) fn canonical_header(chain: &dyn ChainReader, number: u64) -> Result<Option<Arc<SealedHeader>>, V2Error> {
     match chain.canonical_hash(BlockNumber(number))? {
         Some(hash) => Ok(chain.header(hash)?),
         None => Ok(None),

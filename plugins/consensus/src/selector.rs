@@ -1,0 +1,87 @@
+//! How callers name blocks (`spec/rpc-node.md` 1.2, 2.2).
+
+use tenon_sdk::{param::ParamDescription, prelude::*};
+
+/// A block by height or tag. `safe` is Ethereum's and no tag here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Selector(BlockNumberParam);
+
+impl Selector {
+    /// The number by which the reference's texts call the block; tags have negative ones.
+    const fn number(self) -> i64 {
+        match self.0.0 {
+            BlockId::Tag(BlockTag::Finalized | BlockTag::Safe) => -3,
+            BlockId::Tag(BlockTag::Latest) | BlockId::Hash { .. } => -2,
+            BlockId::Tag(BlockTag::Pending) => -1,
+            BlockId::Tag(BlockTag::Earliest) => 0,
+            // Greater heights are refused when they are read.
+            BlockId::Number(number) => number.0.cast_signed(),
+        }
+    }
+}
+
+impl Param for Selector {
+    fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
+        let block = BlockNumberParam::decode(raw)?;
+        if block.0 == BlockId::Tag(BlockTag::Safe) {
+            return Err(ArgumentError::text("hex string without 0x prefix"));
+        }
+        Ok(Self(block))
+    }
+
+    fn description() -> ParamDescription {
+        BlockNumberParam::description()
+    }
+}
+
+/// A block that was chosen, or the head for none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Chosen(Option<Selector>);
+
+impl Chosen {
+    /// The block, where the last committed one can be asked for.
+    ///
+    /// # Errors
+    /// `invalid block number -1` for the pending block.
+    pub(crate) fn or_committed(self) -> Result<BlockId, Failure> {
+        match self.0 {
+            None => Ok(BlockId::LATEST),
+            Some(selector) if selector.number() == -1 => Err(invalid(selector)),
+            Some(selector) => Ok(selector.0.0),
+        }
+    }
+
+    /// The block, where only heights and the head can be asked for.
+    ///
+    /// # Errors
+    /// `invalid block number <n>` for the pending and the last committed block.
+    pub(crate) fn height(self) -> Result<BlockId, Failure> {
+        match self.0 {
+            Some(selector) if matches!(selector.number(), -1 | -3) => Err(invalid(selector)),
+            _ => self.or_committed(),
+        }
+    }
+
+    /// The number by which texts call it; none for nothing chosen.
+    pub(crate) fn number(self) -> Option<i64> {
+        self.0.map(Selector::number)
+    }
+}
+
+fn invalid(selector: Selector) -> Failure {
+    Failure::server(format!("invalid block number {}", selector.number()))
+}
+
+impl Param for Chosen {
+    fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
+        Option::decode(raw).map(Self)
+    }
+
+    fn missing() -> Option<Self> {
+        Some(Self(None))
+    }
+
+    fn description() -> ParamDescription {
+        Option::<Selector>::description()
+    }
+}
