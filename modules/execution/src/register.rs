@@ -12,11 +12,16 @@ use tenon_api::{
 use tenon_bus::{Bus, RegisterError, WorkPool};
 use tenon_chain::ChainSpec;
 
-use crate::{ChainHandle, ExecutionLimits, Executor, call::Calls, fee::Fees, trace::RecordingMemory};
+use crate::{
+    ChainHandle, ExecutionLimits, Executor,
+    call::{Calls, LongCalls},
+    fee::Fees,
+    trace::RecordingMemory,
+};
 
 /// Answers calls, estimates, access lists, traces, questions about fees, and the command to move the head.
 ///
-/// Everything that runs the EVM or reads many blocks is one job on `pool`.
+/// Everything that runs the EVM or reads many blocks is one job on `pool`, but for calls that are over at once.
 ///
 /// # Errors
 /// [`RegisterError`] when somebody answers one of these messages already.
@@ -31,7 +36,8 @@ pub fn register(
 ) -> Result<(), RegisterError> {
     let executor = Executor::new(Arc::clone(&spec));
     let recording_memory = RecordingMemory::new(limits.trace_bytes);
-    let calls = Calls { executor, chain: Arc::clone(&chain), engine, limits, recording_memory };
+    let calls =
+        Calls { executor, chain: Arc::clone(&chain), engine, limits, recording_memory, long_calls: LongCalls::new() };
     let fees = Fees::new(spec, chain, limits);
     register_calls(bus, pool, &calls)?;
     register_fees(bus, pool, &fees)?;
@@ -49,8 +55,12 @@ pub fn register(
 }
 
 fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), RegisterError> {
-    let own = calls.clone();
-    bus.handle_work(pool, move |request: Call, caller| own.call(&request, caller))?;
+    let (trying, own) = (calls.clone(), calls.clone());
+    bus.handle_attempt(
+        pool,
+        move |request: &Call, caller| trying.attempt(request, caller),
+        move |request, caller| own.call(&request, caller),
+    )?;
     let own = calls.clone();
     bus.handle_work(pool, move |request: EstimateGas, caller| own.estimate_gas(&request, caller))?;
     let own = calls.clone();

@@ -8,15 +8,16 @@ use std::time::Duration;
 
 use alloy_primitives::{Address, B256, Bytes, U256, address, hex};
 use serde_json::Value;
-use support::{RecordedCase, TestNode, call_request, recorded_cases};
+use support::{RecordedCase, TestNode, call_request, recorded_cases, test_data};
 use tenon_api::{
-    BlockId, Failure, FailureCode,
+    BlockId, Failure, FailureCode, Request, codec,
     messages::{
         AccountOverride, BlockOverrides, Call, CallRequest, CreateAccessList, EstimateGas, GetFeeHistory,
         GetNextBlockFees, SuggestTip,
     },
 };
 use tenon_bus::CallContext;
+use tenon_chain::Genesis;
 use tenon_execution::ExecutionLimits;
 
 fn call(request: CallRequest) -> Call {
@@ -53,6 +54,64 @@ async fn recorded_calls_answer_as_recorded() {
     for case in recorded_cases("eth_call/") {
         let outcome = node.ask(call(call_request(&case.params[0]))).await;
         assert_recorded(&case, outcome.map(|output| Value::from(output.to_string())));
+    }
+}
+
+/// What is tried on the caller's task, and what the pool answers.
+async fn tried_and_worked(node: &TestNode, call: &Call) -> (Option<Result<Bytes, Failure>>, Result<Bytes, Failure>) {
+    let context = CallContext::new();
+    let frame = codec::encode(call).unwrap();
+    let decoded = |answer: Vec<u8>| codec::decode::<Bytes>(&answer).unwrap();
+    let tried = node.bus.try_read_frame(Call::TOPIC, Call::SCHEMA, &frame, &context);
+    let worked = node.bus.call_frame(Call::TOPIC, Call::SCHEMA, &frame, &context).await;
+    (tried.map(|answer| answer.map(decoded)), worked.map(decoded))
+}
+
+#[tokio::test]
+async fn an_attempt_answers_what_the_pool_answers_or_nothing() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+    let mut answered = 0;
+    // Each may be given up because another process had the processor; the pool then finds out that it was short.
+    for _ in 0..100 {
+        for case in recorded_cases("eth_call/") {
+            let (tried, worked) = tried_and_worked(&node, &call(call_request(&case.params[0]))).await;
+            if let Some(tried) = tried {
+                assert_eq!(tried, worked, "{}", case.name);
+                answered += 1;
+            }
+        }
+        if answered > 0 {
+            return;
+        }
+    }
+    panic!("no call was over at once");
+}
+
+#[tokio::test]
+async fn what_would_take_long_is_left_to_the_pool() {
+    let mut genesis: Value = serde_json::from_slice(&test_data("chain/conformance-genesis.json.gz")).unwrap();
+    let long = [
+        ("0x5b600056", "a loop"),
+        ("0x600060006120006000600060026161a8f100", "a precompiled contract with much to do"),
+        ("0x6210000060002000", "the hash of a megabyte"),
+        ("0x621000006000600037", "a copy of a megabyte"),
+        ("0x6210000060006000f0", "a creation from a megabyte"),
+        ("0xfe", "a failure whose words want a second run"),
+    ];
+    let contract = |index: usize| Address::with_last_byte(0xc0 + u8::try_from(index).unwrap());
+    for (index, (code, _)) in long.iter().enumerate() {
+        genesis["alloc"][contract(index).to_string()] = serde_json::json!({ "balance": "0x0", "code": code });
+    }
+    let node = TestNode::new(&Genesis::from_json(&serde_json::to_vec(&genesis).unwrap()).unwrap());
+    let limits = ExecutionLimits { call_timeout: Duration::from_millis(50), ..ExecutionLimits::default() };
+    let _served = node.serve(limits);
+
+    for (index, (_, what)) in long.iter().enumerate() {
+        let request = CallRequest { to: Some(contract(index)), gas: Some(30_000_000), ..CallRequest::default() };
+        let (tried, worked) = tried_and_worked(&node, &call(request.clone())).await;
+        assert_eq!(tried, None, "{what}");
+        assert_eq!(node.ask(call(request)).await, worked, "{what}");
     }
 }
 

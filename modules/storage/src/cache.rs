@@ -1,6 +1,10 @@
-//! Bounded caches of things that are named by a hash and therefore never change.
+//! Bounded caches.
 
-use alloy_primitives::B256;
+use std::{
+    hash::{BuildHasher, Hash, RandomState},
+    mem::size_of,
+};
+
 use lru::LruCache;
 use parking_lot::Mutex;
 
@@ -11,58 +15,108 @@ const SHARDS: usize = 16;
 ///
 /// A lock is held for the few instructions of one look-up or insertion; nothing awaits or reads the database under
 /// it.
-pub(crate) struct HashCache<V> {
-    shards: Vec<Mutex<Shard<V>>>,
+pub(crate) struct BoundedCache<K, V> {
+    shards: Vec<Mutex<Shard<K, V>>>,
     shard_bytes: usize,
+    hasher: RandomState,
 }
 
-struct Shard<V> {
-    entries: LruCache<B256, (V, usize)>,
+struct Shard<K, V> {
+    entries: LruCache<K, (V, usize)>,
     bytes: usize,
 }
 
-impl<V: Clone> HashCache<V> {
+impl<K: Hash + Eq, V> BoundedCache<K, V> {
     /// An empty cache for about this many bytes.
     pub(crate) fn new(bytes: usize) -> Self {
         let shard = || Mutex::new(Shard { entries: LruCache::unbounded(), bytes: 0 });
-        Self { shards: (0..SHARDS).map(|_| shard()).collect(), shard_bytes: bytes / SHARDS }
+        Self { shards: (0..SHARDS).map(|_| shard()).collect(), shard_bytes: bytes / SHARDS, hasher: RandomState::new() }
     }
 
-    /// The value, which becomes the most recently used one.
-    pub(crate) fn get(&self, hash: &B256) -> Option<V> {
-        self.shard(hash)?.lock().entries.get(hash).map(|(value, _)| value.clone())
+    /// What `look` finds in the value, which becomes the most recently used one.
+    pub(crate) fn look<T>(&self, key: &K, look: impl FnOnce(&V) -> T) -> Option<T> {
+        self.shard(key)?.lock().entries.get(key).map(|(value, _)| look(value))
     }
 
-    /// Keeps a value that takes `bytes` of memory; a value larger than a shard is not kept.
-    pub(crate) fn insert(&self, hash: B256, value: V, bytes: usize) {
-        // The entry's own links and key count too, else many tiny values would overshoot the bound.
-        let weight = bytes + 128;
-        if weight > self.shard_bytes {
+    /// Keeps a value that takes `bytes` of memory beside its own size; a value larger than a shard is not kept.
+    pub(crate) fn insert(&self, key: K, value: V, bytes: usize) {
+        if let Some(shard) = self.shard(&key) {
+            shard.lock().insert(key, value, bytes, self.shard_bytes);
+        }
+    }
+
+    /// Changes the value of a key, or of one that is new, if `may` still says so once the key's part is locked.
+    pub(crate) fn change(&self, key: K, may: impl FnOnce() -> bool, change: impl FnOnce(&mut V))
+    where
+        V: Default,
+    {
+        let Some(shard) = self.shard(&key) else { return };
+        let mut shard = shard.lock();
+        if !may() {
             return;
         }
-        let Some(shard) = self.shard(&hash) else { return };
-        let mut shard = shard.lock();
-        if let Some((_, replaced)) = shard.entries.put(hash, (value, weight)) {
-            shard.bytes -= replaced;
+        if let Some((value, _)) = shard.entries.get_mut(&key) {
+            return change(value);
         }
-        shard.bytes += weight;
-        while shard.bytes > self.shard_bytes {
-            let Some((_, (_, evicted))) = shard.entries.pop_lru() else { break };
-            shard.bytes -= evicted;
+        let mut value = V::default();
+        change(&mut value);
+        shard.insert(key, value, 0, self.shard_bytes);
+    }
+
+    /// Changes the value of a key, if there is one.
+    pub(crate) fn change_existing(&self, key: &K, change: impl FnOnce(&mut V)) {
+        let Some(shard) = self.shard(key) else { return };
+        if let Some((value, _)) = shard.lock().entries.peek_mut(key) {
+            change(value);
         }
     }
 
     /// Forgets a value.
-    pub(crate) fn remove(&self, hash: &B256) {
-        let Some(shard) = self.shard(hash) else { return };
+    pub(crate) fn remove(&self, key: &K) {
+        let Some(shard) = self.shard(key) else { return };
         let mut shard = shard.lock();
-        if let Some((_, weight)) = shard.entries.pop(hash) {
+        if let Some((_, weight)) = shard.entries.pop(key) {
             shard.bytes -= weight;
         }
     }
 
-    fn shard(&self, hash: &B256) -> Option<&Mutex<Shard<V>>> {
-        self.shards.get(usize::from(hash[0]) % SHARDS)
+    /// Forgets everything.
+    pub(crate) fn clear(&self) {
+        for shard in &self.shards {
+            let mut shard = shard.lock();
+            shard.entries.clear();
+            shard.bytes = 0;
+        }
+    }
+
+    fn shard(&self, key: &K) -> Option<&Mutex<Shard<K, V>>> {
+        // The upper bits: the parts' own tables are indexed by the lower ones of another hash, but need not be.
+        self.shards.get((self.hasher.hash_one(key) >> 32) as usize % SHARDS)
+    }
+}
+
+impl<K: Hash + Eq, V: Clone> BoundedCache<K, V> {
+    /// The value, which becomes the most recently used one.
+    pub(crate) fn get(&self, key: &K) -> Option<V> {
+        self.look(key, V::clone)
+    }
+}
+
+impl<K: Hash + Eq, V> Shard<K, V> {
+    fn insert(&mut self, key: K, value: V, bytes: usize, most: usize) {
+        // The entry's own links and its place in the table too, else many tiny values would overshoot the bound.
+        let weight = bytes + size_of::<K>() + size_of::<V>() + 72;
+        if weight > most {
+            return;
+        }
+        if let Some((_, replaced)) = self.entries.put(key, (value, weight)) {
+            self.bytes -= replaced;
+        }
+        self.bytes += weight;
+        while self.bytes > most {
+            let Some((_, (_, evicted))) = self.entries.pop_lru() else { break };
+            self.bytes -= evicted;
+        }
     }
 }
 
@@ -72,27 +126,44 @@ mod tests {
 
     #[test]
     fn stays_within_its_bound_and_keeps_what_was_used_last() {
-        let cache = HashCache::new(SHARDS * 1_000);
-        let hash = |last: u8| B256::with_last_byte(last);
+        let cache = BoundedCache::new(SHARDS * 1_000);
 
-        for last in 0..20 {
-            cache.insert(hash(last), last, 100);
-            cache.get(&hash(0));
+        for key in 0..1_000_u32 {
+            cache.insert(key, key, 100);
+            cache.get(&0);
         }
 
-        let kept: Vec<u8> = (0..20).filter(|last| cache.get(&hash(*last)).is_some()).collect();
-        assert!(kept.contains(&0) && kept.contains(&19) && kept.len() <= 4, "{kept:?}");
+        let kept: Vec<u32> = (0..1_000).filter(|key| cache.get(key).is_some()).collect();
+        assert!(kept.contains(&0) && kept.contains(&999) && kept.len() <= SHARDS * 5, "{kept:?}");
     }
 
     #[test]
     fn refuses_what_is_larger_than_a_shard_and_forgets_on_demand() {
-        let cache = HashCache::new(SHARDS * 1_000);
+        let cache = BoundedCache::new(SHARDS * 1_000);
 
-        cache.insert(B256::ZERO, "large", 2_000);
-        assert_eq!(cache.get(&B256::ZERO), None);
+        cache.insert(0, "large", 2_000);
+        assert_eq!(cache.get(&0), None);
 
-        cache.insert(B256::ZERO, "small", 10);
-        cache.remove(&B256::ZERO);
-        assert_eq!(cache.get(&B256::ZERO), None);
+        cache.insert(0, "small", 10);
+        cache.remove(&0);
+        assert_eq!(cache.get(&0), None);
+
+        cache.insert(0, "small", 10);
+        cache.clear();
+        assert_eq!(cache.get(&0), None);
+    }
+
+    #[test]
+    fn changes_what_is_there_or_new_unless_it_is_too_late() {
+        let cache = BoundedCache::<u8, u32>::new(SHARDS * 1_000);
+
+        cache.change_existing(&1, |value| *value = 7);
+        cache.change(1, || false, |value| *value = 7);
+        assert_eq!(cache.get(&1), None);
+
+        cache.change(1, || true, |value| *value += 2);
+        cache.change(1, || true, |value| *value += 3);
+        cache.change_existing(&1, |value| *value *= 2);
+        assert_eq!(cache.get(&1), Some(10));
     }
 }

@@ -63,6 +63,8 @@ pub struct StoreOptions {
     pub write_buffer_bytes: usize,
     /// Cache of trie nodes, which the next root computation reads again. Default: 64 MiB.
     pub trie_cache_bytes: usize,
+    /// Cache of accounts and slots that were read lately. Default: 48 MiB.
+    pub state_cache_bytes: usize,
     /// Cache of decoded headers, blocks and receipts together. Default: 96 MiB.
     pub block_cache_bytes: usize,
     /// Most table files held open; stays below the usual limit of 1 024 descriptors a process. Default: 512.
@@ -80,6 +82,7 @@ impl Default for StoreOptions {
             cache_bytes: 512 << 20,
             write_buffer_bytes: 256 << 20,
             trie_cache_bytes: 64 << 20,
+            state_cache_bytes: 48 << 20,
             block_cache_bytes: 96 << 20,
             max_open_files: 512,
             background_threads: i32::try_from(processors.clamp(2, 8)).unwrap_or(2),

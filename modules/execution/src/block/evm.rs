@@ -17,7 +17,7 @@ use revm::{
     handler::{EthFrame, instructions::EthInstructions},
     interpreter::{
         Instruction, InstructionContext, InstructionExecResult, InstructionResult,
-        instructions::{contract, control, gas_table_spec, host, instruction_table},
+        instructions::{arithmetic, contract, control, gas_table_spec, host, instruction_table, memory, system},
         interpreter::EthInterpreter,
     },
     primitives::TxKind,
@@ -53,7 +53,7 @@ pub(crate) fn build_evm<I>(
 ) -> BlockEvm<I> {
     let spec_id = rules.spec_id();
     state.set_storage_prevents_creation(rules.storage_prevents_creation);
-    let is_interruptible = interrupt.is_armed();
+    let (is_interruptible, is_attempt) = (interrupt.is_armed(), interrupt.is_attempt());
     let mut context: BlockContext = Context::new(state, spec_id);
     context.cfg = rules.cfg.clone();
     context.block = block;
@@ -68,6 +68,9 @@ pub(crate) fn build_evm<I>(
     rules.instructions.install(&mut instructions);
     if is_interruptible {
         make_interruptible(&mut instructions, rules.instructions);
+    }
+    if is_attempt {
+        bound_single_instructions(&mut instructions);
     }
     Evm {
         ctx: context,
@@ -101,8 +104,54 @@ fn make_interruptible(instructions: &mut EthInstructions<EthInterpreter, BlockCo
 
 fn interruptible(step: Step<'_>, instruction: fn(Step<'_>) -> InstructionExecResult) -> InstructionExecResult {
     if step.host.chain.is_due() {
-        step.host.error = Err(ContextError::Custom(Interrupt::MARK.to_owned()));
-        return Err(InstructionResult::FatalExternalError);
+        return interrupt(step);
+    }
+    instruction(step)
+}
+
+fn interrupt(step: Step<'_>) -> InstructionExecResult {
+    step.host.error = Err(ContextError::Custom(Interrupt::MARK.to_owned()));
+    Err(InstructionResult::FatalExternalError)
+}
+
+/// Most bytes that one instruction of an attempt hashes or copies.
+const MOST_BYTES_OF_ATTEMPT: U256 = U256::from_limbs([32 << 10, 0, 0, 0]);
+
+/// In an attempt, instructions that may take long without a jump look at the clock each time, and stop it when they have
+/// much to do. Reads of the state have their own bound (`call/attempt.rs`).
+fn bound_single_instructions(instructions: &mut EthInstructions<EthInterpreter, BlockContext>) {
+    use opcode::{
+        CALLDATACOPY, CODECOPY, CREATE, CREATE2, EXP, EXTCODECOPY, KECCAK256, LOG0, LOG1, LOG2, LOG3, LOG4, MCOPY,
+        RETURNDATACOPY,
+    };
+    let table = instructions.instruction_table_mut();
+    let mut replace = |opcode: u8, function| table[usize::from(opcode)] = Instruction::new(function);
+    replace(KECCAK256, |step| bounded(step, Some(1), system::keccak256));
+    replace(CALLDATACOPY, |step| bounded(step, Some(2), system::calldatacopy));
+    replace(CODECOPY, |step| bounded(step, Some(2), system::codecopy));
+    replace(EXTCODECOPY, |step| bounded(step, Some(3), host::extcodecopy));
+    replace(RETURNDATACOPY, |step| bounded(step, Some(2), system::returndatacopy));
+    replace(MCOPY, |step| bounded(step, Some(2), memory::mcopy));
+    replace(LOG0, |step| bounded(step, Some(1), host::log::<0, BlockContext>));
+    replace(LOG1, |step| bounded(step, Some(1), host::log::<1, BlockContext>));
+    replace(LOG2, |step| bounded(step, Some(1), host::log::<2, BlockContext>));
+    replace(LOG3, |step| bounded(step, Some(1), host::log::<3, BlockContext>));
+    replace(LOG4, |step| bounded(step, Some(1), host::log::<4, BlockContext>));
+    replace(CREATE, |step| bounded(step, Some(2), contract::create::<false, _, _>));
+    replace(CREATE2, |step| bounded(step, Some(2), contract::create::<true, _, _>));
+    replace(EXP, |step| bounded(step, None, arithmetic::exp));
+}
+
+/// Runs an instruction of an attempt. `length` is where on the stack it finds how many bytes it works on.
+fn bounded(
+    step: Step<'_>,
+    length: Option<usize>,
+    instruction: fn(Step<'_>) -> InstructionExecResult,
+) -> InstructionExecResult {
+    // A stack that is too short is the instruction's own to report.
+    let bytes = length.and_then(|position| step.interpreter.stack.peek(position).ok()).unwrap_or_default();
+    if bytes > MOST_BYTES_OF_ATTEMPT || step.host.chain.reason().is_some() {
+        return interrupt(step);
     }
     instruction(step)
 }

@@ -6,6 +6,8 @@ use tenon_bus::CallContext;
 
 /// How many jumps and calls pass between two looks at the clock, which costs more than a jump.
 const STRIDE: u32 = 2048;
+/// The same in an attempt, whose time is shorter.
+const ATTEMPT_STRIDE: u32 = 256;
 
 /// When a run must stop. Lives in the EVM's context, where the instructions of loops look at it.
 #[derive(Clone, Default)]
@@ -18,6 +20,7 @@ pub(crate) struct Interrupt {
 struct Armed {
     caller: CallContext,
     deadline: Option<Instant>,
+    stride: u32,
     countdown: u32,
 }
 
@@ -41,7 +44,17 @@ impl Interrupt {
 
     /// Stops when the caller is gone or at `deadline`.
     pub(crate) fn when(caller: &CallContext, deadline: Option<Instant>) -> Self {
-        Self { armed: Some(Armed { caller: caller.clone(), deadline, countdown: STRIDE }) }
+        Self { armed: Some(Armed { caller: caller.clone(), deadline, stride: STRIDE, countdown: STRIDE }) }
+    }
+
+    /// Stops a run that is only attempted, at `end`, and before anything that would take long by itself.
+    pub(crate) fn attempt(caller: &CallContext, end: Instant) -> Self {
+        let (stride, countdown) = (ATTEMPT_STRIDE, ATTEMPT_STRIDE);
+        Self { armed: Some(Armed { caller: caller.clone(), deadline: Some(end), stride, countdown }) }
+    }
+
+    pub(crate) fn is_attempt(&self) -> bool {
+        self.armed.as_ref().is_some_and(|armed| armed.stride == ATTEMPT_STRIDE)
     }
 
     pub(crate) const fn is_armed(&self) -> bool {
@@ -55,7 +68,7 @@ impl Interrupt {
             armed.countdown -= 1;
             return false;
         }
-        armed.countdown = STRIDE;
+        armed.countdown = armed.stride;
         self.reason().is_some()
     }
 

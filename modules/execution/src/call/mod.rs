@@ -1,6 +1,7 @@
 //! Running the EVM for an answer instead of a block.
 
 mod access_list;
+mod attempt;
 mod environment;
 mod estimate;
 mod estimate_native;
@@ -12,11 +13,17 @@ mod words;
 
 use std::sync::Arc;
 
-use tenon_api::{BlockId, Bytes, ChainReader, ConsensusEngine, Failure, SealedHeader, messages::Call};
-use tenon_bus::CallContext;
+use tenon_api::{
+    BlockId, Bytes, ChainReader, ConsensusEngine, Failure, SealedHeader, StateReader, StoreError, messages::Call,
+};
 
-use crate::{ExecutionLimits, Executor, block::BlockState, trace::RecordingMemory};
+use crate::{
+    ExecutionLimits, Executor,
+    block::{BlockState, Interrupt},
+    trace::RecordingMemory,
+};
 
+pub(crate) use attempt::LongCalls;
 pub(crate) use environment::{CallEnvironment, prepare};
 pub(crate) use native_message::Payer;
 pub(crate) use overrides::{apply_account_overrides, apply_block_overrides};
@@ -31,22 +38,58 @@ pub(crate) struct Calls {
     pub(crate) engine: Arc<dyn ConsensusEngine>,
     pub(crate) limits: ExecutionLimits,
     pub(crate) recording_memory: RecordingMemory,
+    pub(crate) long_calls: LongCalls,
+}
+
+/// Why a call has no output.
+pub(crate) enum CallEnd {
+    /// It failed, as its caller is told.
+    Failed(Failure),
+    /// It was attempted only, and was not over in time.
+    GaveUp,
+}
+
+impl From<Failure> for CallEnd {
+    fn from(failure: Failure) -> Self {
+        Self::Failed(failure)
+    }
 }
 
 impl Calls {
     /// The block after which something is to run, and the state after it. Only states of canonical blocks are kept.
     pub(crate) fn base(&self, block: BlockId) -> Result<(Arc<SealedHeader>, BlockState), Failure> {
+        self.base_through(block, |state| state)
+    }
+
+    /// The same, with the state read through something else.
+    fn base_through(
+        &self,
+        block: BlockId,
+        through: impl FnOnce(Arc<dyn StateReader>) -> Arc<dyn StateReader>,
+    ) -> Result<(Arc<SealedHeader>, BlockState), Failure> {
         let header = tenon_chain::require_block(&*self.chain, block)?;
-        let state = self.state_after(&header)?;
-        Ok((header, state))
+        let state = self.reader_after(&header)?;
+        Ok((header, self.executor.state_over(through(state))))
     }
 
     pub(crate) fn state_after(&self, header: &SealedHeader) -> Result<BlockState, Failure> {
+        Ok(self.executor.state_over(self.reader_after(header)?))
+    }
+
+    fn reader_after(&self, header: &SealedHeader) -> Result<Arc<dyn StateReader>, Failure> {
         let number = header.number;
-        if self.chain.canonical_hash(number.into())? != Some(header.hash()) {
+        let state = self.chain.state_at(number.into());
+        // Asked after the state, which notices by itself when the chain is unwound from then on.
+        if !self.is_canonical(header)? {
             return Err(Failure::server(format!("block {number} is not canonical: its state is not kept")));
         }
-        Ok(self.executor.state_after(&*self.chain, number.into())?)
+        Ok(state?)
+    }
+
+    fn is_canonical(&self, header: &SealedHeader) -> Result<bool, StoreError> {
+        // Most questions are about the head, which is in memory.
+        Ok(self.chain.head().header.hash() == header.hash()
+            || self.chain.canonical_hash(header.number.into())? == Some(header.hash()))
     }
 
     /// Nobody has sealed a native chain's first block, and the reference asks who did before it runs a call
@@ -58,17 +101,30 @@ impl Calls {
         Ok(())
     }
 
-    /// `eth_call`: what the call returns.
-    pub(crate) fn call(&self, call: &Call, caller: &CallContext) -> Result<Bytes, Failure> {
-        let (header, mut state) = self.base(call.block)?;
+    /// Runs a call in a block's context.
+    fn run(
+        &self,
+        call: &Call,
+        header: &SealedHeader,
+        mut state: BlockState,
+        interrupt: Interrupt,
+    ) -> Result<Bytes, CallEnd> {
+        let is_attempt = interrupt.is_attempt();
         let environment =
-            prepare(self, &header, &mut state, &call.request, &call.state_overrides, &call.block_overrides)?;
-        self.require_author(&header)?;
-        let mut evm = environment.evm(state, self.interrupt(caller), ());
+            prepare(self, header, &mut state, &call.request, &call.state_overrides, &call.block_overrides)?;
+        self.require_author(header)?;
         let message = environment.transaction.clone();
-        let result = environment
-            .run(&mut evm, message.clone())
-            .map_err(|failure| failure.for_call(&environment, message.gas_limit, self.limits.call_timeout))?;
-        environment.output_or_failure(result, message, evm)
+        let gas_limit = message.gas_limit;
+        if is_attempt && gas_limit > attempt::MOST_GAS {
+            return Err(CallEnd::GaveUp);
+        }
+        let mut evm = environment.evm(state, interrupt, ());
+        match environment.run(&mut evm, message.clone()) {
+            // The words want a second run, which the time left may not be enough for.
+            Ok(result) if is_attempt && environment.needs_second_run(&result) => Err(CallEnd::GaveUp),
+            Ok(result) => Ok(environment.output_or_failure(result, message, evm)?),
+            Err(RunFailure::Stopped(_) | RunFailure::Store(_)) if is_attempt => Err(CallEnd::GaveUp),
+            Err(failure) => Err(failure.for_call(&environment, gas_limit, self.limits.call_timeout).into()),
+        }
     }
 }

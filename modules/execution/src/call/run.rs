@@ -114,6 +114,11 @@ impl CallEnvironment {
         }
     }
 
+    /// Whether the message runs once more to say why it failed.
+    pub(crate) const fn needs_second_run(&self, result: &ExecutionResult) -> bool {
+        matches!(result, ExecutionResult::Halt { reason, .. } if needs_step(reason))
+    }
+
     /// Why a message's outermost frame ended without result. Where the words name the instruction or the stack, the
     /// message runs once more, watched: failures of this kind are rare, and an inspector costs a call for each step.
     pub(crate) fn halt_text<I>(&self, reason: &HaltReason, message: TxEnv, evm: BlockEvm<I>) -> Cow<'static, str> {

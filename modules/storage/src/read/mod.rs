@@ -2,6 +2,7 @@
 //! chain was unwound under it.
 
 pub(crate) mod generation;
+pub(crate) mod known;
 pub(crate) mod listing;
 pub(crate) mod log_search;
 pub(crate) mod shared;

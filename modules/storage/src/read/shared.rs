@@ -11,14 +11,14 @@ use tenon_api::{Head, Log, Receipt, RecoveredBlock, SealedHeader, StoreError, Tr
 
 use crate::{
     StoreOptions,
-    cache::HashCache,
+    cache::BoundedCache,
     database::{Cursor, Database, engine_error},
     format::{
         columns::Column,
         keys,
         records::{self, ReceiptSummary, StoredLog},
     },
-    read::generation::Generations,
+    read::{generation::Generations, known::KnownState},
 };
 
 /// The part of the store that is shared with state and trie readers, which outlive the call that made them.
@@ -29,10 +29,12 @@ pub(crate) struct Shared {
     /// The oldest height whose state is complete. Raised before anything of older states is deleted.
     pub(crate) oldest_state: AtomicU64,
     pub(crate) generations: Generations,
-    pub(crate) headers: HashCache<Arc<SealedHeader>>,
-    pub(crate) blocks: HashCache<Arc<RecoveredBlock>>,
-    pub(crate) receipts: HashCache<Arc<Vec<Receipt>>>,
-    pub(crate) trie_nodes: HashCache<Bytes>,
+    // By hash, and so never out of date.
+    pub(crate) headers: BoundedCache<B256, Arc<SealedHeader>>,
+    pub(crate) blocks: BoundedCache<B256, Arc<RecoveredBlock>>,
+    pub(crate) receipts: BoundedCache<B256, Arc<Vec<Receipt>>>,
+    pub(crate) trie_nodes: BoundedCache<B256, Bytes>,
+    pub(crate) known: KnownState,
 }
 
 /// A record that an older or foreign program may have written, or a disk has damaged.
@@ -53,10 +55,11 @@ impl Shared {
             head: ArcSwap::from_pointee(head),
             oldest_state: AtomicU64::new(oldest_state),
             generations: Generations::default(),
-            headers: HashCache::new(part),
-            blocks: HashCache::new(part * 3),
-            receipts: HashCache::new(part * 2),
-            trie_nodes: HashCache::new(options.trie_cache_bytes),
+            headers: BoundedCache::new(part),
+            blocks: BoundedCache::new(part * 3),
+            receipts: BoundedCache::new(part * 2),
+            trie_nodes: BoundedCache::new(options.trie_cache_bytes),
+            known: KnownState::new(options.state_cache_bytes),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Accounts and slots as they were after a block.
 
-use std::sync::Arc;
+use std::{hash::Hash, sync::Arc};
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{Account, BlockNumber, EMPTY_CODE_HASH, StateReader, StoreError};
@@ -9,6 +9,7 @@ use crate::{
     format::{columns::Column, keys, records},
     read::{
         generation::Token,
+        known::{Answer, Fact, KnownValues},
         shared::{Shared, corrupt, cursor_status},
     },
 };
@@ -45,36 +46,61 @@ impl StateAt {
         self.shared.generations.check(self.token, self.number)
     }
 
-    /// Reads a key at this height and hands its value to `decode`; no value is an empty one.
-    fn read<T>(
+    /// Reads a key at this height.
+    fn read<K: Hash + Eq, T: Copy + Default>(
         &self,
+        known: &KnownValues<K, T>,
+        key: K,
         (latest, history): (Column, Column),
-        key: &[u8],
-        decode: impl Fn(&[u8]) -> Option<T>,
+        record: &[u8],
+        decode: fn(&[u8]) -> Option<T>,
     ) -> Result<T, StoreError> {
-        let value = value_at(&self.shared, (latest, history), key, self.number, decode)?;
-        self.check()?;
-        value.ok_or_else(|| corrupt(format!("{} record {}", latest.name(), alloy_primitives::hex::encode(key))))
+        let moment = self.shared.known.writes.moment();
+        let fact = match known.at(&key, self.number) {
+            Answer::Value(value) => return self.check().map(|()| value),
+            Answer::ChangedSince => past_at(&self.shared, history, record, self.number, decode),
+            Answer::Unknown => fact_at(&self.shared, (latest, history), record, self.number, decode),
+        };
+        // Damage that an unwind or pruning explains is not damage, and nothing that is learnt of a state that has gone
+        // is true.
+        let fact = fact.and_then(|fact| self.check().map(|()| fact))?;
+        let name = || corrupt(format!("{} record {}", latest.name(), alloy_primitives::hex::encode(record)));
+        let fact = fact.ok_or_else(name)?;
+        known.learn(key, fact, &self.shared.known.writes, moment);
+        let (Fact::Latest { value, .. } | Fact::Past { value, .. }) = fact;
+        Ok(value)
     }
 }
 
-/// Reads a key at a height; the inner `None` says that `decode` refused the record.
-fn value_at<T>(
+/// What a key is at a height, or none when `decode` refuses the record.
+fn fact_at<T>(
     shared: &Shared,
     (latest, history): (Column, Column),
     key: &[u8],
     number: u64,
-    decode: impl Fn(&[u8]) -> Option<T>,
-) -> Result<Option<T>, StoreError> {
-    let Some(record) = shared.database.get(latest, key)? else { return Ok(decode(&[])) };
-    let Some((changed, value)) = records::decode_latest(&record) else { return Ok(None) };
-    if changed <= number {
-        return Ok(decode(value));
+    decode: fn(&[u8]) -> Option<T>,
+) -> Result<Option<Fact<T>>, StoreError> {
+    let Some(record) = shared.database.get(latest, key)? else {
+        return Ok(decode(&[]).map(|value| Fact::Latest { changed: 0, value }));
+    };
+    match records::decode_latest(&record) {
+        Some((changed, value)) if changed <= number => Ok(decode(value).map(|value| Fact::Latest { changed, value })),
+        Some(_) => past_at(shared, history, key, number, decode),
+        None => Ok(None),
     }
-    version_at(shared, history, key, number, |_, value| decode(value)).map(|found| match found {
-        Some(value) => value,
-        None => decode(&[]),
-    })
+}
+
+/// The same, of a key that has changed since that height.
+fn past_at<T>(
+    shared: &Shared,
+    history: Column,
+    key: &[u8],
+    number: u64,
+    decode: fn(&[u8]) -> Option<T>,
+) -> Result<Option<Fact<T>>, StoreError> {
+    let found = version_at(shared, history, key, number, |changed, value| (changed, decode(value)))?;
+    let (changed, value) = found.unwrap_or_else(|| (0, decode(&[])));
+    Ok(value.map(|value| Fact::Past { changed, number, value }))
 }
 
 /// The newest version of a key that is not newer than `number`, with its height; none when there is none.
@@ -105,11 +131,13 @@ pub(crate) const SLOTS: (Column, Column) = (Column::SlotLatest, Column::SlotHist
 
 impl StateReader for StateAt {
     fn account(&self, address: Address) -> Result<Option<Account>, StoreError> {
-        self.read(ACCOUNTS, address.as_slice(), records::decode_account)
+        let known = &self.shared.known.accounts;
+        self.read(known, address, ACCOUNTS, address.as_slice(), records::decode_account)
     }
 
     fn storage(&self, address: Address, slot: B256) -> Result<U256, StoreError> {
-        self.read(SLOTS, &keys::slot(address, slot), records::decode_slot)
+        let known = &self.shared.known.slots;
+        self.read(known, (address, slot), SLOTS, &keys::slot(address, slot), records::decode_slot)
     }
 
     fn code(&self, code_hash: B256) -> Result<Option<Bytes>, StoreError> {

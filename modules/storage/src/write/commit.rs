@@ -27,9 +27,9 @@ impl Store {
             return Err(StoreError::NotNext { number: genesis.block.number(), head: BlockNumber::GENESIS });
         }
         let head = head_after(genesis, &self.shared.head.load());
-        let mut batch = block_batch(&self.shared, genesis, &head)?;
+        let (mut batch, changes) = block_batch(&self.shared, genesis, &head)?;
         meta::set_identity(&mut batch, identity)?;
-        batch.write(true)?;
+        self.write_state(batch, &changes, true)?;
         self.publish(genesis, head);
         Ok(())
     }
@@ -45,9 +45,9 @@ impl Store {
         }
 
         let head = head_after(commit, &parent);
-        let batch = block_batch(&self.shared, commit, &head)?;
+        let (batch, changes) = block_batch(&self.shared, commit, &head)?;
         let is_sync_due = self.is_sync_due(&writer);
-        batch.write(is_sync_due)?;
+        self.write_state(batch, &changes, is_sync_due)?;
         writer.count_block(is_sync_due);
         self.publish(commit, head);
 
@@ -64,6 +64,14 @@ impl Store {
         let mut batch = self.shared.database.batch();
         put_block(&mut batch, block, total_difficulty)?;
         batch.write(false)
+    }
+
+    /// Writes what a block has changed, whether that succeeds or not, readers then know nothing of it but what is written.
+    fn write_state(&self, batch: Batch<'_>, changes: &Changes, is_synced: bool) -> Result<(), StoreError> {
+        let writing = self.shared.known.write();
+        let outcome = batch.write(is_synced);
+        writing.forget_changed(changes);
+        outcome
     }
 
     /// Lets readers see the block. The batch has been written.
@@ -90,8 +98,8 @@ fn head_after(commit: &BlockCommit, parent: &Head) -> Head {
     }
 }
 
-/// Everything that a block changes, in one batch.
-fn block_batch<'a>(shared: &'a Shared, commit: &BlockCommit, head: &Head) -> Result<Batch<'a>, StoreError> {
+/// Everything that a block changes, in one batch, and the list of it.
+fn block_batch<'a>(shared: &'a Shared, commit: &BlockCommit, head: &Head) -> Result<(Batch<'a>, Changes), StoreError> {
     let block = &commit.block;
     if block.transactions.len() != commit.receipts.len() {
         let (transactions, receipts) = (block.transactions.len(), commit.receipts.len());
@@ -112,7 +120,7 @@ fn block_batch<'a>(shared: &'a Shared, commit: &BlockCommit, head: &Head) -> Res
     let changes = Changes { accounts, slots, superseded };
     batch.put(Column::Changes, keys::number(block.number().0), records::encode_changes(&changes))?;
     meta::set_head(&mut batch, head)?;
-    Ok(batch)
+    Ok((batch, changes))
 }
 
 /// Header and body, as for a block of any branch.

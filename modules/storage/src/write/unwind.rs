@@ -32,9 +32,10 @@ impl Store {
             return Ok(());
         }
         let _unwinding = self.shared.generations.unwind_to(target.0);
-        for number in (target.0 + 1..=head.0).rev() {
-            self.take_off_head(number)?;
-        }
+        let writing = self.shared.known.write();
+        let outcome = (target.0 + 1..=head.0).rev().try_for_each(|number| self.take_off_head(number));
+        writing.forget_all();
+        outcome?;
         tracing::info!(from = head.0, to = target.0, "chain unwound");
         Ok(())
     }

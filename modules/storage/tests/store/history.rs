@@ -174,6 +174,25 @@ fn an_archive_that_becomes_pruned_forgets_its_backlog_and_can_become_an_archive_
 }
 
 #[test]
+fn what_was_read_is_not_remembered_over_a_block_or_an_unwind_that_changed_it() {
+    let mut random = Random::new();
+    let mut maker = Maker::new();
+    for step in 0..120 {
+        let head = maker.commits.len() as u64 - 1;
+        if random.chance(25) {
+            maker.mark = step;
+            maker.unwind(head - random.below(head.min(4) + 1));
+        } else {
+            maker.add_random(&mut random);
+        }
+        let head = maker.commits.len() as u64 - 1;
+        for number in [head, head - random.below(head.min(6) + 1), random.below(head + 1)] {
+            assert_state(&maker.store, number, &maker.states);
+        }
+    }
+}
+
+#[test]
 fn a_reader_never_sees_another_chain_than_the_one_it_asked_for() {
     let mut random = Random::new();
     let mut maker = Maker::new();
@@ -193,8 +212,11 @@ fn a_reader_never_sees_another_chain_than_the_one_it_asked_for() {
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
+                let mut behind = 0;
                 while !is_done.load(Ordering::Relaxed) {
-                    let number = store.head().number();
+                    let head = store.head().number();
+                    behind = (behind + 1) % 4;
+                    let number = BlockNumber(head.0.saturating_sub(behind));
                     let Ok(state) = store.state_at(number) else { continue };
                     let Ok(Some(hash)) = state.block_hash(number) else { continue };
                     for _ in 0..20 {

@@ -1,0 +1,242 @@
+//! Values of accounts and slots that were read lately, so that asking for them again costs no read of the database.
+
+use std::{
+    hash::Hash,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use alloy_primitives::{Address, B256, U256};
+use tenon_api::Account;
+
+use crate::{cache::BoundedCache, format::records::Changes};
+
+/// What is known of a key.
+#[derive(Default)]
+struct Known<T> {
+    /// The block of its last change, and its value since then.
+    latest: Option<(u64, T)>,
+    /// A value, and the first and last height of which it is known to hold.
+    past: Option<(u64, u64, T)>,
+}
+
+/// What the cache says of a key at a height.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answer<T> {
+    /// Its value.
+    Value(T),
+    /// Nothing, but that it has changed since that height: its latest record need not be read.
+    ChangedSince,
+    /// Nothing.
+    Unknown,
+}
+
+impl<T: Copy> Known<T> {
+    fn at(&self, number: u64) -> Answer<T> {
+        match (self.latest, self.past) {
+            (Some((changed, value)), _) if changed <= number => Answer::Value(value),
+            (_, Some((first, last, value))) if first <= number && number <= last => Answer::Value(value),
+            (Some(_), _) => Answer::ChangedSince,
+            (None, _) => Answer::Unknown,
+        }
+    }
+
+    fn learn(&mut self, fact: Fact<T>) {
+        match (fact, &mut self.past) {
+            (Fact::Latest { changed, value }, _) => self.latest = Some((changed, value)),
+            (Fact::Past { changed, number, .. }, Some((first, last, _))) if *first == changed => {
+                *last = number.max(*last);
+            }
+            (Fact::Past { changed, number, value }, past) => *past = Some((changed, number, value)),
+        }
+    }
+}
+
+/// What a read has found out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fact<T> {
+    /// A key was last changed by a block, to this value.
+    Latest {
+        /// The block; zero for a key that nothing has ever been written to.
+        changed: u64,
+        /// The value.
+        value: T,
+    },
+    /// A key was changed by a block to this value, and has it still at `number`.
+    Past {
+        /// The block; zero for a key that did not exist then.
+        changed: u64,
+        /// The height.
+        number: u64,
+        /// The value.
+        value: T,
+    },
+}
+
+/// When a read began, for [`KnownState`] to judge whether what it found out still holds.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment(u64);
+
+/// The cache of one kind of keys.
+pub(crate) struct KnownValues<K, T>(BoundedCache<K, Known<T>>);
+
+impl<K: Hash + Eq, T: Copy + Default> KnownValues<K, T> {
+    /// What is known of a key at a height.
+    pub(crate) fn at(&self, key: &K, number: u64) -> Answer<T> {
+        self.0.look(key, |known| known.at(number)).unwrap_or(Answer::Unknown)
+    }
+
+    /// Keeps what a read that began at `moment` has found out, if nothing was written since.
+    pub(crate) fn learn(&self, key: K, fact: Fact<T>, writes: &Writes, moment: Moment) {
+        self.0.change(key, || writes.none_since(moment), |known| known.learn(fact));
+    }
+
+    fn forget_latest(&self, key: &K) {
+        self.0.change_existing(key, |known| known.latest = None);
+    }
+}
+
+/// A counter of writes to the state: odd while one is under way.
+///
+/// A reader that took a record from the database before a write may want to keep it after: it looks at this counter under
+/// the lock under which the writer, later, forgets what it has changed. So either it sees that there was a write, or the
+/// writer forgets what it has kept.
+#[derive(Default)]
+pub(crate) struct Writes(AtomicU64);
+
+impl Writes {
+    /// The beginning of a read.
+    pub(crate) fn moment(&self) -> Moment {
+        Moment(self.0.load(Ordering::SeqCst))
+    }
+
+    fn none_since(&self, Moment(begun): Moment) -> bool {
+        begun.is_multiple_of(2) && self.0.load(Ordering::SeqCst) == begun
+    }
+}
+
+/// Accounts and slots that were read lately.
+///
+/// Commits forget the latest values of what they change before the head moves, and an unwind forgets everything. What is
+/// known of the past is not changed by what is put on top of it.
+pub(crate) struct KnownState {
+    pub(crate) accounts: KnownValues<Address, Option<Account>>,
+    pub(crate) slots: KnownValues<(Address, B256), U256>,
+    pub(crate) writes: Writes,
+}
+
+impl KnownState {
+    /// An empty cache of about this many bytes.
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self {
+            accounts: KnownValues(BoundedCache::new(bytes / 2)),
+            slots: KnownValues(BoundedCache::new(bytes / 2)),
+            writes: Writes::default(),
+        }
+    }
+
+    /// Begins a write to the state, which lasts until the answer is dropped: nothing that is read meanwhile is kept. The
+    /// writer's lock makes sure that there is one at a time.
+    pub(crate) fn write(&self) -> Writing<'_> {
+        self.writes.0.fetch_add(1, Ordering::SeqCst);
+        Writing(self)
+    }
+}
+
+/// A write to the state under way.
+pub(crate) struct Writing<'a>(&'a KnownState);
+
+impl Writing<'_> {
+    /// Forgets the latest values of what a block has changed. To be called when the block is written, and before the head
+    /// moves.
+    pub(crate) fn forget_changed(&self, changes: &Changes) {
+        for address in &changes.accounts {
+            self.0.accounts.forget_latest(address);
+        }
+        for (address, slots) in &changes.slots {
+            for slot in slots {
+                self.0.slots.forget_latest(&(*address, *slot));
+            }
+        }
+    }
+
+    /// Forgets everything. To be called when blocks have been taken off, and before another is put on.
+    pub(crate) fn forget_all(&self) {
+        self.0.accounts.0.clear();
+        self.0.slots.0.clear();
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        self.0.writes.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: (Address, B256) = (Address::ZERO, B256::ZERO);
+
+    fn value(number: u64) -> U256 {
+        U256::from(number)
+    }
+
+    fn learn(state: &KnownState, fact: Fact<U256>) {
+        state.slots.learn(KEY, fact, &state.writes, state.writes.moment());
+    }
+
+    fn changes() -> Changes {
+        Changes { accounts: vec![KEY.0], slots: vec![(KEY.0, vec![KEY.1])], superseded: vec![] }
+    }
+
+    #[test]
+    fn a_value_is_known_at_the_heights_where_it_holds() {
+        let state = KnownState::new(1 << 20);
+        assert_eq!(state.slots.at(&KEY, 10), Answer::Unknown);
+
+        learn(&state, Fact::Latest { changed: 8, value: value(8) });
+        learn(&state, Fact::Past { changed: 3, number: 5, value: value(3) });
+        learn(&state, Fact::Past { changed: 3, number: 4, value: value(3) });
+        let answers = [2, 3, 5, 6, 7, 8, 100].map(|number| state.slots.at(&KEY, number));
+        let changed = Answer::ChangedSince;
+        let (old, new) = (Answer::Value(value(3)), Answer::Value(value(8)));
+        assert_eq!(answers, [changed, old, old, changed, changed, new, new]);
+
+        learn(&state, Fact::Past { changed: 6, number: 7, value: value(6) });
+        assert_eq!([5, 6].map(|number| state.slots.at(&KEY, number)), [changed, Answer::Value(value(6))]);
+    }
+
+    #[test]
+    fn a_block_makes_the_latest_values_of_what_it_changed_unknown_and_leaves_the_past() {
+        let state = KnownState::new(1 << 20);
+        learn(&state, Fact::Latest { changed: 8, value: value(8) });
+        learn(&state, Fact::Past { changed: 3, number: 5, value: value(3) });
+
+        state.write().forget_changed(&changes());
+
+        assert_eq!([5, 8].map(|number| state.slots.at(&KEY, number)), [Answer::Value(value(3)), Answer::Unknown]);
+    }
+
+    #[test]
+    fn what_was_read_before_or_during_a_write_is_not_kept_after_it() {
+        let state = KnownState::new(1 << 20);
+        let fact = Fact::Latest { changed: 8, value: value(8) };
+        let keep = |moment| state.slots.learn(KEY, fact, &state.writes, moment);
+        let before = state.writes.moment();
+
+        let writing = state.write();
+        let during = state.writes.moment();
+        keep(before);
+        keep(during);
+        drop(writing);
+        keep(before);
+        keep(during);
+        assert_eq!(state.slots.at(&KEY, 8), Answer::Unknown);
+
+        keep(state.writes.moment());
+        assert_eq!(state.slots.at(&KEY, 8), Answer::Value(value(8)));
+        state.write().forget_all();
+        assert_eq!(state.slots.at(&KEY, 8), Answer::Unknown);
+    }
+}
