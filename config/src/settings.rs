@@ -239,6 +239,19 @@ section! {
 }
 
 section! {
+    "Metrics";
+    /// What the node counts, for Prometheus, at `/metrics` of a port of its own.
+    MetricsSettings {
+        /// Serve metrics. At run time: `tenon module enable metrics`.
+        enabled: bool = false, "metrics.enabled", "metrics";
+        /// Address to listen on. Anything but a loopback address shows them to the network.
+        addr: IpAddr = LOOPBACK, "metrics.addr", "metrics.addr", old "metrics-addr";
+        /// Port to listen on; 0 takes a free one.
+        port: u16 = 6060, "metrics.port", "metrics.port", old "metrics-port";
+    }
+}
+
+section! {
     "Log";
     /// What the node tells on standard error.
     LogSettings {
@@ -326,6 +339,8 @@ pub struct Settings {
     pub dev: DevSettings,
     /// Where plugins are.
     pub plugins: PluginSettings,
+    /// What is counted.
+    pub metrics: MetricsSettings,
     /// What is told.
     pub log: LogSettings,
     /// `[plugins.NAME]` of the settings file.
@@ -333,7 +348,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn sections(&mut self) -> [&mut dyn SectionObject; 11] {
+    fn sections(&mut self) -> [&mut dyn SectionObject; 12] {
         [
             &mut self.node,
             &mut self.database,
@@ -345,6 +360,7 @@ impl Settings {
             &mut self.pool,
             &mut self.dev,
             &mut self.plugins,
+            &mut self.metrics,
             &mut self.log,
         ]
     }
@@ -396,6 +412,7 @@ pub fn all_settings() -> Vec<SettingInfo> {
     PoolSettings::describe(&mut rows);
     DevSettings::describe(&mut rows);
     PluginSettings::describe(&mut rows);
+    MetricsSettings::describe(&mut rows);
     LogSettings::describe(&mut rows);
     rows
 }

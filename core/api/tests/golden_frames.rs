@@ -308,6 +308,15 @@ fn node_frames(frames: &mut Frames) {
     };
     frames.request(ListNamespaces, vec![namespace]);
     frames.request(GetDataFolder, "/var/lib/tenon".to_owned());
+    let start = StartFrontEnd {
+        front_end: FrontEnd::WebSocket,
+        host: Some("localhost".to_owned()),
+        port: Some(8546),
+        origins: Some(vec!["https://app.example.org".to_owned()]),
+        namespaces: Some(vec!["eth".to_owned()]),
+        virtual_hosts: None,
+    };
+    frames.request(start, ());
     frames.event(SyncChanged { status: Some(status) });
 }
 
@@ -421,6 +430,10 @@ fn consensus_frames(frames: &mut Frames) {
     };
     frames.request(GetTransactionProof { hash: HASH }, Some(proof));
     frames.request(ImportChain { path: "/data/chain.rlp".to_owned() }, ());
+    let export =
+        ExportChain { path: "/data/chain.rlp".to_owned(), first: Some(BlockNumber(2)), last: Some(BlockNumber(9)) };
+    frames.request(export, ());
+    frames.request(GetChainConfig, r#"{"chainId":51}"#.to_owned());
 }
 
 fn epoch_frames(frames: &mut Frames) {

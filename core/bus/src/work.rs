@@ -22,18 +22,22 @@ pub struct WorkPool {
     name: &'static str,
     running: Arc<Semaphore>,
     waiting: Arc<AtomicUsize>,
+    threads: usize,
     queue: usize,
 }
 
 impl WorkPool {
     /// A pool named `name` (for errors) with room for `threads` running jobs (at least one) and `queue` waiting ones.
     pub fn new(name: &'static str, threads: usize, queue: usize) -> Self {
-        Self {
-            name,
-            running: Arc::new(Semaphore::new(threads.clamp(1, Semaphore::MAX_PERMITS))),
-            waiting: Arc::new(AtomicUsize::new(0)),
-            queue,
-        }
+        let threads = threads.clamp(1, Semaphore::MAX_PERMITS);
+        let running = Arc::new(Semaphore::new(threads));
+        Self { name, running, waiting: Arc::new(AtomicUsize::new(0)), threads, queue }
+    }
+
+    /// How many jobs run, and how many wait for a thread.
+    pub fn jobs(&self) -> (usize, usize) {
+        let running = self.threads.saturating_sub(self.running.available_permits());
+        (running, self.waiting.load(Ordering::Relaxed))
     }
 
     /// Runs a job and waits for its answer. The job sees through its context when nobody waits any more.
@@ -116,8 +120,10 @@ mod tests {
         }
 
         let refused = pool.run(&CallContext::new(), |_| Ok(())).await;
+        let jobs = pool.jobs();
 
         assert_eq!(refused, Err(Failure::limit("the test pool is busy: 0 requests wait already")));
+        assert_eq!(jobs, (1, 0));
         release.send(()).unwrap();
         assert_eq!(busy.await.unwrap(), Ok(true));
     }

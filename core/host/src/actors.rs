@@ -34,6 +34,20 @@ pub trait ActorSwitch: Send + Sync + 'static {
     fn faults(&self) -> ModuleFaults {
         ModuleFaults::default()
     }
+
+    /// Whether what it had accepted before it was stopped is still being finished.
+    fn is_draining(&self) -> bool {
+        false
+    }
+}
+
+/// When a part of the node is started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActorStage {
+    /// Before the plugins, which may ask it.
+    BeforePlugins,
+    /// After them: it brings them requests.
+    AfterPlugins,
 }
 
 /// Whether a part of the node can be stopped.
@@ -54,6 +68,8 @@ pub struct ActorModule {
     pub uses: &'static [&'static str],
     /// Requests that it answers: while it is stopped, their callers are told so.
     pub answers: &'static [Topic],
+    /// When it is started.
+    pub stage: ActorStage,
     /// Whether the settings want it started with the node.
     pub is_wanted: bool,
     /// Whether and how it is stopped.
@@ -153,7 +169,8 @@ impl KnownActor {
 }
 
 impl PluginHost {
-    /// Makes a part of the node known. It is started by [`PluginHost::start_actors`], in the order of these calls.
+    /// Makes a part of the node known. It is started by [`PluginHost::start_actors`], in the order of these calls; known
+    /// are all of them before the plugins are, which can't take their names.
     ///
     /// # Errors
     /// [`HostError::WrongState`] when the name is taken.
@@ -170,17 +187,23 @@ impl PluginHost {
         Ok(())
     }
 
-    /// Starts the parts of the node that can be stopped, except those that the settings or the operator do not want.
+    /// Starts the parts of the node of one stage that can be stopped, except those that the settings or the operator do
+    /// not want.
     ///
     /// # Errors
     /// [`HostError::Actor`] of the first one that does not start.
-    pub async fn start_actors(&self) -> Result<(), HostError> {
+    pub async fn start_actors(&self, stage: ActorStage) -> Result<(), HostError> {
         let choices = self.options.choices_file.as_deref().map(Choices::read).unwrap_or_default();
-        for actor in self.known_actors() {
+        for actor in self.known_actors().into_iter().filter(|actor| actor.module.stage == stage) {
             let Ok(switch) = actor.switch() else { continue };
             if !choices.wants(actor.name(), actor.module.is_wanted) {
                 self.bus.suspend(actor.module.answers, &actor.stopped());
-                tracing::warn!(module = actor.name(), "not started: it was disabled; `tenon module enable` starts it");
+                if actor.module.is_wanted {
+                    tracing::warn!(
+                        module = actor.name(),
+                        "not started: it was disabled; `tenon module enable` starts it"
+                    );
+                }
                 continue;
             }
             switch.start().await.map_err(|failure| HostError::Actor { name: actor.name().to_owned(), failure })?;
@@ -249,7 +272,7 @@ impl PluginHost {
             );
         }
         let report = self.report(actor.name(), operation, new_state, started);
-        Ok(ModuleReport { drain_micros, dependants, ..report })
+        Ok(ModuleReport { drain_micros, dependants, is_draining: switch.is_draining(), ..report })
     }
 
     async fn start_again(&self, actor: &KnownActor, switch: &dyn ActorSwitch) -> Result<(), HostError> {

@@ -235,7 +235,8 @@ impl PluginHost {
         let instance = opened
             .start(start)
             .map_err(|failure| HostError::NotStarted { path: build.library.path.clone(), failure })?;
-        let running = Arc::new(Running::new(build.manifest.clone(), instance, in_force, not_held));
+        let calls = self.router.places(&build.manifest);
+        let running = Arc::new(Running::new(build.manifest.clone(), instance, calls, in_force, not_held));
         Ok((build, running))
     }
 

@@ -15,6 +15,7 @@ mod actors;
 #[allow(unsafe_code)]
 mod boundary;
 mod caller;
+mod calls;
 mod choices;
 mod conclusion;
 mod conformance;
@@ -39,8 +40,9 @@ mod running;
 mod space;
 mod stream;
 
-pub use actors::{ActorControl, ActorModule, ActorSwitch};
+pub use actors::{ActorControl, ActorModule, ActorStage, ActorSwitch};
 pub use caller::{Caller, Exposure, Transport};
+pub use calls::CallCounts;
 pub use conformance::{Check, CheckReport, check_plugin};
 pub use error::HostError;
 pub use host::{PluginHost, ShutdownReport, register};

@@ -19,7 +19,8 @@ use tenon_sdk::boundary::OwnedBytes;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{
-    Caller, Cost, NamespaceAlias, PluginStream,
+    Caller, Cost, Manifest, NamespaceAlias, PluginStream, Transport,
+    calls::{CallBook, CallCounts, MethodCalls},
     faults::NO_RESULT,
     gate::{Entry, Kind},
     running::{Running, Ticket},
@@ -85,6 +86,7 @@ struct Inner {
     /// Calls that wait for `slow`, at most `slow_queue`.
     slow_waiting: AtomicUsize,
     slow_queue: usize,
+    calls: CallBook,
 }
 
 /// Finds the plugin of a method and calls it on the caller's task. Cloning gives the same router.
@@ -102,6 +104,7 @@ impl Router {
                 slow: Semaphore::new(slow_calls.min(Semaphore::MAX_PERMITS)),
                 slow_waiting: AtomicUsize::new(0),
                 slow_queue,
+                calls: CallBook::default(),
             }),
         }
     }
@@ -118,8 +121,34 @@ impl Router {
     /// What the plugin answers; `-32601` when no plugin serves the method or the caller's endpoint does not
     /// expose its namespace; `-32005` at the deadline or when too many slow calls wait.
     pub async fn call(&self, method: &str, params: Option<&str>, caller: &Caller) -> Result<JsonBytes, Failure> {
-        let (ticket, index, cost) = self.enter(method, caller).await?;
+        let (ticket, index, cost) = match self.enter(method, caller).await {
+            Ok(entered) => entered,
+            Err(failure) => {
+                if failure.code == FailureCode::METHOD_NOT_FOUND {
+                    self.inner.calls.count_unknown(caller.transport);
+                }
+                return Err(failure);
+            }
+        };
         let plugin = &*ticket.plugin;
+        let counted = plugin.calls.get(index as usize);
+        let counted = counted.map(|calls| calls.begin(caller.transport, self.inner.calls.is_timed()));
+        let answer = self.run(plugin, index, cost, params, caller).await;
+        if let Some(counted) = counted {
+            counted.end(answer.is_err());
+        }
+        answer
+    }
+
+    /// Calls a method of a plugin that was entered.
+    async fn run(
+        &self,
+        plugin: &Running,
+        index: u32,
+        cost: Cost,
+        params: Option<&str>,
+        caller: &Caller,
+    ) -> Result<JsonBytes, Failure> {
         let _permit = match cost {
             Cost::Fast => None,
             Cost::Slow => Some(self.slow_permit(plugin, caller).await?),
@@ -165,6 +194,31 @@ impl Router {
     pub fn namespaces(&self) -> Vec<NamespaceInfo> {
         let routes = self.inner.routes.load();
         routes.namespaces.values().map(|plugin| plugin.manifest.namespace_info(routes.aliases_of(plugin))).collect()
+    }
+
+    /// What became of the calls of each method, over each transport by which there were any, since the node started.
+    pub fn calls(&self) -> Vec<CallCounts> {
+        self.inner.calls.counted()
+    }
+
+    /// Calls of methods that nobody serves, or not to that caller.
+    pub fn unknown_calls(&self) -> [(Transport, u64); Transport::ALL.len()] {
+        self.inner.calls.unknown()
+    }
+
+    /// Whether calls are timed from now on; that costs two looks at the clock a call. They are not when the node starts.
+    pub fn time_calls(&self, is_timed: bool) {
+        self.inner.calls.time(is_timed);
+    }
+
+    /// Slow calls that wait for their turn.
+    pub fn waiting_slow_calls(&self) -> usize {
+        self.inner.slow_waiting.load(Ordering::Relaxed)
+    }
+
+    /// Where the calls of a plugin are counted.
+    pub(crate) fn places(&self, manifest: &Manifest) -> Box<[Arc<MethodCalls>]> {
+        self.inner.calls.places(manifest)
     }
 
     /// Finds the route of a method and enters its plugin. Waits while the plugin is being replaced.

@@ -19,6 +19,7 @@ use tokio::{
 
 use crate::{
     Manifest,
+    calls::MethodCalls,
     faults::Faults,
     gate::{Entry, Gate, Kind},
     instance::PluginInstance,
@@ -41,6 +42,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 pub(crate) struct Running {
     pub(crate) manifest: Manifest,
     pub(crate) instance: Box<dyn PluginInstance>,
+    /// Where the calls of its methods are counted, in their order.
+    pub(crate) calls: Box<[Arc<MethodCalls>]>,
     pub(crate) gate: Gate,
     /// What went wrong in it.
     pub(crate) faults: Faults,
@@ -70,6 +73,7 @@ impl Running {
     pub(crate) fn new(
         manifest: Manifest,
         instance: Box<dyn PluginInstance>,
+        places: Box<[Arc<MethodCalls>]>,
         limits: ModuleLimits,
         mut warnings: Vec<String>,
     ) -> Self {
@@ -78,6 +82,7 @@ impl Running {
         Self {
             manifest,
             instance,
+            calls: places,
             gate: Gate::for_calls(calls),
             faults: Faults::default(),
             limits,

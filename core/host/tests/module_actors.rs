@@ -16,13 +16,14 @@ use tenon_api::{
     messages::{GetClientVersion, ModuleChange, ModuleChanged, ModuleKind, ModuleOperation, ModuleState},
 };
 use tenon_bus::{CallContext, Delivery};
-use tenon_host::{ActorControl, ActorModule, ActorSwitch, PluginPlan};
+use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch, PluginPlan};
 
 /// A part that notes what is done with it, and does not start when told so.
 #[derive(Clone, Default)]
 struct Part {
     steps: Arc<Mutex<Vec<&'static str>>>,
     is_broken: Arc<AtomicBool>,
+    is_draining: Arc<AtomicBool>,
 }
 
 impl Part {
@@ -54,18 +55,38 @@ impl ActorSwitch for Part {
     fn failure(&self) -> Option<String> {
         self.is_broken.load(Ordering::Relaxed).then(|| "it fell over".to_owned())
     }
+
+    fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
+    }
 }
 
 const VERSION: &[Topic] = &[GetClientVersion::TOPIC];
 
 fn module(name: &'static str, uses: &'static [&'static str], answers: &'static [Topic], part: &Part) -> ActorModule {
     let control = ActorControl::Switch(Box::new(part.clone()));
-    ActorModule { name, summary: "Serves the test.", uses, answers, is_wanted: true, control }
+    ActorModule {
+        name,
+        summary: "Serves the test.",
+        uses,
+        answers,
+        stage: ActorStage::BeforePlugins,
+        is_wanted: true,
+        control,
+    }
 }
 
 fn fixed(name: &'static str) -> ActorModule {
     let control = ActorControl::Fixed("it is all there is");
-    ActorModule { name, summary: "Stays.", uses: &[], answers: &[], is_wanted: true, control }
+    ActorModule {
+        name,
+        summary: "Stays.",
+        uses: &[],
+        answers: &[],
+        stage: ActorStage::BeforePlugins,
+        is_wanted: true,
+        control,
+    }
 }
 
 fn states(test: &TestHost) -> Vec<String> {
@@ -84,7 +105,7 @@ async fn a_part_is_stopped_and_started_and_its_dependants_are_told() {
     let (base, user) = (Part::default(), Part::default());
     test.host.add_actor(module("base", &[], VERSION, &base)).unwrap();
     test.host.add_actor(module("user", &["base"], &[], &user)).unwrap();
-    test.host.start_actors().await.unwrap();
+    test.host.start_actors(ActorStage::BeforePlugins).await.unwrap();
     test.host.start(&[PluginPlan::new("bad", rust_plugin("tenon-test-misbehaving"))]).unwrap();
     let mut changes = test.bus.subscribe::<ModuleChanged>();
 
@@ -116,7 +137,7 @@ async fn a_part_that_fell_over_is_seen_and_enabled_anew() {
     let test = TestHost::new();
     let part = Part::default();
     test.host.add_actor(module("part", &[], &[], &part)).unwrap();
-    test.host.start_actors().await.unwrap();
+    test.host.start_actors(ActorStage::BeforePlugins).await.unwrap();
 
     part.is_broken.store(true, Ordering::Relaxed);
     let info = test.host.info("part").unwrap();
@@ -138,7 +159,7 @@ async fn what_can_not_be_done_is_refused_by_name_and_names_are_no_plugins() {
     let part = Part::default();
     test.host.add_actor(fixed("rock")).unwrap();
     test.host.add_actor(module("part", &[], &[], &part)).unwrap();
-    test.host.start_actors().await.unwrap();
+    test.host.start_actors(ActorStage::BeforePlugins).await.unwrap();
     let refusal = async |name: &str, change| test.host.change(name, change, true).await.unwrap_err().to_string();
     let load = ModuleChange::Load { path: None, settings: None, is_enabled: true };
     let replace = ModuleChange::Replace { path: None, settings: None };
@@ -167,7 +188,7 @@ async fn a_choice_outlasts_the_node_until_the_settings_say_something_else() {
         test.answer_version();
         let part = ActorModule { is_wanted, ..module("part", &[], VERSION, &Part::default()) };
         test.host.add_actor(part).unwrap();
-        test.host.start_actors().await.unwrap();
+        test.host.start_actors(ActorStage::BeforePlugins).await.unwrap();
         test
     };
 
@@ -180,4 +201,35 @@ async fn a_choice_outlasts_the_node_until_the_settings_say_something_else() {
     second.host.change("part", ModuleChange::Enable, true).await.unwrap();
     assert_eq!(states(&start(true).await), ["part enabled"]);
     assert_eq!(states(&start(false).await), ["part disabled"], "nothing was chosen against these settings");
+}
+
+#[tokio::test]
+async fn a_part_that_brings_requests_starts_after_the_plugins_and_stops_before_what_they_ask() {
+    let test = TestHost::new();
+    let steps = Part::default();
+    let front = ActorModule { stage: ActorStage::AfterPlugins, ..module("front", &[], &[], &steps) };
+    let behind = Part::default();
+    test.host.add_actor(module("behind", &[], &[], &behind)).unwrap();
+    test.host.add_actor(front).unwrap();
+
+    test.host.start_actors(ActorStage::BeforePlugins).await.unwrap();
+    assert_eq!((behind.steps(), steps.steps()), (vec!["start"], vec![]));
+    assert_eq!(states(&test), ["behind enabled", "front disabled"]);
+    test.host.start_actors(ActorStage::AfterPlugins).await.unwrap();
+    assert_eq!((behind.steps(), steps.steps()), (vec![], vec!["start"]));
+}
+
+#[tokio::test]
+async fn a_report_says_whether_what_ran_is_still_being_finished() {
+    let test = TestHost::new();
+    let part = Part::default();
+    test.host.add_actor(module("part", &[], &[], &part)).unwrap();
+    test.host.start_actors(ActorStage::BeforePlugins).await.unwrap();
+    part.is_draining.store(true, Ordering::Relaxed);
+
+    let stopped = test.host.change("part", ModuleChange::Disable, true).await.unwrap();
+    part.is_draining.store(false, Ordering::Relaxed);
+    let started = test.host.change("part", ModuleChange::Enable, true).await.unwrap();
+
+    assert!(stopped.is_draining && !started.is_draining);
 }

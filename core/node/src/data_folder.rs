@@ -55,6 +55,11 @@ impl DataFolder {
         Ok(Self { path: folder.path().to_owned(), ephemeral: Some(folder) })
     }
 
+    /// Another handle of the same folder, which removes nothing when it goes.
+    pub(crate) fn handle(&self) -> Self {
+        Self { path: self.path.clone(), ephemeral: None }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }

@@ -1,6 +1,7 @@
 //! Where a running node listens: printed, and written to `endpoints.json` in the data folder.
 
 use std::path::PathBuf;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::Serialize;
 
@@ -23,30 +24,108 @@ pub(crate) struct Endpoints {
     /// The Unix socket.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) ipc: Option<PathBuf>,
+    /// `http://127.0.0.1:6060/metrics`
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) metrics: Option<String>,
 }
 
 impl Endpoints {
-    /// Writes the file, whole or not at all.
-    ///
-    /// # Errors
-    /// [`Stop::DataFolder`] when it can't be written.
-    pub(crate) fn announce(&self, folder: &DataFolder) -> Result<(), Stop> {
-        let mut text = serde_json::to_vec_pretty(self).map_err(Stop::failure)?;
-        text.push(b'\n');
-        folder.write(FILE_NAME, &text)
-    }
-
-    /// Removes the file: nobody listens any more.
-    pub(crate) fn withdraw(folder: &DataFolder) {
-        folder.remove(FILE_NAME);
-    }
-
     /// Name and address of each, for people.
     pub(crate) fn list(&self) -> Vec<(&'static str, String)> {
         let ipc = self.ipc.as_ref().map(|path| path.display().to_string());
-        [("HTTP", self.http.clone()), ("WebSocket", self.ws.clone()), ("Unix socket", ipc)]
+        let (http, ws, metrics) = (self.http.clone(), self.ws.clone(), self.metrics.clone());
+        [("HTTP", http), ("WebSocket", ws), ("Unix socket", ipc), ("Metrics", metrics)]
             .into_iter()
             .filter_map(|(name, address)| Some((name, address?)))
             .collect()
+    }
+}
+
+/// Keeps the file as the endpoints come and go.
+#[derive(Debug)]
+pub(crate) struct Announcer {
+    folder: DataFolder,
+    /// Nothing awaits under the lock.
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    endpoints: Endpoints,
+    /// Whether the node has told the world that it serves, and has not taken that back.
+    is_announced: bool,
+}
+
+impl Announcer {
+    /// Of a node that listens nowhere yet.
+    pub(crate) fn new(folder: &DataFolder) -> Self {
+        let endpoints = Endpoints { pid: std::process::id(), ..Endpoints::default() };
+        Self { folder: folder.handle(), state: Mutex::new(State { endpoints, is_announced: false }) }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The endpoints in use.
+    pub(crate) fn endpoints(&self) -> Endpoints {
+        self.state().endpoints.clone()
+    }
+
+    /// Notes a change, and writes the file again if there is one.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Endpoints)) {
+        let mut state = self.state();
+        change(&mut state.endpoints);
+        if state.is_announced
+            && let Err(error) = self.write(&state.endpoints)
+        {
+            tracing::warn!(%error, "the file with the endpoints is out of date");
+        }
+    }
+
+    /// Writes the file, whole or not at all: the node serves.
+    ///
+    /// # Errors
+    /// [`Stop::DataFolder`] when it can't be written.
+    pub(crate) fn announce(&self) -> Result<(), Stop> {
+        let mut state = self.state();
+        self.write(&state.endpoints)?;
+        state.is_announced = true;
+        Ok(())
+    }
+
+    /// Removes the file: nobody listens any more.
+    pub(crate) fn withdraw(&self) {
+        self.state().is_announced = false;
+        self.folder.remove(FILE_NAME);
+    }
+
+    fn write(&self, endpoints: &Endpoints) -> Result<(), Stop> {
+        let mut text = serde_json::to_vec_pretty(endpoints).map_err(Stop::failure)?;
+        text.push(b'\n');
+        self.folder.write(FILE_NAME, &text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_file_follows_the_endpoints_from_the_announcement_to_the_end() {
+        let parent = tempfile::tempdir().unwrap();
+        let file = parent.path().join(FILE_NAME);
+        let announcer = Announcer::new(&DataFolder::create(parent.path()).unwrap());
+        let text = || std::fs::read_to_string(&file).ok();
+
+        announcer.change(|endpoints| endpoints.http = Some("http://127.0.0.1:1".to_owned()));
+        assert_eq!(text(), None, "nothing is said before all of it stands");
+        announcer.announce().unwrap();
+        assert!(text().unwrap().contains("\"http\": \"http://127.0.0.1:1\""));
+        announcer.change(|endpoints| endpoints.http = None);
+        assert!(!text().unwrap().contains("http"));
+        announcer.withdraw();
+        announcer.change(|endpoints| endpoints.http = Some("late".to_owned()));
+        assert_eq!(text(), None);
     }
 }

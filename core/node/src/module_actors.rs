@@ -13,7 +13,7 @@ use tenon_api::messages::{
 use tenon_api::{Failure, PendingTransactions, RecoveredTransaction, Request, Topic};
 use tenon_bus::Bus;
 use tenon_consensus::{SealerOptions, SealerPorts, spawn_sealer};
-use tenon_host::{ActorControl, ActorModule, ActorSwitch};
+use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch};
 use tenon_supervisor::{ActorHealth, ActorState, Supervisor};
 use tenon_txpool::Pool;
 use tokio::task::JoinHandle;
@@ -53,7 +53,8 @@ pub(crate) fn execution() -> ActorModule {
 }
 
 fn fixed(name: &'static str, summary: &'static str, reason: &'static str) -> ActorModule {
-    ActorModule { name, summary, uses: &[], answers: &[], is_wanted: true, control: ActorControl::Fixed(reason) }
+    let (stage, control) = (ActorStage::BeforePlugins, ActorControl::Fixed(reason));
+    ActorModule { name, summary, uses: &[], answers: &[], stage, is_wanted: true, control }
 }
 
 /// The transaction pool: stopped, it takes and shows no transaction, and proposes none.
@@ -63,6 +64,7 @@ pub(crate) fn pool(following: Arc<PoolSwitch>) -> ActorModule {
         summary: "Takes transactions and keeps them until a block has them.",
         uses: &["storage"],
         answers: POOL_REQUESTS,
+        stage: ActorStage::BeforePlugins,
         is_wanted: true,
         control: ActorControl::Switch(Box::new(PoolActor(following))),
     }
@@ -82,6 +84,7 @@ pub(crate) fn sealing(
         summary: "Makes blocks of pending transactions.",
         uses: &["execution", "pool"],
         answers: &[],
+        stage: ActorStage::BeforePlugins,
         is_wanted: true,
         control: ActorControl::Switch(Box::new(switch)),
     }

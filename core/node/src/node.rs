@@ -5,26 +5,29 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenon_accounts::Accounts;
-use tenon_api::messages::{BlockCommitted, ModuleInfo, ModuleState};
+use tenon_api::messages::BlockCommitted;
 use tenon_api::{ChainWriter, ConsensusEngine, EngineRecords, PendingTransactions, PluginSpaces};
 use tenon_bus::{Bus, Delivery, WorkPool};
 use tenon_config::{NamespaceNames, Settings};
 use tenon_consensus::native::questions;
 use tenon_consensus::{SealerClock, SealerOptions, SealerPorts};
 use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Importer};
-use tenon_host::{HostOptions, IsolationOptions, NamespaceAlias, PluginHost, Router};
-use tenon_ipc::{HealthReport, Servers};
+use tenon_host::{ActorStage, HostOptions, IsolationOptions, NamespaceAlias, PluginHost, Router};
+use tenon_ipc::{HealthCheck, HealthReport, Servers};
+use tenon_metrics::CountedWriter;
 use tenon_storage::StoreLimits;
 use tenon_supervisor::{ActorOptions, ActorState, Supervisor};
 use tenon_txpool::Pool;
 use tokio::task::JoinSet;
 
 use crate::data_folder::DataFolder;
-use crate::endpoints::Endpoints;
+use crate::endpoints::{Announcer, Endpoints};
 use crate::exit::Stop;
+use crate::front_end_modules::{self, FrontEnds};
+use crate::metrics::{self, NodeSource};
 use crate::module_actors::{self, PoolSwitch};
 use crate::opened_chain::OpenedChain;
-use crate::{front_ends, node_facts, plugin_folder, pool_settings, process_facts};
+use crate::{node_facts, plugin_folder, pool_settings, process_facts};
 
 /// How long actors and tasks may take to finish what they have accepted.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -62,13 +65,13 @@ pub(crate) enum Role {
 pub(crate) struct Node {
     grace: Duration,
     plugin_grace: Duration,
-    servers: Servers<Router>,
+    servers: Arc<Servers<Router>>,
     plugins: Arc<PluginHost>,
     tasks: JoinSet<()>,
     supervisor: Arc<Supervisor>,
     bus: Bus,
     chain: OpenedChain,
-    endpoints: Endpoints,
+    endpoints: Arc<Announcer>,
     folder: DataFolder,
 }
 
@@ -87,17 +90,39 @@ impl Node {
 
         node_facts::register(&bus, &settings.node.identity, &settings.node.datadir)?;
         process_facts::register(&bus, &work)?;
-        let writer = start_chain(&bus, &supervisor, &settings, &chain, &engine, &work)?;
+        let counted = Arc::new(CountedWriter::new(Arc::clone(&chain.store) as Arc<dyn ChainWriter>));
+        let writer = start_chain(&bus, &supervisor, &settings, &chain, &engine, &work, Arc::clone(&counted))?;
         let plugins = plugin_host(&bus, &settings, &chain)?;
         let pool = open_pool(&bus, &settings, &chain)?;
         add_actors(&plugins, role, &bus, &supervisor, &chain, &pool, writer)?;
-        plugins.start_actors().await.map_err(Stop::failure)?;
+        let endpoints = Arc::new(Announcer::new(&folder));
+        let router = plugins.router();
+        let servers = Arc::new(Servers::new(router.clone(), Some(health_check(&chain, &supervisor))));
+        let names = namespace_names(&settings, &chain);
+        let front_ends =
+            FrontEnds::new(Arc::clone(&servers), router.clone(), settings.clone(), names, Arc::clone(&endpoints));
+        let source = NodeSource {
+            bus: bus.clone(),
+            router: router.clone(),
+            servers: Arc::clone(&servers),
+            work,
+            store: Arc::clone(&chain.store),
+            writer: counted,
+            supervisor: Arc::downgrade(&supervisor),
+            chain: Arc::clone(&chain.info),
+        };
+        let metrics = metrics::module(&settings, source, router, Arc::clone(&endpoints));
+        for module in front_ends.modules().into_iter().chain([metrics]) {
+            plugins.add_actor(module).map_err(Stop::failure)?;
+        }
+        front_end_modules::register(&bus, &plugins, &front_ends)?;
+        plugins.start_actors(ActorStage::BeforePlugins).await.map_err(Stop::failure)?;
         tasks.spawn(log_blocks(bus.clone()));
 
-        start_plugins(&plugins, &settings, namespace_names(&settings, &chain))?;
-        let servers = start_front_ends(&settings, &plugins, &chain, &supervisor).await?;
-        let endpoints = endpoints(&servers);
-        endpoints.announce(&folder)?;
+        start_plugins(&plugins, &settings)?;
+        front_ends.open_fixed().await?;
+        plugins.start_actors(ActorStage::AfterPlugins).await.map_err(Stop::failure)?;
+        endpoints.announce()?;
         Ok(Self {
             grace: settings.node.grace,
             plugin_grace: settings.plugins.grace,
@@ -113,8 +138,8 @@ impl Node {
     }
 
     /// Where it listens.
-    pub(crate) const fn endpoints(&self) -> &Endpoints {
-        &self.endpoints
+    pub(crate) fn endpoints(&self) -> Endpoints {
+        self.endpoints.endpoints()
     }
 
     /// Its data folder, if it is removed at the end.
@@ -145,7 +170,7 @@ impl Node {
     /// # Errors
     /// [`Stop::Failure`] when the database could not be flushed.
     pub(crate) async fn stop(self) -> Result<(), Stop> {
-        Endpoints::withdraw(&self.folder);
+        self.endpoints.withdraw();
         self.servers.stop(self.grace).await;
         self.plugins.shutdown(self.plugin_grace).await;
         let mut tasks = self.tasks;
@@ -157,7 +182,7 @@ impl Node {
             }
         }
         self.bus.close();
-        drop((self.bus, self.plugins));
+        drop((self.bus, self.plugins, self.servers));
         let store = self.chain.store;
         store.flush()?;
         let head = tenon_api::ChainReader::head(&*store);
@@ -188,6 +213,7 @@ fn start_chain(
     chain: &OpenedChain,
     engine: &Arc<dyn ConsensusEngine>,
     work: &WorkPool,
+    writer: Arc<CountedWriter>,
 ) -> Result<ChainHandle, Stop> {
     let limits = StoreLimits {
         log_results: usize::try_from(settings.rpc.log_results).unwrap_or(usize::MAX),
@@ -197,7 +223,6 @@ fn start_chain(
     let store = Arc::clone(&chain.store);
     tenon_storage::register(bus, store, Arc::clone(&chain.spec), Arc::clone(&chain.info), work, limits)?;
 
-    let writer = Arc::clone(&chain.store) as Arc<dyn ChainWriter>;
     let importer =
         Arc::new(Importer::new(Arc::clone(&chain.spec), chain.reader(), writer, Arc::clone(engine), bus.clone()));
     let make = move || Ok(ChainActor::new(Arc::clone(&importer)));
@@ -287,30 +312,18 @@ fn plugin_host(bus: &Bus, settings: &Settings, chain: &OpenedChain) -> Result<Ar
 
 /// Starts every plugin that is found and enabled. One that can't be started is noted, and does not keep the others from
 /// being served, unless it is required.
-fn start_plugins(host: &PluginHost, settings: &Settings, names: NamespaceNames) -> Result<(), Stop> {
+fn start_plugins(host: &PluginHost, settings: &Settings) -> Result<(), Stop> {
     let folders = plugin_folder::folders(settings, &plugin_folder::program_folder()?);
     let plans = plugin_folder::plans(settings, &folders)?;
-    let modules = host.start(&plans).map_err(Stop::failure)?;
-    let is_served = |module: &ModuleInfo| module.state == ModuleState::Enabled;
-    let served: Vec<_> = modules.into_iter().filter(is_served).map(|module| module.namespace).collect();
-    for (key, namespace) in front_ends::missing_namespaces(settings, names, &served) {
-        if namespace != "rpc" {
-            tracing::warn!(setting = key, namespace, "no plugin serves this namespace");
-        }
-    }
-    Ok(())
+    host.start(&plans).map(drop).map_err(Stop::failure)
 }
 
-async fn start_front_ends(
-    settings: &Settings,
-    plugins: &Arc<PluginHost>,
-    chain: &OpenedChain,
-    supervisor: &Arc<Supervisor>,
-) -> Result<Servers<Router>, Stop> {
+/// What `GET /health` says.
+fn health_check(chain: &OpenedChain, supervisor: &Arc<Supervisor>) -> HealthCheck {
     let reader = chain.reader();
     // Weak, so that the health check keeps nothing alive that is being stopped.
     let supervisor = Arc::downgrade(supervisor);
-    let health = Arc::new(move || {
+    Arc::new(move || {
         let head = reader.head();
         let actors = supervisor.upgrade().map(|supervisor| supervisor.health()).unwrap_or_default();
         let failed: Vec<_> =
@@ -322,19 +335,7 @@ async fn start_front_ends(
             "failed": failed,
         });
         HealthReport { is_healthy: failed.is_empty(), details: details.to_string() }
-    });
-    let settings = front_ends::settings(settings, namespace_names(settings, chain))?;
-    Servers::start(settings, plugins.router(), Some(health)).await.map_err(Stop::failure)
-}
-
-fn endpoints(servers: &Servers<Router>) -> Endpoints {
-    let listening = servers.endpoints();
-    Endpoints {
-        pid: std::process::id(),
-        http: listening.http.map(|address| format!("http://{address}")),
-        ws: listening.websocket.map(|address| format!("ws://{address}")),
-        ipc: listening.socket.as_deref().map(front_ends::absolute),
-    }
+    })
 }
 
 /// One line a block.

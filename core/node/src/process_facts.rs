@@ -32,7 +32,57 @@ fn unreadable(error: io::Error) -> Failure {
     Failure::server(format!("the system does not show {PROCESS}: {error}"))
 }
 
-fn memory() -> io::Result<MemoryStatistics> {
+/// What the process uses beside memory.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct ProcessUsage {
+    /// Time that its threads ran, those that have ended too, seconds.
+    pub(crate) processor_seconds: f64,
+    /// Its threads.
+    pub(crate) threads: u64,
+    /// When it started, seconds since 1970.
+    pub(crate) started: f64,
+    /// Its open file descriptors.
+    pub(crate) open_files: u64,
+    /// How many may be open; none for no bound.
+    pub(crate) most_files: Option<u64>,
+}
+
+/// What the process uses beside memory.
+///
+/// # Errors
+/// When the system does not show it.
+pub(crate) fn usage() -> io::Result<ProcessUsage> {
+    let own = Path::new(PROCESS);
+    let unknown = |what: &str| io::Error::other(format!("{what} is not as expected"));
+    let stat = fs::read_to_string(own.join("stat"))?;
+    let (_, rest) = stat.rsplit_once(')').ok_or_else(|| unknown("stat"))?;
+    let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+    // The fields behind the name are the third and following.
+    let field = |number: usize| fields.get(number - 3).and_then(|field| field.parse::<u64>().ok());
+    let seconds = |ticks: u64| ticks as f64 * (TICK_MILLISECONDS as f64 / 1000.0);
+    let [user, system, threads, since_boot] = [14, 15, 20, 22].map(field);
+    let boot = fs::read_to_string("/proc/stat")?;
+    let boot = boot.lines().find_map(|line| line.strip_prefix("btime ")?.trim().parse::<f64>().ok());
+    let limits = fs::read_to_string(own.join("limits"))?;
+    let most = limits.lines().find_map(|line| line.strip_prefix("Max open files"));
+    Ok(ProcessUsage {
+        processor_seconds: user
+            .zip(system)
+            .map(|(user, system)| seconds(user + system))
+            .ok_or_else(|| unknown("stat"))?,
+        threads: threads.ok_or_else(|| unknown("stat"))?,
+        started: boot.zip(since_boot).map(|(boot, ticks)| boot + seconds(ticks)).ok_or_else(|| unknown("start"))?,
+        // Listing them takes one more.
+        open_files: (fs::read_dir(own.join("fd"))?.count() as u64).saturating_sub(1),
+        most_files: most.and_then(|most| most.split_ascii_whitespace().next()?.parse().ok()),
+    })
+}
+
+/// The process' memory.
+///
+/// # Errors
+/// When the system does not show it.
+pub(crate) fn memory() -> io::Result<MemoryStatistics> {
     let status = fs::read_to_string(Path::new(PROCESS).join("status"))?;
     let bytes = |name: &str| kibibytes(&status, name).unwrap_or_default().saturating_mul(1024);
     Ok(MemoryStatistics {
@@ -96,6 +146,19 @@ mod tests {
         assert!(memory.resident > 0 && memory.peak >= memory.resident && memory.mapped > memory.resident, "{memory:?}");
         assert!(memory.anonymous <= memory.resident, "{memory:?}");
         assert!(threads.iter().any(|thread| u32::try_from(thread.id) == Ok(std::process::id())), "{threads:?}");
+    }
+
+    #[test]
+    fn this_process_has_started_and_has_files_open() {
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs_f64();
+        let before = usage().unwrap();
+        let file = fs::File::open(Path::new(PROCESS).join("stat")).unwrap();
+        let after = usage().unwrap();
+        drop(file);
+
+        assert!(before.started > 1.6e9 && before.started <= now + 2.0, "{before:?} at {now}");
+        assert!(before.threads >= 1 && before.processor_seconds >= 0.0, "{before:?}");
+        assert!(after.open_files >= 4 && after.most_files.is_none_or(|most| most >= after.open_files), "{after:?}");
     }
 
     #[test]

@@ -9,6 +9,11 @@ const COMPILER: &str = env!("TENON_COMPILER");
 /// The release.
 const RELEASE: &str = env!("CARGO_PKG_VERSION");
 
+/// Release, commit (empty when unknown) and compiler.
+pub(crate) const fn build() -> (&'static str, &'static str, &'static str) {
+    (RELEASE, COMMIT, COMPILER)
+}
+
 /// What `--version` prints after the name.
 pub(crate) fn version() -> &'static str {
     static VERSION: LazyLock<String> = LazyLock::new(|| match COMMIT {

@@ -37,14 +37,13 @@ macro_rules! kinds {
 pub(crate) const KINDS: &[Kind] = kinds! {
     requests
         GetHead GetHeader GetBlock GetBlockReceipts GetTransaction GetReceipt GetLogs GetRaw GetChainChanges
-        GetChainInfo SetHead GetTransactionProof ImportChain GetAccount GetCode GetStorage GetProof Call
-        EstimateGas CreateAccessList Trace SuggestTip GetFeeHistory GetNextBlockFees SubmitTransaction
+        GetChainInfo SetHead GetTransactionProof ImportChain ExportChain GetChainConfig GetAccount GetCode
+        GetStorage GetProof Call EstimateGas CreateAccessList Trace SuggestTip GetFeeHistory GetNextBlockFees SubmitTransaction
         GetPoolStatus GetPoolContent GetPoolTransaction GetPoolNonce GetPendingSince GetRawPoolTransaction
         ListAccounts SignMessage SignTransaction GetClientVersion GetNetworkStatus GetSyncStatus
-        ListNamespaces GetDataFolder ListModules GetModule ChangeModule GetRecords ScanRecords CommitRecords
-        GetSpaceUsage PurgeSpace GetEpochReward GetBlockSigners GetCandidates GetStakingReturn GetAuthorised
-        GetEpochMembers GetRound GetMissedRounds GetEpochSwitches GetEpochBlocks GetVotingPool GetConsensusParameters
-        DumpAccounts
+        ListNamespaces GetDataFolder StartFrontEnd ListModules GetModule ChangeModule GetRecords ScanRecords
+        CommitRecords GetSpaceUsage PurgeSpace GetEpochReward GetBlockSigners GetCandidates GetStakingReturn GetAuthorised
+        GetEpochMembers GetRound GetMissedRounds GetEpochSwitches GetEpochBlocks GetVotingPool GetConsensusParameters DumpAccounts
         GetModifiedAccounts GetPreimage GetStorageRange GetDatabaseProperty CompactDatabase GetBadBlocks
         GetMemoryStatistics ListThreads SetLogLevel SetLogModules;
     events

@@ -45,6 +45,6 @@ mod write;
 pub use error::OpenError;
 pub use handlers::{StoreLimits, register};
 pub use options::{Durability, Mode, StoreOptions};
-pub use statistics::{ColumnStatistics, StoreStatistics};
+pub use statistics::{ColumnStatistics, EngineStatistics, StoreStatistics};
 pub use store::Store;
 pub use verify::{Damage, VerifyProgress, VerifyReport, VerifyStage};

@@ -28,6 +28,25 @@ pub struct StoreStatistics {
     pub oldest_state: BlockNumber,
     /// How much of the past is kept.
     pub mode: Mode,
+    /// The engine under it.
+    pub engine: EngineStatistics,
+}
+
+/// How the engine under the database does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EngineStatistics {
+    /// Table files.
+    pub files: u64,
+    /// Bytes that its block cache uses.
+    pub cache_bytes: u64,
+    /// Bytes that its block cache may use.
+    pub cache_capacity: u64,
+    /// Bytes that wait to be compacted.
+    pub compaction_pending_bytes: u64,
+    /// Whether it takes no writes because compaction is behind.
+    pub is_write_stopped: bool,
+    /// Flushes and compactions that failed since it was opened.
+    pub background_errors: u64,
 }
 
 impl StoreStatistics {
@@ -57,6 +76,24 @@ impl Store {
             head: self.shared.head.load().number(),
             oldest_state: BlockNumber(self.shared.oldest_state()),
             mode: self.mode,
+            engine: self.engine_statistics()?,
+        })
+    }
+
+    fn engine_statistics(&self) -> Result<EngineStatistics, StoreError> {
+        let database = &self.shared.database;
+        // The columns share one cache and one engine: these four are the same for each of them.
+        let [any, ..] = Column::ALL;
+        let pending = Column::ALL
+            .into_iter()
+            .map(|column| database.property(column, "rocksdb.estimate-pending-compaction-bytes"));
+        Ok(EngineStatistics {
+            files: database.files()?.len() as u64,
+            cache_bytes: database.property(any, "rocksdb.block-cache-usage")?,
+            cache_capacity: database.property(any, "rocksdb.block-cache-capacity")?,
+            compaction_pending_bytes: pending.sum::<Result<_, _>>()?,
+            is_write_stopped: database.property(any, "rocksdb.is-write-stopped")? > 0,
+            background_errors: database.property(any, "rocksdb.background-errors")?,
         })
     }
 }

@@ -228,6 +228,23 @@ pub struct TransactionProof {
     pub receipt_nodes: Vec<Bytes>,
 }
 
+/// Writes canonical blocks to a file of this machine, RLP one after another (`admin_exportChain`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExportChain {
+    /// The file; compressed when its name ends in `.gz`.
+    pub path: String,
+    /// The first block; block 0 without it.
+    pub first: Option<BlockNumber>,
+    /// The last block; the head without it.
+    pub last: Option<BlockNumber>,
+}
+request!(ExportChain => (), topic 0x010d, Administer);
+
+/// The `config` object of the genesis that the node runs on, JSON text (`admin_nodeInfo`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetChainConfig;
+request!(GetChainConfig => String, topic 0x010e, ReadChain);
+
 /// Inserts the blocks of a file of this machine, RLP one after another (`admin_importChain`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ImportChain {

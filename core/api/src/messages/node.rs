@@ -73,3 +73,32 @@ pub struct MethodInfo {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetDataFolder;
 request!(GetDataFolder => String, topic 0x0604, Administer);
+
+/// A front-end that listens on a TCP port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FrontEnd {
+    /// JSON-RPC over HTTP.
+    Http,
+    /// JSON-RPC over WebSocket.
+    WebSocket,
+}
+
+/// Starts a front-end that does not listen (`admin_startRPC`, `admin_startWS`). Everything that is left out is as the
+/// settings have it, and everything that is asked for is checked as if it stood there: powerful namespaces need a bearer
+/// token. It holds until the front-end is stopped.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StartFrontEnd {
+    /// Which one.
+    pub front_end: FrontEnd,
+    /// The address to listen on: an IP address, or `localhost`.
+    pub host: Option<String>,
+    /// The port; 0 takes a free one.
+    pub port: Option<u16>,
+    /// Origins whose web pages may call.
+    pub origins: Option<Vec<String>>,
+    /// Namespaces to serve.
+    pub namespaces: Option<Vec<String>>,
+    /// Host names that requests may be addressed to; WebSocket knows none.
+    pub virtual_hosts: Option<Vec<String>>,
+}
+request!(StartFrontEnd => (), topic 0x0605, Administer);

@@ -1,0 +1,239 @@
+//! What became of calls, counted where they are routed and shown to whoever asks.
+//!
+//! The place of a method is found when its plugin starts, not when it is called: counting a call is one relaxed addition
+//! on a value that is at hand, and two when calls are timed. What is counted outlives the plugin, so that a replaced one
+//! goes on where the old one was.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use tenon_api::{DurationCounts, Durations};
+
+use crate::{Cost, Manifest, Transport};
+
+/// Methods with a place of their own. Plugins that come and go under ever new names must not take memory without a
+/// bound: further methods share [`OTHERS`].
+const MOST_METHODS: usize = 4096;
+/// The place that methods beyond [`MOST_METHODS`] share.
+const OTHERS: &str = "other_methods";
+
+/// What became of the calls of one method over one transport.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CallCounts {
+    /// Full name of the method, by its namespace's own name.
+    pub method: String,
+    /// Its namespace.
+    pub namespace: String,
+    /// Its cost class.
+    pub cost: Cost,
+    /// How the calls came.
+    pub transport: Transport,
+    /// Calls that ended, however they did.
+    pub calls: u64,
+    /// Of them, those that were answered by an error.
+    pub failed: u64,
+    /// Of them, those that nobody waited for any more: the client left, or its time was over.
+    pub cancelled: u64,
+    /// How long those took that were timed.
+    pub durations: DurationCounts,
+}
+
+/// The calls of one method.
+#[derive(Debug)]
+pub(crate) struct MethodCalls {
+    method: String,
+    namespace: String,
+    cost: Cost,
+    by_transport: [Place; Transport::ALL.len()],
+}
+
+#[derive(Debug, Default)]
+struct Place {
+    /// Calls that were not timed; those that were stand in `durations`.
+    untimed: AtomicU64,
+    durations: Durations,
+    failed: AtomicU64,
+    cancelled: AtomicU64,
+}
+
+impl MethodCalls {
+    fn new(method: &str, namespace: &str, cost: Cost) -> Self {
+        Self { method: method.to_owned(), namespace: namespace.to_owned(), cost, by_transport: Default::default() }
+    }
+
+    fn counted(&self) -> impl Iterator<Item = CallCounts> {
+        Transport::ALL.into_iter().zip(&self.by_transport).filter_map(|(transport, place)| {
+            let durations = place.durations.counted();
+            let calls = place.untimed.load(Ordering::Relaxed) + durations.number();
+            (calls > 0).then(|| CallCounts {
+                method: self.method.clone(),
+                namespace: self.namespace.clone(),
+                cost: self.cost,
+                transport,
+                calls,
+                failed: place.failed.load(Ordering::Relaxed),
+                cancelled: place.cancelled.load(Ordering::Relaxed),
+                durations,
+            })
+        })
+    }
+
+    /// Begins to count a call, which ends by [`CountedCall::end`] or by being dropped.
+    pub(crate) fn begin(&self, transport: Transport, is_timed: bool) -> CountedCall<'_> {
+        CountedCall {
+            place: &self.by_transport[transport as usize],
+            begun: is_timed.then(Instant::now),
+            has_ended: false,
+        }
+    }
+}
+
+/// A call under way.
+pub(crate) struct CountedCall<'a> {
+    place: &'a Place,
+    begun: Option<Instant>,
+    has_ended: bool,
+}
+
+impl CountedCall<'_> {
+    /// The call was answered.
+    pub(crate) fn end(mut self, is_failure: bool) {
+        self.has_ended = true;
+        if is_failure {
+            self.place.failed.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for CountedCall<'_> {
+    fn drop(&mut self) {
+        match self.begun {
+            Some(begun) => self.place.durations.count(begun.elapsed()),
+            None => {
+                self.place.untimed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        if !self.has_ended {
+            self.place.cancelled.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The calls of all methods since the node started.
+#[derive(Debug, Default)]
+pub(crate) struct CallBook {
+    /// Locked when a plugin starts and when somebody asks; nothing awaits under it.
+    methods: Mutex<BTreeMap<String, Arc<MethodCalls>>>,
+    unknown: [AtomicU64; Transport::ALL.len()],
+    is_timed: AtomicBool,
+}
+
+impl CallBook {
+    /// The places of a plugin's methods, in their order.
+    pub(crate) fn places(&self, manifest: &Manifest) -> Box<[Arc<MethodCalls>]> {
+        let mut methods = self.methods.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut place = |name: &str, namespace: &str, cost| {
+            let name = if methods.contains_key(name) || methods.len() < MOST_METHODS { name } else { OTHERS };
+            let namespace = if name == OTHERS { OTHERS } else { namespace };
+            let new = || Arc::new(MethodCalls::new(name, namespace, cost));
+            Arc::clone(methods.entry(name.to_owned()).or_insert_with(new))
+        };
+        manifest.methods.iter().map(|method| place(&method.name, &manifest.namespace, method.cost)).collect()
+    }
+
+    /// Counts a call of a method that nobody serves, or not there.
+    pub(crate) fn count_unknown(&self, transport: Transport) {
+        self.unknown[transport as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_timed(&self) -> bool {
+        self.is_timed.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn time(&self, is_timed: bool) {
+        self.is_timed.store(is_timed, Ordering::Relaxed);
+    }
+
+    pub(crate) fn counted(&self) -> Vec<CallCounts> {
+        let methods: Vec<_> = {
+            let methods = self.methods.lock().unwrap_or_else(PoisonError::into_inner);
+            methods.values().cloned().collect()
+        };
+        methods.iter().flat_map(|method| method.counted()).collect()
+    }
+
+    pub(crate) fn unknown(&self) -> [(Transport, u64); Transport::ALL.len()] {
+        Transport::ALL.map(|transport| (transport, self.unknown[transport as usize].load(Ordering::Relaxed)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Method;
+
+    fn manifest(methods: impl IntoIterator<Item = String>) -> Manifest {
+        let method = |name| Method { name, cost: Cost::Fast, description: "{}".to_owned() };
+        Manifest {
+            name: "tenon-plugin-abacus".to_owned(),
+            namespace: "abacus".to_owned(),
+            version: "1.0".to_owned(),
+            built_with: String::new(),
+            capabilities: Vec::new(),
+            needs: Vec::new(),
+            has_lasting_subscriptions: false,
+            has_background: false,
+            methods: methods.into_iter().map(method).collect(),
+            subscriptions: Vec::new(),
+            sends_frames: false,
+        }
+    }
+
+    #[test]
+    fn counts_calls_by_their_end_and_times_them_only_when_asked_to() {
+        let book = CallBook::default();
+        let places = book.places(&manifest(["abacus_next".to_owned()]));
+
+        places[0].begin(Transport::Http, book.is_timed()).end(false);
+        places[0].begin(Transport::Http, book.is_timed()).end(true);
+        book.time(true);
+        drop(places[0].begin(Transport::Http, book.is_timed()));
+        places[0].begin(Transport::Socket, book.is_timed()).end(false);
+
+        let counted = book.counted();
+        let shown: Vec<_> = counted
+            .iter()
+            .map(|count| (count.transport, count.calls, count.failed, count.cancelled, count.durations.number()))
+            .collect();
+        assert_eq!(shown, [(Transport::Socket, 1, 0, 0, 1), (Transport::Http, 3, 1, 1, 1)]);
+    }
+
+    #[test]
+    fn a_method_that_comes_again_goes_on_counting_where_it_was() {
+        let book = CallBook::default();
+        book.places(&manifest(["abacus_next".to_owned()]))[0].begin(Transport::Inside, false).end(false);
+        book.places(&manifest(["abacus_next".to_owned()]))[0].begin(Transport::Inside, false).end(false);
+
+        assert_eq!(book.counted()[0].calls, 2);
+    }
+
+    #[test]
+    fn methods_without_number_share_one_place() {
+        let book = CallBook::default();
+        let many = manifest((0..MOST_METHODS + 10).map(|number| format!("abacus_{number}")));
+
+        let places = book.places(&many);
+        places.iter().for_each(|place| place.begin(Transport::Inside, false).end(false));
+
+        let counted = book.counted();
+        assert_eq!(counted.len(), MOST_METHODS + 1);
+        let others = counted.iter().find(|count| count.method == OTHERS).map(|count| count.calls);
+        assert_eq!(others, Some(10));
+    }
+}

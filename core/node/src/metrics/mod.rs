@@ -1,0 +1,93 @@
+//! The module `metrics`: the endpoint as a part of the node that can be stopped.
+
+mod source;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use tenon_api::Failure;
+use tenon_config::Settings;
+use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch, Router};
+use tenon_metrics::MetricsServer;
+
+use crate::endpoints::Announcer;
+
+pub(crate) use source::NodeSource;
+
+/// How long a scrape that is under way may take when the module is stopped.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// The module: stopped, nobody listens, and calls are counted but not timed.
+pub(crate) fn module(
+    settings: &Settings,
+    source: NodeSource,
+    router: Router,
+    endpoints: Arc<Announcer>,
+) -> ActorModule {
+    let address = SocketAddr::new(settings.metrics.addr, settings.metrics.port);
+    let switch = Metrics { address, source: Arc::new(source), router, endpoints, server: Mutex::default() };
+    ActorModule {
+        name: "metrics",
+        summary: "Shows Prometheus what the node counts.",
+        uses: &["storage", "pool"],
+        answers: &[],
+        stage: ActorStage::AfterPlugins,
+        is_wanted: settings.metrics.enabled,
+        control: ActorControl::Switch(Box::new(switch)),
+    }
+}
+
+struct Metrics {
+    address: SocketAddr,
+    source: Arc<NodeSource>,
+    router: Router,
+    endpoints: Arc<Announcer>,
+    /// The endpoint while it listens. Nothing awaits under the lock.
+    server: Mutex<Option<MetricsServer>>,
+}
+
+impl Metrics {
+    fn server(&self) -> MutexGuard<'_, Option<MetricsServer>> {
+        self.server.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ActorSwitch for Metrics {
+    fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        async {
+            let server = MetricsServer::start(self.address, Arc::clone(&self.source) as _).await.map_err(|error| {
+                let address = self.address;
+                Failure::server(format!(
+                    "cannot listen on {address}: {error}; choose another metrics.port, or 0 for a free one"
+                ))
+            })?;
+            let address = server.address();
+            *self.server() = Some(server);
+            self.router.time_calls(true);
+            self.endpoints.change(|endpoints| endpoints.metrics = Some(format!("http://{address}/metrics")));
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn stop(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        async {
+            self.router.time_calls(false);
+            self.endpoints.change(|endpoints| endpoints.metrics = None);
+            let server = self.server().take();
+            if let Some(server) = server {
+                server.stop(GRACE).await;
+            }
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn failure(&self) -> Option<String> {
+        let has_ended = self.server().as_mut().is_some_and(MetricsServer::has_ended);
+        has_ended.then(|| "its endpoint fell over; enable it again".to_owned())
+    }
+}

@@ -1,0 +1,228 @@
+//! What a scrape shows, room by room.
+
+use std::sync::{Arc, Weak};
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use tenon_api::messages::{
+    ChainInfo, GetNetworkStatus, GetPoolStatus, ListModules, ModuleInfo, ModuleKind, ModuleState,
+};
+use tenon_api::{ChainReader as _, DurationCounts};
+use tenon_bus::{Bus, CallContext, WorkPool};
+use tenon_host::{CallCounts, Cost, Router, Transport};
+use tenon_ipc::Servers;
+use tenon_metrics::{CountedWriter, Page, Source, families};
+use tenon_storage::Store;
+use tenon_supervisor::{ActorState, Supervisor};
+
+use crate::process_facts;
+use crate::version;
+
+/// Where everything is counted.
+pub(crate) struct NodeSource {
+    /// Modules, pool and peers are asked for like by anybody else.
+    pub(crate) bus: Bus,
+    /// Calls.
+    pub(crate) router: Router,
+    /// Connections.
+    pub(crate) servers: Arc<Servers<Router>>,
+    /// Jobs.
+    pub(crate) work: WorkPool,
+    /// The database.
+    pub(crate) store: Arc<Store>,
+    /// The write path.
+    pub(crate) writer: Arc<CountedWriter>,
+    /// Weak: the node stops its supervisor itself, as its only owner.
+    pub(crate) supervisor: Weak<Supervisor>,
+    /// What never changes.
+    pub(crate) chain: Arc<ChainInfo>,
+}
+
+impl Source for NodeSource {
+    fn collect(&self) -> BoxFuture<'_, Page> {
+        async {
+            let mut page = Page::default();
+            self.add_calls(&mut page);
+            self.add_front_ends(&mut page);
+            self.add_chain(&mut page);
+            self.add_pool(&mut page).await;
+            self.add_modules(&mut page).await;
+            let store = Arc::clone(&self.store);
+            // The database and the system are asked, which may block.
+            let blocking = tokio::task::spawn_blocking(move || {
+                add_storage(&mut page, &store);
+                add_process(&mut page);
+                page
+            });
+            let mut page = blocking.await.unwrap_or_default();
+            let (version, commit, compiler) = version::build();
+            page.add(&families::BUILD, &[version, commit, compiler], 1);
+            let ChainInfo { chain_id, network_id, genesis_hash, .. } = &*self.chain;
+            let labels = [chain_id.to_string(), network_id.to_string(), genesis_hash.to_string()];
+            page.add(&families::CHAIN, &labels.each_ref().map(String::as_str), 1);
+            page
+        }
+        .boxed()
+    }
+}
+
+const fn class(cost: Cost) -> &'static str {
+    match cost {
+        Cost::Fast => "fast",
+        Cost::Slow => "slow",
+    }
+}
+
+impl NodeSource {
+    fn add_calls(&self, page: &mut Page) {
+        let calls = self.router.calls();
+        for count in &calls {
+            let labels = [count.method.as_str(), count.transport.name()];
+            page.add(&families::CALLS, &labels, count.calls);
+            page.add(&families::FAILED_CALLS, &labels, count.failed);
+            page.add(&families::CANCELLED_CALLS, &labels, count.cancelled);
+        }
+        for (transport, calls) in self.router.unknown_calls() {
+            page.add(&families::UNKNOWN_CALLS, &[transport.name()], calls);
+        }
+        for (count, durations) in by_class(&calls) {
+            let labels = [count.namespace.as_str(), class(count.cost), count.transport.name()];
+            page.add_durations(&families::CALL_DURATIONS, &labels, durations);
+        }
+        page.add(&families::SLOW_CALLS_WAITING, &[], self.router.waiting_slow_calls() as u64);
+        let (running, waiting) = self.work.jobs();
+        page.add(&families::POOL_JOBS, &["running"], running as u64);
+        page.add(&families::POOL_JOBS, &["waiting"], waiting as u64);
+    }
+
+    fn add_front_ends(&self, page: &mut Page) {
+        let (endpoints, traffic) = (self.servers.endpoints(), self.servers.traffic());
+        let transports = [
+            (Transport::Socket, &traffic.socket, endpoints.socket.is_some()),
+            (Transport::Http, &traffic.http, endpoints.http.is_some()),
+            (Transport::WebSocket, &traffic.websocket, endpoints.websocket.is_some()),
+        ];
+        for (transport, traffic, is_listening) in transports {
+            let (labels, counted) = ([transport.name()], traffic.counted());
+            page.add(&families::LISTENING, &labels, u64::from(is_listening));
+            page.add(&families::CONNECTIONS, &labels, counted.open);
+            page.add(&families::ACCEPTED, &labels, counted.accepted);
+            page.add(&families::REFUSED, &labels, counted.refused);
+            page.add(&families::RECEIVED, &labels, counted.received);
+            page.add(&families::SENT, &labels, counted.sent);
+            page.add(&families::NOTIFICATIONS, &labels, counted.notifications);
+        }
+    }
+
+    fn add_chain(&self, page: &mut Page) {
+        let head = self.store.head();
+        page.add(&families::HEAD, &[], head.header.number);
+        page.add(&families::HEAD_TIME, &[], head.header.timestamp);
+        if let Some(safe) = head.safe {
+            page.add(&families::SAFE, &[], safe.0);
+        }
+        if let Some(finalized) = head.finalized {
+            page.add(&families::FINALIZED, &[], finalized.0);
+        }
+        let counted = self.writer.counted();
+        page.add(&families::BLOCKS, &[], counted.durations.number());
+        page.add(&families::TRANSACTIONS, &[], counted.transactions);
+        page.add(&families::GAS, &[], counted.gas);
+        page.add_durations(&families::COMMITS, &[], counted.durations);
+        page.add(&families::UNWOUND, &[], counted.unwinds);
+        page.add(&families::SIDE_BLOCKS, &[], counted.side_blocks);
+    }
+
+    async fn add_pool(&self, page: &mut Page) {
+        let context = CallContext::new();
+        // A stopped module refuses, and its figures are left out.
+        if let Ok(status) = self.bus.call(GetPoolStatus, &context).await {
+            page.add(&families::POOL, &["pending"], status.pending);
+            page.add(&families::POOL, &["queued"], status.queued);
+        }
+        if let Ok(status) = self.bus.call(GetNetworkStatus, &context).await {
+            page.add(&families::PEERS, &[], status.peers);
+        }
+    }
+
+    async fn add_modules(&self, page: &mut Page) {
+        for module in self.bus.call(ListModules, &CallContext::new()).await.unwrap_or_default() {
+            add_module(page, &module);
+        }
+        let actors = self.supervisor.upgrade().map(|supervisor| supervisor.health()).unwrap_or_default();
+        for actor in actors {
+            page.add(&families::ACTOR_RUNNING, &[actor.name], u64::from(matches!(actor.state, ActorState::Running)));
+            page.add(&families::ACTOR_RESTARTS, &[actor.name], actor.restarts);
+        }
+    }
+}
+
+/// The durations of calls of each namespace, class and transport; the first of the calls stands for all.
+fn by_class(calls: &[CallCounts]) -> Vec<(&CallCounts, DurationCounts)> {
+    let mut classes: Vec<(&CallCounts, DurationCounts)> = Vec::new();
+    for call in calls {
+        let is_same =
+            |of: &CallCounts| of.namespace == call.namespace && of.cost == call.cost && of.transport == call.transport;
+        match classes.iter_mut().find(|(of, _)| is_same(of)) {
+            Some((_, durations)) => durations.add(&call.durations),
+            None => classes.push((call, call.durations)),
+        }
+    }
+    classes
+}
+
+fn add_module(page: &mut Page, module: &ModuleInfo) {
+    let name = module.name.as_str();
+    for state in [ModuleState::Loaded, ModuleState::Enabled, ModuleState::Disabled, ModuleState::Failed] {
+        let is_in = u64::from(module.state == state);
+        page.add(&families::MODULE_STATE, &[name, module.kind.name(), state.name()], is_in);
+    }
+    page.add(&families::MODULE_RESTARTS, &[name], module.faults.restarts);
+    page.add(&families::MODULE_PANICS, &[name], module.faults.panics);
+    if module.kind == ModuleKind::Plugin {
+        page.add(&families::MODULE_CALLS, &[name], module.running_calls);
+        page.add(&families::MODULE_SUBSCRIPTIONS, &[name], module.open_subscriptions);
+        page.add(&families::MODULE_FAILED, &[name], module.faults.failed_calls);
+        page.add(&families::MODULE_REFUSED, &[name], module.faults.refused_calls);
+        page.add(&families::MODULE_OMITTED, &[name], module.faults.omitted_lines);
+    }
+    if let Some(usage) = &module.storage {
+        page.add(&families::MODULE_STORAGE, &[name], usage.bytes);
+    }
+}
+
+fn add_storage(page: &mut Page, store: &Store) {
+    let statistics = match store.statistics() {
+        Ok(statistics) => statistics,
+        Err(error) => return tracing::warn!(%error, "the database does not give its figures"),
+    };
+    for column in &statistics.columns {
+        page.add(&families::DISK, &[column.name], column.disk_bytes);
+        page.add(&families::MEMORY, &[column.name], column.memory_bytes);
+        page.add(&families::RECORDS, &[column.name], column.entries);
+    }
+    let engine = statistics.engine;
+    page.add(&families::TABLES, &[], engine.files);
+    page.add(&families::CACHE, &[], engine.cache_bytes);
+    page.add(&families::CACHE_CAPACITY, &[], engine.cache_capacity);
+    page.add(&families::COMPACTION, &[], engine.compaction_pending_bytes);
+    page.add(&families::STOPPED_WRITES, &[], u64::from(engine.is_write_stopped));
+    page.add(&families::BACKGROUND_ERRORS, &[], engine.background_errors);
+    page.add(&families::OLDEST_STATE, &[], statistics.oldest_state.0);
+}
+
+fn add_process(page: &mut Page) {
+    if let Ok(memory) = process_facts::memory() {
+        page.add(&families::RESIDENT, &[], memory.resident);
+        page.add(&families::VIRTUAL, &[], memory.mapped);
+    }
+    if let Ok(usage) = process_facts::usage() {
+        page.add_fraction(&families::CPU, &[], usage.processor_seconds);
+        page.add(&families::THREADS, &[], usage.threads);
+        page.add_fraction(&families::STARTED, &[], usage.started);
+        page.add(&families::OPEN_FILES, &[], usage.open_files);
+        if let Some(most) = usage.most_files {
+            page.add(&families::MOST_FILES, &[], most);
+        }
+    }
+}

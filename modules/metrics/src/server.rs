@@ -1,0 +1,247 @@
+//! The endpoint that Prometheus asks.
+
+use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use http_body_util::Full;
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    sync::{Mutex, Semaphore},
+    task::JoinSet,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    families,
+    page::{MEDIA_TYPE, Page},
+};
+
+/// Where the page is; the second is where the reference client has it.
+const PATHS: [&str; 2] = ["/metrics", "/debug/metrics/prometheus"];
+/// Connections at a time. A scraper needs one; nobody needs many.
+const CONNECTIONS: usize = 16;
+/// How long a request's head may take to come.
+const HEAD: Duration = Duration::from_secs(10);
+/// How long a connection may last, whatever it does: longer than any pause between scrapes that keeps one open.
+const LIFETIME: Duration = Duration::from_secs(600);
+
+/// Whoever collects what is counted.
+pub trait Source: Send + Sync + 'static {
+    /// Everything as it is now.
+    fn collect(&self) -> BoxFuture<'_, Page>;
+}
+
+/// The running endpoint. Dropping it closes it at once.
+#[derive(Debug)]
+pub struct MetricsServer {
+    address: SocketAddr,
+    closing: CancellationToken,
+    task: JoinSet<()>,
+}
+
+/// What connections share.
+struct Scraped {
+    source: Arc<dyn Source>,
+    /// How many scrapes there were. Held while one is made: a page costs reads of the database and the system, and more
+    /// than one at a time would serve nobody.
+    scrapes: Mutex<u64>,
+}
+
+impl MetricsServer {
+    /// Listens and serves, on the current tokio runtime.
+    ///
+    /// # Errors
+    /// When the address can't be listened on.
+    pub async fn start(address: SocketAddr, source: Arc<dyn Source>) -> io::Result<Self> {
+        let listener = TcpListener::bind(address).await?;
+        let address = listener.local_addr()?;
+        if !address.ip().is_loopback() {
+            tracing::warn!(%address, "metrics are shown beyond this machine");
+        }
+        tracing::info!(%address, "metrics are shown");
+        let closing = CancellationToken::new();
+        let mut task = JoinSet::new();
+        let scraped = Arc::new(Scraped { source, scrapes: Mutex::new(0) });
+        task.spawn(listen(listener, scraped, closing.clone()));
+        Ok(Self { address, closing, task })
+    }
+
+    /// Where it listens.
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether it has ended by itself.
+    pub fn has_ended(&mut self) -> bool {
+        self.task.try_join_next().is_some() || self.task.is_empty()
+    }
+
+    /// Closes the port, finishes the scrape that is under way for as long as `grace`, and ends.
+    pub async fn stop(mut self, grace: Duration) {
+        self.closing.cancel();
+        let ended = async { while self.task.join_next().await.is_some() {} };
+        // Beyond its grace a scrape is dropped with its task.
+        let _ = tokio::time::timeout(grace, ended).await;
+    }
+}
+
+async fn listen(listener: TcpListener, scraped: Arc<Scraped>, closing: CancellationToken) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            Some(_) = connections.join_next() => continue,
+            () = closing.cancelled() => break,
+        };
+        match accepted {
+            Ok((stream, address)) => match Arc::clone(&places).try_acquire_owned() {
+                Ok(place) => {
+                    let serving = serve(stream, Arc::clone(&scraped), closing.clone());
+                    connections.spawn(async move {
+                        let _ = tokio::time::timeout(LIFETIME, serving).await;
+                        drop(place);
+                    });
+                }
+                Err(_) => tracing::warn!(%address, "connection for metrics refused: limit reached"),
+            },
+            Err(error) => {
+                tracing::warn!(%error, "accepting a connection for metrics failed");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        }
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+async fn serve(stream: TcpStream, scraped: Arc<Scraped>, closing: CancellationToken) {
+    let service = service_fn(move |request| {
+        let scraped = Arc::clone(&scraped);
+        async move { Ok::<_, Infallible>(scraped.answer(&request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD)
+        .max_buf_size(8 << 10)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    let result = tokio::select! {
+        result = connection.as_mut() => result,
+        () = closing.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "connection for metrics ended");
+    }
+}
+
+impl Scraped {
+    async fn answer(&self, request: &Request<Incoming>) -> Response<Full<Bytes>> {
+        if !PATHS.contains(&request.uri().path()) {
+            return refusal(StatusCode::NOT_FOUND, "metrics are at /metrics\n");
+        }
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return refusal(StatusCode::METHOD_NOT_ALLOWED, "metrics are read with GET\n");
+        }
+        let mut scrapes = self.scrapes.lock().await;
+        let mut page = self.source.collect().await;
+        *scrapes += 1;
+        page.add(&families::SCRAPES, &[], *scrapes);
+        drop(scrapes);
+        let mut answer = Response::new(Full::from(page.text()));
+        answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(MEDIA_TYPE));
+        answer
+    }
+}
+
+fn refusal(status: StatusCode, text: &'static str) -> Response<Full<Bytes>> {
+    let mut answer = Response::new(Full::from(text));
+    *answer.status_mut() = status;
+    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    answer
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    struct Head;
+
+    impl Source for Head {
+        fn collect(&self) -> BoxFuture<'_, Page> {
+            let mut page = Page::default();
+            page.add(&families::HEAD, &[], 12);
+            std::future::ready(page).boxed()
+        }
+    }
+
+    async fn start() -> MetricsServer {
+        MetricsServer::start(SocketAddr::from(([127, 0, 0, 1], 0)), Arc::new(Head)).await.unwrap()
+    }
+
+    async fn ask(address: SocketAddr, head: &str) -> String {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        stream.write_all(format!("{head} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn shows_the_page_and_nothing_else() {
+        let server = start().await;
+
+        let page = ask(server.address(), "GET /metrics").await;
+        let again = ask(server.address(), "GET /debug/metrics/prometheus").await;
+        let elsewhere = ask(server.address(), "GET /").await;
+        let wrong = ask(server.address(), "POST /metrics").await;
+
+        assert!(
+            page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("content-type: application/openmetrics-text"),
+            "{page}"
+        );
+        assert!(page.contains("tenon_head_number 12\n") && page.contains("tenon_scrapes_total 1\n"), "{page}");
+        assert!(again.contains("tenon_scrapes_total 2\n"), "{again}");
+        assert!(elsewhere.starts_with("HTTP/1.1 404") && wrong.starts_with("HTTP/1.1 405"));
+    }
+
+    #[tokio::test]
+    async fn a_stopped_endpoint_frees_its_port() {
+        let server = start().await;
+        let address = server.address();
+        let idle = TcpStream::connect(address).await.unwrap();
+
+        server.stop(Duration::from_secs(10)).await;
+
+        assert!(TcpStream::connect(address).await.is_err());
+        drop(idle);
+        let again = MetricsServer::start(address, Arc::new(Head)).await.unwrap();
+        assert_eq!(again.address(), address);
+    }
+
+    #[tokio::test]
+    async fn few_connections_are_taken_at_a_time() {
+        let server = start().await;
+        let mut held = Vec::new();
+        for _ in 0..CONNECTIONS {
+            held.push(TcpStream::connect(server.address()).await.unwrap());
+        }
+
+        let mut refused = TcpStream::connect(server.address()).await.unwrap();
+        let mut byte = [0];
+        let end = refused.read(&mut byte).await;
+
+        assert!(matches!(end, Ok(0) | Err(_)), "{end:?}");
+        held.clear();
+    }
+}

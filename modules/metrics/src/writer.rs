@@ -1,0 +1,133 @@
+//! What is counted of the write path.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Instant,
+};
+
+use tenon_api::{BlockCommit, BlockNumber, ChainWriter, DurationCounts, Durations, RecoveredBlock, StoreError, U256};
+
+/// The one writer of the chain, with counters.
+pub struct CountedWriter {
+    writer: Arc<dyn ChainWriter>,
+    durations: Durations,
+    transactions: AtomicU64,
+    gas: AtomicU64,
+    unwinds: AtomicU64,
+    side_blocks: AtomicU64,
+}
+
+/// What [`CountedWriter`] had counted at a moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommitCounts {
+    /// The commits of blocks and the time that each took.
+    pub durations: DurationCounts,
+    /// Transactions of these blocks.
+    pub transactions: u64,
+    /// Gas that they used.
+    pub gas: u64,
+    /// Times that blocks were taken off the head.
+    pub unwinds: u64,
+    /// Blocks that were kept on a branch.
+    pub side_blocks: u64,
+}
+
+impl CountedWriter {
+    /// Counts what this writer does.
+    pub fn new(writer: Arc<dyn ChainWriter>) -> Self {
+        Self {
+            writer,
+            durations: Durations::default(),
+            transactions: AtomicU64::new(0),
+            gas: AtomicU64::new(0),
+            unwinds: AtomicU64::new(0),
+            side_blocks: AtomicU64::new(0),
+        }
+    }
+
+    /// What was counted so far.
+    pub fn counted(&self) -> CommitCounts {
+        CommitCounts {
+            durations: self.durations.counted(),
+            transactions: self.transactions.load(Ordering::Relaxed),
+            gas: self.gas.load(Ordering::Relaxed),
+            unwinds: self.unwinds.load(Ordering::Relaxed),
+            side_blocks: self.side_blocks.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl ChainWriter for CountedWriter {
+    fn commit(&self, commit: &BlockCommit) -> Result<(), StoreError> {
+        let begun = Instant::now();
+        self.writer.commit(commit)?;
+        self.durations.count(begun.elapsed());
+        self.transactions.fetch_add(commit.block.transactions.len() as u64, Ordering::Relaxed);
+        self.gas.fetch_add(commit.block.header.gas_used, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn insert_side_block(&self, block: &RecoveredBlock, total_difficulty: U256) -> Result<(), StoreError> {
+        self.writer.insert_side_block(block, total_difficulty)?;
+        self.side_blocks.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
+        self.writer.unwind(number)?;
+        self.unwinds.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn set_finality(&self, finalized: Option<BlockNumber>, safe: Option<BlockNumber>) -> Result<(), StoreError> {
+        self.writer.set_finality(finalized, safe)
+    }
+
+    fn flush(&self) -> Result<(), StoreError> {
+        self.writer.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Refuses every height but the first ones.
+    struct Picky;
+
+    impl ChainWriter for Picky {
+        fn commit(&self, _: &BlockCommit) -> Result<(), StoreError> {
+            Err(StoreError::Engine("full".to_owned()))
+        }
+
+        fn insert_side_block(&self, _: &RecoveredBlock, _: U256) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
+            let refusal = StoreError::UnknownBlock { what: number.to_string() };
+            if number < BlockNumber(5) { Ok(()) } else { Err(refusal) }
+        }
+
+        fn set_finality(&self, _: Option<BlockNumber>, _: Option<BlockNumber>) -> Result<(), StoreError> {
+            Ok(())
+        }
+
+        fn flush(&self) -> Result<(), StoreError> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn counts_what_was_done_and_not_what_was_refused() {
+        let writer = CountedWriter::new(Arc::new(Picky));
+
+        assert!(writer.unwind(BlockNumber(4)).is_ok() && writer.unwind(BlockNumber(9)).is_err());
+
+        let counted = writer.counted();
+        assert_eq!((counted.unwinds, counted.durations.number()), (1, 0));
+    }
+}
