@@ -151,7 +151,8 @@ pub struct TenonCallContext {
 }
 
 /// What the host gives a plugin. Valid from `start` until the library is unmapped: a panic hook or a context that
-/// was kept may still use it after `stop`, when its functions answer with failures.
+/// was kept may still use it after `stop`, when its functions answer with failures until another instance of the same library
+/// is started, which may get the same table.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TenonHost {

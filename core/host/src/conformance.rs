@@ -13,10 +13,17 @@ use std::{
 use tenon_api::{Failure, messages::ModuleInfo};
 use tenon_bus::{Bus, CallContext};
 
-use crate::{Caller, Exposure, HostError, HostOptions, Isolation, IsolationOptions, PluginHost, PluginPlan};
+use crate::{
+    Caller, Exposure, HostError, HostOptions, Isolation, IsolationOptions, PluginHost, PluginPlan,
+    isolation::{self, Lived, Lives},
+    library_cache::LibraryCache,
+    patient::patiently,
+};
 
-/// How often the plugin is started and stopped.
-const LIFE_CYCLES: u32 = 100;
+/// How often the library is mapped, started, stopped and unmapped.
+const LIVES: u32 = 100;
+/// Growth of the process' own memory over these that counts as a leak, in KiB: the allocator keeps some.
+const LEAK_OF_LIVES: u64 = 2 * 1024;
 /// How often each method is called to see whether memory grows.
 const REPETITIONS: u32 = 500;
 /// Growth of resident memory over all repetitions that counts as a leak, in KiB.
@@ -53,6 +60,23 @@ pub struct CheckReport {
     pub module: ModuleInfo,
     /// The checks, in the order in which they were made.
     pub checks: Vec<Check>,
+    /// What loading and unloading it again and again left behind; none when it did not come to the end.
+    pub loads: Option<LoadFigures>,
+}
+
+/// What a library leaves behind that is loaded, started, stopped and unloaded again and again in one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LoadFigures {
+    /// How often.
+    pub count: u32,
+    /// Threads of the process before the first.
+    pub threads_before: u64,
+    /// Threads of the process after the last.
+    pub threads_after: u64,
+    /// Memory of its own after the first ten, KiB.
+    pub memory_before: u64,
+    /// Memory of its own after the last, KiB.
+    pub memory_after: u64,
 }
 
 impl CheckReport {
@@ -83,14 +107,17 @@ pub async fn check_plugin(
     let subject = Subject { options, plan };
     let (host, module) = subject.start()?;
     let mut checks = vec![check_threads("it has no thread after its start", &module)];
-    checks.extend(check_calls(&host, &module).await);
+    let (of_calls, faulty) = check_calls(&host, &module).await;
+    checks.extend(of_calls);
     let module_now = host.list().into_iter().next().unwrap_or_else(|| module.clone());
     checks.push(check_threads("it has no thread after its calls", &module_now));
     checks.push(check_memory(&host, &module_now).await);
     checks.push(check_subscriptions(&host, &module).await);
     host.shutdown(CALL_TIME).await;
-    checks.push(check_life_cycles(&subject).await?);
-    Ok(CheckReport { module, checks })
+    let called = (0..).zip(&module.methods).filter(|(_, method)| !faulty.contains(method));
+    let (of_loads, loads) = check_loads(subject, called.map(|(number, _)| number).collect()).await?;
+    checks.extend(of_loads);
+    Ok(CheckReport { module, checks, loads })
 }
 
 struct Subject {
@@ -137,12 +164,15 @@ fn fault(failure: &Failure) -> Option<(usize, String)> {
     found.map(|(which, _)| (which, message.clone()))
 }
 
-async fn check_calls(host: &PluginHost, module: &ModuleInfo) -> Vec<Check> {
+/// The checks, and the methods that did not pass them.
+async fn check_calls(host: &PluginHost, module: &ModuleInfo) -> (Vec<Check>, Vec<String>) {
     let mut problems: [Vec<String>; 4] = Default::default();
+    let mut faulty = Vec::new();
     for method in &module.methods {
         for params in PARAMETERS {
             let Err(failure) = call_served(host, method, params).await else { continue };
             let Some((which, text)) = fault(&failure) else { continue };
+            faulty.push(method.clone());
             if let Some(of_kind) = problems.get_mut(which) {
                 of_kind.push(format!("{method} with {}: {text}", params.unwrap_or("no parameters")));
             }
@@ -157,7 +187,8 @@ async fn check_calls(host: &PluginHost, module: &ModuleInfo) -> Vec<Check> {
         "every method answers in time, with JSON",
         "it uses only what it declares under capabilities",
     ];
-    statements.into_iter().zip(problems).map(|(statement, problems)| Check { statement, problems }).collect()
+    let checks = statements.into_iter().zip(problems).map(|(statement, problems)| Check { statement, problems });
+    (checks.collect(), faulty)
 }
 
 /// Calls; waits before that for the restart when an earlier call ended the process.
@@ -225,15 +256,43 @@ async fn check_subscriptions(host: &PluginHost, module: &ModuleInfo) -> Check {
     Check { statement: "every subscription opens or refuses in time", problems }
 }
 
-async fn check_life_cycles(subject: &Subject) -> Result<Check, HostError> {
-    let mut problems = Vec::new();
-    for cycle in 1..=LIFE_CYCLES {
-        let (host, _) = subject.start()?;
-        let report = host.shutdown(CALL_TIME).await;
-        if !report.abandoned.is_empty() {
-            problems.push(format!("at stop number {cycle} it still had work"));
-            break;
-        }
-    }
-    Ok(Check { statement: "it starts and stops 100 times", problems })
+/// Loads and unloads the library in a process of its own, so that whatever it does then is a finding.
+async fn check_loads(subject: Subject, methods: Vec<u32>) -> Result<(Vec<Check>, Option<LoadFigures>), HostError> {
+    let live = move || {
+        let Subject { options, plan } = subject;
+        let processes = options.processes.ok_or(HostError::Crashed)?;
+        let library = LibraryCache::new(options.cache_folder).take(&plan.path, None)?;
+        let lives = Lives { count: LIVES, methods: &methods };
+        Ok(isolation::live(&library, &processes, &plan.settings, lives))
+    };
+    let lived = patiently(live).await?;
+    let loads = "it is loaded, started, stopped and unloaded 100 times";
+    let Lived { threads_before, threads_after, memory_before, memory_after, stays } = match lived {
+        Ok(lived) => lived,
+        Err(problem) => return Ok((vec![Check { statement: loads, problems: vec![problem] }], None)),
+    };
+    let problem_if = |is_wrong: bool, problem: String| if is_wrong { vec![problem] } else { Vec::new() };
+    let threads = threads_after.saturating_sub(threads_before);
+    let growth = memory_after.saturating_sub(memory_before);
+    let checks = vec![
+        Check { statement: loads, problems: Vec::new() },
+        Check {
+            statement: "nothing keeps it mapped when it is unloaded",
+            problems: problem_if(
+                stays,
+                "it stays mapped for ever: a thread of its own, or a thread-local with a destructor, keeps it"
+                    .to_owned(),
+            ),
+        },
+        Check {
+            statement: "it leaves no thread behind",
+            problems: problem_if(threads > 0, format!("{threads} threads were left after {LIVES} stops")),
+        },
+        Check {
+            statement: "its memory does not grow with its loads",
+            problems: problem_if(growth > LEAK_OF_LIVES, format!("it grew by {growth} KiB over {LIVES} loads")),
+        },
+    ];
+    let figures = LoadFigures { count: LIVES, threads_before, threads_after, memory_before, memory_after };
+    Ok((checks, Some(figures)))
 }

@@ -13,6 +13,11 @@ const CRASHED: &str = "method handler crashed";
 /// What stands in every failure of a plugin whose process has ended.
 pub(crate) const PROCESS: &str = ": its process has ended";
 
+/// Whether a failure tells of a panic.
+pub(crate) fn is_crash(failure: &Failure) -> bool {
+    failure.code == FailureCode::SERVER && failure.message == CRASHED
+}
+
 /// Counts faults since the plugin was started.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
@@ -30,7 +35,7 @@ impl Faults {
                 || message.starts_with("plugin ") && message.contains(PROCESS));
         if is_fault {
             self.failed.fetch_add(1, Ordering::Relaxed);
-            if message == CRASHED {
+            if is_crash(failure) {
                 self.panics.fetch_add(1, Ordering::Relaxed);
             }
         }

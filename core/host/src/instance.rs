@@ -84,6 +84,11 @@ pub(crate) trait PluginInstance: Send + Sync {
     fn faults(&self) -> ModuleFaults {
         ModuleFaults::default()
     }
+
+    /// How often the node's own answers told it of a panic, which it may have passed on.
+    fn bus_crashes(&self) -> u64 {
+        0
+    }
 }
 
 /// A running call. An enum, so that the common case, a library mapped here, allocates nothing.

@@ -125,6 +125,10 @@ impl<B: Backend> Backend for Journaled<B> {
     fn stop(&self) {
         self.backend.stop();
     }
+
+    fn crashes(&self) -> u64 {
+        self.backend.crashes()
+    }
 }
 
 #[cfg(test)]

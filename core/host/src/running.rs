@@ -119,7 +119,8 @@ impl Running {
     pub(crate) fn faults(&self) -> ModuleFaults {
         ModuleFaults {
             failed_calls: self.faults.failed(),
-            panics: self.faults.panics(),
+            // One that it was told of by the node is the node's.
+            panics: self.faults.panics().saturating_sub(self.instance.bus_crashes()),
             refused_calls: self.faults.refused(),
             ..self.instance.faults()
         }
@@ -212,6 +213,7 @@ async fn work_in_background(running: Arc<Running>) {
     loop {
         let begun = Instant::now();
         let Err(failure) = running.instance.background().await else { return };
+        running.faults.note(&failure);
         if begun.elapsed() > LONGEST_PAUSE {
             pause = FIRST_PAUSE;
         }

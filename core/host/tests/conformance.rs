@@ -30,7 +30,9 @@ async fn good_plugins_pass_every_check() {
         let report = check(&library).await.unwrap();
 
         assert!(report.is_passed(), "{}: {:?}", library.display(), report.checks);
-        assert_eq!(report.checks.len(), 9);
+        assert_eq!(report.checks.len(), 12);
+        let loads = report.loads.unwrap();
+        assert_eq!((loads.count, loads.threads_after), (100, loads.threads_before));
     }
 }
 
@@ -43,7 +45,43 @@ async fn what_a_bad_plugin_does_is_named() {
     assert!(problems(&report, "in time")[0].contains("request timed out"));
     let words = "plugin tenon-test-misbehaving was not granted Administer, which SetHead needs";
     assert_eq!(problems(&report, "declares")[0], format!("bad_greedy with no parameters: {words}"));
-    assert!(problems(&report, "100 times").is_empty());
+    assert!(problems(&report, "unloaded 100 times").is_empty(), "{:?}", report.checks);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_plugin_leaves_behind_when_it_is_unloaded_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases: [(&[&str], &str, &str); 5] = [
+        (&[], "", ""),
+        (&["-DLEAKS=131072"], "does not grow with its loads", "KiB over 100 loads"),
+        (&["-DLEAVES_A_THREAD=1"], "leaves no thread behind", "threads were left after 100 stops"),
+        (&["-DLEAVES_A_THREAD_THAT_WAKES=1"], "is loaded", "signal 11, invalid access to memory"),
+        (&["-DCRASHES_AT_UNLOAD=1"], "is loaded", "at load number 1: its process ended before it was ready (signal 11"),
+    ];
+    for (flags, statement, words) in cases {
+        let library = c_library(&folder.path().join("leaving.so"), "tests/plugins/leaving.c", flags);
+
+        let report = check(&library).await.unwrap();
+
+        let failed: Vec<_> = report.checks.iter().filter(|check| !check.problems.is_empty()).collect();
+        if statement.is_empty() {
+            assert!(report.is_passed(), "{failed:?}");
+        } else {
+            assert!(!report.is_passed() && problems(&report, statement)[0].contains(words), "{flags:?}: {failed:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plugin_that_stays_mapped_after_it_was_unloaded_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let library = c_library(&folder.path().join("staying.so"), "tests/plugins/leaving.c", &["-DSTAYS=1"]);
+
+    let report = check(&library).await.unwrap();
+
+    let problem = &problems(&report, "nothing keeps it mapped")[0];
+    assert!(problem.starts_with("it stays mapped for ever: a thread of its own, or a thread-local"), "{problem}");
+    assert_eq!(report.checks.iter().filter(|check| !check.problems.is_empty()).count(), 1, "{:?}", report.checks);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -16,7 +16,11 @@ use support::{
     processes::{call, hostile, in_processes, plan, serves_again},
     rust_plugin,
 };
-use tenon_api::messages::{ModuleChange, ModuleFaults, ModuleState};
+use tenon_api::{
+    Failure, Request,
+    messages::{GetClientVersion, ModuleChange, ModuleFaults, ModuleState},
+};
+use tenon_bus::CallContext;
 use tenon_host::{Caller, Isolation, PluginLimits, PluginPlan};
 
 /// What the host has logged since the test program began.
@@ -133,6 +137,26 @@ async fn panics_and_answers_that_are_none_are_counted_wherever_the_plugin_runs()
 
         let ModuleFaults { failed_calls, panics, restarts, .. } = faults(&test);
         assert_eq!((failed_calls, panics, restarts), (3, 3, 0), "{isolation:?}: an error that is an answer is none");
+    }
+}
+
+#[tokio::test]
+async fn a_panic_of_the_nodes_own_costs_one_error_and_is_not_the_plugins_that_asked() {
+    for isolation in [Isolation::InProcess, Isolation::Process] {
+        let test = TestHost::with_options(|options| in_processes(options, |_| {}));
+        let panics = |_: GetClientVersion, _: &CallContext| -> Result<String, Failure> { panic!("on purpose") };
+        test.bus.handle_read(panics).unwrap();
+        test.host.start(&[limited(isolation, PluginLimits::default())]).unwrap();
+        let (router, before) = (test.host.router(), test.bus.panics(&[GetClientVersion::TOPIC]));
+
+        let failure = call(&router, "bad_version", "[]").await.unwrap_err();
+        assert_eq!((failure.code.0, failure.message.as_str()), (-32000, "method handler crashed"));
+        assert_eq!(call(&router, "bad_panic", "[]").await.unwrap_err().message, "method handler crashed");
+        assert_eq!(call(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""), "the rest serves on");
+
+        assert_eq!(test.bus.panics(&[GetClientVersion::TOPIC]) - before, 1, "{isolation:?}");
+        let ModuleFaults { failed_calls, panics, .. } = faults(&test);
+        assert_eq!((failed_calls, panics), (2, 1), "{isolation:?}: both calls failed, one panic was its own");
     }
 }
 

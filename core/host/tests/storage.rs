@@ -240,6 +240,20 @@ async fn own_work_runs_from_enable_to_disable_and_moves_over_in_a_replacement() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn own_work_that_panics_is_counted_and_begins_anew() {
+    for isolation in [Isolation::InProcess, Isolation::Process] {
+        let spaces = Arc::new(MemorySpaces::default());
+        let test = host_over(&spaces, |_| {});
+        test.host.start(&[plan("mine", &keeper(), isolation, "panics")]).unwrap();
+
+        let (begun, _) = ticks_beyond(&test.host.router(), 0).await;
+
+        let faults = test.host.info("mine").unwrap().faults;
+        assert_eq!((begun, faults.panics, faults.restarts), (2, 1, 0), "{isolation:?}: {faults:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn own_work_that_fails_begins_anew_and_so_does_that_of_a_killed_process() {
     let spaces = Arc::new(MemorySpaces::default());
     let test = host_over(&spaces, |_| {});

@@ -105,7 +105,7 @@ typedef struct TenonCallContext {
 } TenonCallContext;
 
 /* What the host gives a plugin; stays as long as the library is mapped. After stop its functions answer with
- * failures. */
+ * failures, until another instance of the same library is started, which may get the same table. */
 typedef struct TenonHost {
     size_t size; /* sizeof(TenonHost) as the host knows it */
     uint16_t abi_minor;

@@ -13,7 +13,7 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use tenon_api::{
     Failure,
-    abi::{TenonCallContext, TenonHost, TenonSlice},
+    abi::{TenonCallContext, TenonSlice},
     messages::ModuleFaults,
 };
 use tenon_bus::CallContext;
@@ -91,20 +91,18 @@ impl LocalInstance {
         settings: &str,
         handover: &[u8],
     ) -> Result<Self, Failure> {
-        // Both live as long as the library, and that is as long as the process: a plugin's panic hook or a
-        // context that it kept may use them after `stop`. A few hundred bytes for each start.
-        let services: &'static Services = Box::leak(Box::new(Services::new(backend)));
-        let table: &'static TenonHost = Box::leak(Box::new(services.table()));
+        // A plugin's panic hook or a context that it kept may use the table after `stop`: its place stays.
+        let services = Services::begin(library.number(), backend);
         let mut state = ptr::null_mut();
         // SAFETY: by the ABI; the slices are lent, the table stays.
         let outcome = unsafe {
             let start = library.table().start;
-            reply_into_result(start(table, slice(settings.as_bytes()), slice(handover), &mut state))
+            reply_into_result(start(services.table(), slice(settings.as_bytes()), slice(handover), &mut state))
         };
         match outcome {
             Ok(_) => Ok(Self { library, state, services, journal }),
             Err(failure) => {
-                services.backend.stop();
+                services.end(library.number());
                 Err(failure)
             }
         }
@@ -118,7 +116,7 @@ impl LocalInstance {
         let stop = self.library.table().stop;
         // SAFETY: passed on.
         unsafe { stop(self.state) };
-        self.services.backend.stop();
+        self.services.end(self.library.number());
     }
 
     fn context(&self, context: &CallContext, namespaces: &str) -> TenonCallContext {
@@ -163,7 +161,7 @@ impl PluginInstance for LocalInstance {
     }
 
     fn end_events(&self) {
-        self.services.backend.end_events();
+        self.services.with(Backend::end_events);
     }
 
     fn background(&self) -> BoxFuture<'_, Result<(), Failure>> {
@@ -180,6 +178,10 @@ impl PluginInstance for LocalInstance {
     fn faults(&self) -> ModuleFaults {
         let omitted_lines = self.journal.as_ref().map_or(0, |journal| journal.omitted());
         ModuleFaults { omitted_lines, ..ModuleFaults::default() }
+    }
+
+    fn bus_crashes(&self) -> u64 {
+        self.services.with(Backend::crashes).unwrap_or_default()
     }
 }
 

@@ -4,6 +4,7 @@ use std::{
     mem::{MaybeUninit, offset_of, size_of},
     path::Path,
     ptr,
+    sync::Arc,
 };
 
 use libloading::os::unix::{Library as OpenLibrary, RTLD_LOCAL, RTLD_NOW};
@@ -26,18 +27,43 @@ const SIZE_OF_MINOR_0: usize = offset_of!(TenonPlugin, run);
 /// The most methods, and the most subscriptions, that a plugin can list.
 const MAX_ENTRIES: usize = 4096;
 
-/// A library that passed the handshake. It stays mapped for the rest of the process.
-#[derive(Clone, Copy)]
+/// A library that passed the handshake and stays mapped.
+#[derive(Clone)]
 pub(crate) struct Library {
-    table: &'static TenonPlugin,
+    table: Arc<Table>,
 }
 
-// SAFETY: a static table that nobody writes; its functions may be called from any thread by the ABI.
-unsafe impl Send for Library {}
+struct Table {
+    /// Where the plugin's own table lies: no other library that is mapped has one there.
+    number: usize,
+    /// As much of it as this node knows.
+    functions: TenonPlugin,
+}
+
+// SAFETY: a copy of a static table that nobody writes; its functions may be called from any thread by the ABI.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+/// A mapping that ends when this is dropped.
+pub(crate) struct Mapping {
+    _library: OpenLibrary,
+}
 
 impl Library {
-    /// Maps the copy of a checked library and shakes hands.
+    /// Maps the copy of a checked library for the rest of the process, and shakes hands.
     pub(crate) fn open(file: &CheckedLibrary) -> Result<LocalPlugin, HostError> {
+        // SAFETY: never unmapped: a buffer, a waker or a pinned thread-local may point into it for ever.
+        let (plugin, mapping) = unsafe { Self::map(file)? };
+        let _ = mapping._library.into_raw();
+        Ok(plugin)
+    }
+
+    /// As [`Library::open`], for as long as the mapping is kept.
+    ///
+    /// # Safety
+    /// Whatever came out of the library has to be gone before the mapping is dropped.
+    pub(crate) unsafe fn map(file: &CheckedLibrary) -> Result<(LocalPlugin, Mapping), HostError> {
         let CheckedLibrary { path, copy, .. } = file;
         let not_a_plugin = |reason| HostError::NotAPlugin { path: path.clone(), reason };
         // SAFETY: loading runs the library's initialisers; an operator who names a plugin trusts it that far.
@@ -56,15 +82,19 @@ impl Library {
         // SAFETY: not null; the table is static by the ABI, and nothing beyond the first fields is read before
         // `shake_hands` has seen them.
         let manifest = unsafe { shake_hands(path, table)? };
-        // Never unmapped: a buffer, a waker or a pinned thread-local may point into it for ever.
-        let _ = library.into_raw();
         // SAFETY: `shake_hands` saw that the table is long enough, as it says.
-        let library = Self { table: Box::leak(Box::new(unsafe { own_copy(table) })) };
-        Ok(LocalPlugin { library, manifest })
+        let functions = unsafe { own_copy(table) };
+        let table = Arc::new(Table { number: table.addr(), functions });
+        Ok((LocalPlugin { library: Self { table }, manifest }, Mapping { _library: library }))
     }
 
-    pub(super) fn table(self) -> &'static TenonPlugin {
-        self.table
+    /// Tells it from other libraries.
+    pub(super) fn number(&self) -> usize {
+        self.table.number
+    }
+
+    pub(super) fn table(&self) -> &TenonPlugin {
+        &self.table.functions
     }
 }
 

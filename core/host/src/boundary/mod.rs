@@ -1,13 +1,15 @@
 //! The host's side of the C boundary: opening libraries, reading their tables, calling their functions, and
 //! the services that they call. All of the host's `unsafe` is here.
 //!
-//! What must always hold: a library stays mapped as long as anything that came out of it lives (here: for
-//! ever, `spec/dependencies.md` 4.4 rule 5); an instance is stopped once, after its last call and stream.
+//! What must always hold: a library stays mapped as long as anything that came out of it lives (in a node: for ever,
+//! `spec/dependencies.md` 4.4 rule 5); an instance is stopped once, after its last call and stream.
 
+mod cycle;
 mod instance;
 mod library;
 mod services;
 
+pub(crate) use cycle::live_once;
 pub(crate) use instance::{LocalCall, LocalPlugin, LocalStream};
 pub(crate) use library::Library;
 pub(crate) use services::{Backend, BusBackend};

@@ -1,16 +1,18 @@
 //! What a plugin can ask of the host: bus, events, timer, log, clock.
 
 use std::{
+    collections::BTreeMap,
     ffi::c_void,
     mem::size_of,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        LazyLock,
-        atomic::{AtomicBool, Ordering},
+        Arc, LazyLock, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
+use arc_swap::ArcSwapOption;
 use futures_util::stream;
 use tenon_api::{
     Capability, Failure, SchemaEntry, Topic,
@@ -21,7 +23,7 @@ use tenon_bus::{Bus, CallContext, FrameDelivery};
 use tenon_sdk::boundary::{ExportedFuture, ExportedStream, borrow, crashed};
 use tokio::{sync::watch, task::unconstrained};
 
-use crate::space::Space;
+use crate::{faults::is_crash, space::Space};
 
 /// Beginning of the clock that plugins see.
 static CLOCK: LazyLock<Instant> = LazyLock::new(Instant::now);
@@ -45,33 +47,84 @@ pub(crate) trait Backend: Send + Sync + 'static {
 
     /// From now on everything answers with failures.
     fn stop(&self);
+
+    /// How many of its answers told of a panic: those are not the plugin's own.
+    fn crashes(&self) -> u64 {
+        0
+    }
 }
 
-/// The services of one plugin, as the boundary gives them away.
+/// The services of one instance, as the boundary gives them away, with the table that points to them.
+///
+/// It stays for ever, because a plugin may use its table as long as its library is mapped. What answers it goes with the
+/// instance, and the next instance of the same library takes the place: there are as many places as instances of a library
+/// ever ran at a time.
 pub(super) struct Services {
-    pub(super) backend: Box<dyn Backend>,
+    /// None between two instances: then everything is refused.
+    backend: ArcSwapOption<Box<dyn Backend>>,
+    table: OnceLock<Table>,
+}
+
+struct Table(TenonHost);
+
+// SAFETY: written once, and its functions may be called from any thread.
+unsafe impl Send for Table {}
+// SAFETY: as above.
+unsafe impl Sync for Table {}
+
+/// Places without an instance, by library. Touched when an instance starts or stops; nothing awaits under the lock.
+static VACANT: Mutex<BTreeMap<usize, Vec<&Services>>> = Mutex::new(BTreeMap::new());
+
+fn vacant() -> MutexGuard<'static, BTreeMap<usize, Vec<&'static Services>>> {
+    VACANT.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Services {
-    pub(super) fn new(backend: Box<dyn Backend>) -> Self {
+    /// A place for an instance of the library with this number.
+    pub(super) fn begin(library: usize, backend: Box<dyn Backend>) -> &'static Self {
         LazyLock::force(&CLOCK);
-        Self { backend }
+        let place = vacant().get_mut(&library).and_then(Vec::pop);
+        let place = place
+            .unwrap_or_else(|| Box::leak(Box::new(Self { backend: ArcSwapOption::empty(), table: OnceLock::new() })));
+        place.backend.store(Some(Arc::new(backend)));
+        place
+    }
+
+    /// Refuses everything from now on, and lets go of what answered.
+    pub(super) fn end(&'static self, library: usize) {
+        if let Some(backend) = self.backend.swap(None) {
+            backend.stop();
+            vacant().entry(library).or_default().push(self);
+        }
+    }
+
+    /// Uses what answers; none after the end.
+    pub(super) fn with<T>(&self, work: impl FnOnce(&dyn Backend) -> T) -> Option<T> {
+        let backend = self.backend.load();
+        backend.as_ref().map(|backend| work(&***backend))
     }
 
     /// The table that the plugin receives.
-    pub(super) fn table(&'static self) -> TenonHost {
-        TenonHost {
-            size: size_of::<TenonHost>(),
-            abi_minor: ABI_MINOR,
-            reserved: [0; 3],
-            state: std::ptr::from_ref(self).cast(),
-            call,
-            subscribe,
-            sleep,
-            log,
-            now_nanos,
-        }
+    pub(super) fn table(&'static self) -> *const TenonHost {
+        let table = || {
+            Table(TenonHost {
+                size: size_of::<TenonHost>(),
+                abi_minor: ABI_MINOR,
+                reserved: [0; 3],
+                state: std::ptr::from_ref(self).cast(),
+                call,
+                subscribe,
+                sleep,
+                log,
+                now_nanos,
+            })
+        };
+        &self.table.get_or_init(table).0
     }
+}
+
+fn stopped() -> Failure {
+    Failure::server("the plugin has been stopped")
 }
 
 /// The bus, as far as one plugin was granted it.
@@ -86,12 +139,22 @@ pub(crate) struct BusBackend {
     space: Space,
     /// Becomes true when its listeners to events are to end.
     events_end: watch::Sender<bool>,
+    /// Answers that told of a panic.
+    crashes: Arc<AtomicU64>,
+}
+
+/// Counts an answer that tells of a panic of the node's own.
+fn note_crash(crashes: &AtomicU64, answer: &Result<Vec<u8>, Failure>) {
+    if answer.as_ref().is_err_and(is_crash) {
+        crashes.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl BusBackend {
     pub(crate) fn new(plugin: String, bus: Bus, granted: Vec<Capability>, sends_frames: bool, space: Space) -> Self {
         let events_end = watch::Sender::new(false);
-        Self { plugin, bus, granted, sends_frames, is_stopped: AtomicBool::new(false), space, events_end }
+        let crashes = Arc::default();
+        Self { plugin, bus, granted, sends_frames, is_stopped: AtomicBool::new(false), space, events_end, crashes }
     }
 
     /// Whether the plugin may send or receive what has this topic.
@@ -134,10 +197,15 @@ impl Backend for BusBackend {
         };
         // A read answers on the spot, without a copy of the frame.
         if let Some(answer) = self.bus.try_read_frame(topic, schema, frame, &context) {
+            note_crash(&self.crashes, &answer);
             return ExportedFuture::ready(answer);
         }
-        let (bus, frame) = (self.bus.clone(), frame.to_vec());
-        ExportedFuture::new(async move { bus.call_frame(topic, schema, &frame, &context).await })
+        let (bus, frame, crashes) = (self.bus.clone(), frame.to_vec(), Arc::clone(&self.crashes));
+        ExportedFuture::new(async move {
+            let answer = bus.call_frame(topic, schema, &frame, &context).await;
+            note_crash(&crashes, &answer);
+            answer
+        })
     }
 
     fn subscribe(&self, topic: Topic, schema: u32) -> ExportedStream {
@@ -183,10 +251,14 @@ impl Backend for BusBackend {
         self.is_stopped.store(true, Ordering::Release);
         self.end_events();
     }
+
+    fn crashes(&self) -> u64 {
+        self.crashes.load(Ordering::Relaxed)
+    }
 }
 
 /// # Safety
-/// `state` is that of a table that [`Services::table`] made.
+/// `state` is that of a table that [`Services::table`] made, whose place stays for ever.
 unsafe fn services(state: *const c_void) -> &'static Services {
     // SAFETY: `table` takes a static reference.
     unsafe { &*state.cast::<Services>() }
@@ -202,16 +274,18 @@ unsafe extern "C" fn call(
     // SAFETY: the plugin passes its own state, a token that it was given and has not outlived, and a frame
     // that it lends (rules of `TenonHost::call`).
     let (services, context, frame) = unsafe { (services(state), call.cast::<CallContext>().as_ref(), borrow(frame)) };
-    catch_unwind(AssertUnwindSafe(|| services.backend.call(context, Topic(topic), schema, frame)))
-        .unwrap_or_else(|_| ExportedFuture::ready(Err(crashed())))
+    catch_unwind(AssertUnwindSafe(|| services.with(|backend| backend.call(context, Topic(topic), schema, frame))))
+        .unwrap_or_else(|_| Some(ExportedFuture::ready(Err(crashed()))))
+        .unwrap_or_else(|| ExportedFuture::ready(Err(stopped())))
         .into_raw()
 }
 
 unsafe extern "C" fn subscribe(state: *const c_void, topic: u32, schema: u32) -> TenonStream {
     // SAFETY: the plugin passes its own state.
     let services = unsafe { services(state) };
-    catch_unwind(AssertUnwindSafe(|| services.backend.subscribe(Topic(topic), schema)))
-        .unwrap_or_else(|_| ExportedStream::refused(crashed()))
+    catch_unwind(AssertUnwindSafe(|| services.with(|backend| backend.subscribe(Topic(topic), schema))))
+        .unwrap_or_else(|_| Some(ExportedStream::refused(crashed())))
+        .unwrap_or_else(|| ExportedStream::refused(stopped()))
         .into_raw()
 }
 
@@ -229,9 +303,72 @@ unsafe extern "C" fn log(state: *const c_void, level: u32, message: TenonSlice) 
     // SAFETY: the plugin passes its own state and lends the message.
     let (services, message) = unsafe { (services(state), borrow(message)) };
     // A panicking log subscriber must not take the node down.
-    let _ = catch_unwind(AssertUnwindSafe(|| services.backend.log(level, &String::from_utf8_lossy(message))));
+    let write = || services.with(|backend| backend.log(level, &String::from_utf8_lossy(message)));
+    let _ = catch_unwind(AssertUnwindSafe(write));
 }
 
 unsafe extern "C" fn now_nanos(_state: *const c_void) -> u64 {
     u64::try_from(CLOCK.elapsed().as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context as TaskContext, Poll, Waker};
+
+    use tenon_sdk::boundary::ForeignFuture;
+
+    use super::*;
+
+    /// Answers with its number, and notes whether it is there.
+    struct Numbered(u8, #[expect(dead_code, reason = "only counted")] Arc<()>);
+
+    impl Backend for Numbered {
+        fn call(&self, _: Option<&CallContext>, _: Topic, _: u32, _: &[u8]) -> ExportedFuture {
+            ExportedFuture::ready(Ok(vec![self.0]))
+        }
+        fn subscribe(&self, _: Topic, _: u32) -> ExportedStream {
+            ExportedStream::refused(stopped())
+        }
+        fn log(&self, _: u32, _: &str) {}
+        fn end_events(&self) {}
+        fn stop(&self) {}
+    }
+
+    /// Asks through a table, as a plugin does.
+    fn ask(table: *const TenonHost) -> Result<Vec<u8>, Failure> {
+        // SAFETY: tables stay; an empty frame points nowhere.
+        let future = unsafe {
+            let frame = TenonSlice { data: std::ptr::null(), len: 0 };
+            ForeignFuture::from_raw(((*table).call)((*table).state, std::ptr::null(), 0, 0, frame))
+        };
+        let mut future = future;
+        match future.poll_reply(&TaskContext::from_waker(Waker::noop())) {
+            Poll::Ready(answer) => answer.map(|bytes| bytes.as_ref().to_vec()),
+            Poll::Pending => Err(Failure::server("it waits")),
+        }
+    }
+
+    #[test]
+    fn a_thousand_instances_of_a_library_share_the_places_that_ran_at_a_time_and_leave_nothing() {
+        let (library, alive) = (usize::MAX, Arc::new(()));
+        let begin = |number| Services::begin(library, Box::new(Numbered(number, Arc::clone(&alive))));
+        let (first, second) = (begin(1), begin(2));
+        let tables = [first.table(), second.table()];
+        assert_ne!(tables[0], tables[1], "both run");
+        assert_eq!(tables.map(ask), [Ok(vec![1]), Ok(vec![2])]);
+        first.end(library);
+
+        for number in 0..1000 {
+            let next = begin(number as u8);
+            assert_eq!(next.table(), tables[0], "the place of the one before");
+            assert_eq!(ask(next.table()), Ok(vec![number as u8]));
+            next.end(library);
+            assert_eq!(ask(tables[0]), Err(stopped()), "a table that is used after the end says so");
+        }
+
+        second.end(library);
+        assert_eq!(Arc::strong_count(&alive), 1, "nothing of them is kept");
+        let other = Services::begin(usize::MAX - 1, Box::new(Numbered(7, alive)));
+        assert!(!tables.contains(&other.table()), "another library gets none of their places");
+    }
 }

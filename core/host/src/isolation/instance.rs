@@ -251,6 +251,10 @@ impl PluginInstance for ProcessInstance {
             ..ModuleFaults::default()
         }
     }
+
+    fn bus_crashes(&self) -> u64 {
+        self.shared.backend.crashes()
+    }
 }
 
 impl Drop for ProcessInstance {

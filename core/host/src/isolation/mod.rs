@@ -24,6 +24,7 @@ mod wire;
 pub use child::run_plugin_child;
 pub(crate) use instance::open;
 pub use options::{Isolation, IsolationOptions};
+pub(crate) use process::{Lived, Lives, live};
 
 /// The number of the subscription that stands for the plugin's own work.
 const BACKGROUND: u32 = u32::MAX;

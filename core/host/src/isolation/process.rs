@@ -27,6 +27,8 @@ use crate::{Manifest, library_cache::CheckedLibrary};
 
 /// How long the process may take until it has mapped the library.
 const OPEN_TIME: Duration = Duration::from_secs(20);
+/// How long all lives of a library may take together.
+const LIVES_TIME: Duration = Duration::from_secs(120);
 /// How long a process that has closed its socket may take to end by itself.
 const END_TIME: Duration = Duration::from_millis(250);
 
@@ -130,15 +132,7 @@ pub(super) fn open(library: &CheckedLibrary, options: &IsolationOptions) -> Resu
         let program = options.program.clone();
         ProcessError::Spawn { program, reason }
     })?;
-    let mut opening = Vec::new();
-    put_frame(&mut opening, Kind::Open, 0, |out| {
-        out.extend_from_slice(&options.memory.to_le_bytes());
-        out.extend_from_slice(&nanos(options.processor_time).to_le_bytes());
-        put_bytes(out, library.path.as_os_str().as_bytes());
-        put_bytes(out, library.copy.as_os_str().as_bytes());
-        out.extend_from_slice(library.hash.as_bytes());
-    });
-    process.send(&opening)?;
+    process.open(library, options, Lives::default())?;
     let greeting = process.wait_for(OPEN_TIME, |frame| {
         let mut fields = frame.fields();
         match frame.kind {
@@ -151,6 +145,67 @@ pub(super) fn open(library: &CheckedLibrary, options: &IsolationOptions) -> Resu
         }
     })?;
     Ok((process, greeting))
+}
+
+/// How often a process lives through a library's life instead of serving, and the methods that are called in each.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Lives<'a> {
+    pub(crate) count: u32,
+    pub(crate) methods: &'a [u32],
+}
+
+/// What many lives of a library left behind in their process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Lived {
+    pub(crate) threads_before: u64,
+    pub(crate) threads_after: u64,
+    /// Of its own, KiB, when everything was there that is there once and for all.
+    pub(crate) memory_before: u64,
+    pub(crate) memory_after: u64,
+    /// Whether it was still mapped after it had been unmapped.
+    pub(crate) stays: bool,
+}
+
+/// Lives through the life of a library again and again, in a process of its own. Blocks.
+///
+/// # Errors
+/// In which life it ended, and how.
+pub(crate) fn live(
+    library: &CheckedLibrary,
+    options: &IsolationOptions,
+    settings: &str,
+    lives: Lives<'_>,
+) -> Result<Lived, String> {
+    let mut life = 0;
+    let outcome = Process::spawn(&library.path, options)
+        .map_err(|reason| ProcessError::Spawn { program: options.program.clone(), reason })
+        .and_then(|mut process| {
+            process.open(library, options, lives)?;
+            process.send_start(settings, &[])?;
+            process.wait_for(LIVES_TIME, |frame| {
+                let mut fields = frame.fields();
+                match frame.kind {
+                    Kind::Lived if frame.id == 0 => Ok(Some(Lived {
+                        threads_before: fields.u64()?,
+                        threads_after: fields.u64()?,
+                        memory_before: fields.u64()?,
+                        memory_after: fields.u64()?,
+                        stays: fields.u64()? != 0,
+                    })),
+                    Kind::Lived => {
+                        life = frame.id;
+                        Ok(None)
+                    }
+                    Kind::Refused => Err(ProcessError::Refused(fields.rest_text()?.to_owned())),
+                    Kind::Overrun => {
+                        let words = format!("it took more than {:?} of processor time", options.processor_time);
+                        Err(ProcessError::Refused(words))
+                    }
+                    _ => Err(frame.unexpected().into()),
+                }
+            })
+        });
+    outcome.map_err(|error| format!("at load number {life}: {error}"))
 }
 
 fn nanos(duration: Duration) -> u64 {
@@ -196,12 +251,7 @@ impl Process {
         limit: Duration,
         mut log: impl FnMut(u32, &str),
     ) -> Result<Result<Vec<Early>, Failure>, ProcessError> {
-        let mut start = Vec::new();
-        put_frame(&mut start, Kind::Start, 0, |out| {
-            put_bytes(out, settings.as_bytes());
-            out.extend_from_slice(handover);
-        });
-        self.send(&start)?;
+        self.send_start(settings, handover)?;
         let mut early = Vec::new();
         let started = self.wait_for(limit, |frame| match frame.kind {
             Kind::Started => Ok(Some(frame.fields().reply()?)),
@@ -216,6 +266,34 @@ impl Process {
             _ => Err(frame.unexpected().into()),
         })?;
         Ok(started.map(|_| early))
+    }
+
+    fn open(
+        &mut self,
+        library: &CheckedLibrary,
+        options: &IsolationOptions,
+        lives: Lives<'_>,
+    ) -> Result<(), ProcessError> {
+        let mut opening = Vec::new();
+        put_frame(&mut opening, Kind::Open, 0, |out| {
+            out.extend_from_slice(&options.memory.to_le_bytes());
+            out.extend_from_slice(&nanos(options.processor_time).to_le_bytes());
+            put_bytes(out, library.path.as_os_str().as_bytes());
+            put_bytes(out, library.copy.as_os_str().as_bytes());
+            put_bytes(out, library.hash.as_bytes());
+            out.extend_from_slice(&lives.count.to_le_bytes());
+            lives.methods.iter().for_each(|method| out.extend_from_slice(&method.to_le_bytes()));
+        });
+        self.send(&opening)
+    }
+
+    fn send_start(&mut self, settings: &str, handover: &[u8]) -> Result<(), ProcessError> {
+        let mut start = Vec::new();
+        put_frame(&mut start, Kind::Start, 0, |out| {
+            put_bytes(out, settings.as_bytes());
+            out.extend_from_slice(handover);
+        });
+        self.send(&start)
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), ProcessError> {

@@ -44,13 +44,13 @@ pub(super) fn close_files(library: &Path) -> Option<String> {
     }
 }
 
-/// Leaves only the system calls that computing and talking on an open socket need. Others answer `EPERM`. Holds for
-/// all threads. Says what does not hold.
-pub(super) fn close_system_calls() -> Option<String> {
+/// Leaves only the system calls that computing and talking on an open socket need, and with `may_start_threads` those that
+/// start threads. Others answer `EPERM`. Holds for all threads. Says what does not hold.
+pub(super) fn close_system_calls(may_start_threads: bool) -> Option<String> {
     let apply = || -> Result<(), String> {
         let architecture = std::env::consts::ARCH.try_into().map_err(|error| format!("{error}"))?;
         let refused = SeccompAction::Errno(libc::EPERM.unsigned_abs());
-        let filter = SeccompFilter::new(allowed()?, refused, SeccompAction::Allow, architecture);
+        let filter = SeccompFilter::new(allowed(may_start_threads)?, refused, SeccompAction::Allow, architecture);
         let program: BpfProgram =
             filter.and_then(TryInto::try_into).map_err(|error: seccompiler::BackendError| error.to_string())?;
         seccompiler::apply_filter_all_threads(&program).map_err(|error| error.to_string())
@@ -60,8 +60,12 @@ pub(super) fn close_system_calls() -> Option<String> {
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-fn allowed() -> Result<Rules, String> {
+fn allowed(may_start_threads: bool) -> Result<Rules, String> {
     let mut rules: Rules = ALWAYS.iter().map(|call| (*call, Vec::new())).collect();
+    if may_start_threads {
+        // Arguments of the second are in memory, where a filter does not look.
+        rules.extend([(libc::SYS_clone, Vec::new()), (libc::SYS_clone3, Vec::new())]);
+    }
     let own = u64::from(std::process::id());
     let conditional: [(i64, u8, &[u64]); 5] = [
         // `abort` sends a signal to its own thread; other processes get none.

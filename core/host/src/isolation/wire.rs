@@ -33,7 +33,7 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Host: limits, then the library to map.
+    /// Host: limits, then the library to map, then how often to live through its life only, and which methods to call then.
     Open = 0x01,
     /// Host: settings and hand-over.
     Start = 0x02,
@@ -81,6 +81,8 @@ kinds! {
     Log = 0x8b,
     /// Child: answers `Ping`.
     Pong = 0x8c,
+    /// Child: the life with this number begins; 0: what all of them have left behind.
+    Lived = 0x8e,
     /// Child: this call or subscription used up its processor time; the process ends.
     Overrun = 0x8d,
 }

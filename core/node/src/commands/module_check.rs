@@ -16,7 +16,7 @@ const MOST_PROBLEMS: usize = 10;
 pub(crate) fn definition() -> Command {
     Command::new("check")
         .about(
-            "Check a plugin's library without a node: symbol, ABI, panics, threads, memory, capabilities, 100 starts",
+            "Check a plugin's library without a node: symbol, ABI, panics, threads, memory, capabilities, 100 loads",
         )
         .arg(
             Arg::new("file").value_name("FILE").required(true).value_parser(value_parser!(PathBuf)).help("The library"),
@@ -56,9 +56,15 @@ fn as_json(report: &CheckReport) -> String {
         .map(|check| json!({ "statement": check.statement, "passed": check.problems.is_empty(), "problems": check.problems }))
         .collect();
     let module = &report.module;
+    let loads = report.loads.map(|loads| {
+        json!({
+            "count": loads.count, "threadsBefore": loads.threads_before, "threadsAfter": loads.threads_after,
+            "memoryBeforeKiB": loads.memory_before, "memoryAfterKiB": loads.memory_after,
+        })
+    });
     let value = json!({
         "plugin": module.plugin, "namespace": module.namespace, "version": module.version, "contentHash": module.content_hash,
-        "builtWith": module.built_with, "passed": report.is_passed(), "checks": checks,
+        "builtWith": module.built_with, "passed": report.is_passed(), "checks": checks, "loads": loads,
     });
     format!("{value:#}\n")
 }
@@ -82,6 +88,13 @@ fn as_table(report: &CheckReport) -> String {
         if check.problems.len() > MOST_PROBLEMS {
             let _ = writeln!(text, "         and {} more", check.problems.len() - MOST_PROBLEMS);
         }
+    }
+    if let Some(loads) = report.loads {
+        let _ = writeln!(
+            text,
+            "{} loads: {} → {} threads, {} → {} KiB of memory",
+            loads.count, loads.threads_before, loads.threads_after, loads.memory_before, loads.memory_after
+        );
     }
     text
 }

@@ -10,13 +10,15 @@ use std::time::Duration;
 use tenon_sdk::prelude::*;
 
 struct Keeper {
-    /// Its own work fails as often as this key says, counted in storage.
+    /// Its own work fails twice, counted in storage.
     fails: bool,
+    /// Its own work panics at first.
+    panics: bool,
 }
 
 impl Plugin for Keeper {
     fn start(_host: Host, settings: &str, _handover: &[u8]) -> Result<Self, Failure> {
-        Ok(Self { fails: settings.contains("fails") })
+        Ok(Self { fails: settings.contains("fails"), panics: settings.contains("panics") })
     }
 }
 
@@ -43,6 +45,7 @@ async fn work(context: Context<Keeper>) -> Result<(), Failure> {
     let storage = context.storage();
     let begun = storage.get("begun").await?.map_or(0, |value| value[0]);
     storage.put("begun", &[begun + 1]).await?;
+    assert!(!context.panics || begun > 0, "on purpose, in its own work");
     if context.fails && begun < 2 {
         return Err(Failure::server("told to fail"));
     }

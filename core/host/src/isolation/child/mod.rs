@@ -4,6 +4,7 @@
 //! library is mapped; every call is answered exactly once and every subscription ended exactly once, also when they
 //! are cancelled.
 
+mod cycles;
 mod upstream;
 mod watchdog;
 
@@ -72,13 +73,19 @@ fn run() -> Result<(), ChildError> {
     let mut buffer = FrameBuffer::new();
     let opening = receive(&mut socket, &mut buffer, Kind::Open, Opening::read)?;
     let watch = Arc::new(Watch::default());
+    let mut observer = if opening.lives > 0 { Some(cycles::Observer::new()?) } else { None };
     let mut warnings = Vec::new();
     warnings.extend(system::limit_memory(opening.memory).err().map(|error| format!("memory is not limited: {error}")));
     warnings.extend(sandbox::close_files(&opening.library.copy));
     watchdog::start(Arc::clone(&watch), Arc::clone(&upstream), opening.processor_time)?;
-    warnings.extend(sandbox::close_system_calls());
+    // Threads that are left behind are looked for in the lives; a plugin that serves cannot start any.
+    warnings.extend(sandbox::close_system_calls(observer.is_some()));
     system::limit_descriptors(DESCRIPTORS)?;
     let _runtime = runtime.enter();
+    if let Some(observer) = &mut observer {
+        let (settings, _) = receive(&mut socket, &mut buffer, Kind::Start, start_fields)?;
+        return Ok(cycles::run(&opening, &settings, &watch, &upstream, observer)?);
+    }
     let plugin = match Library::open(&opening.library) {
         Ok(plugin) => plugin,
         Err(error) => {
@@ -93,10 +100,7 @@ fn run() -> Result<(), ChildError> {
         manifest::put_manifest(out, &plugin.manifest);
     });
     upstream.write_now();
-    let (settings, handover) = receive(&mut socket, &mut buffer, Kind::Start, |frame| {
-        let mut fields = frame.fields();
-        Ok((fields.text()?.to_owned(), fields.rest().to_vec()))
-    })?;
+    let (settings, handover) = receive(&mut socket, &mut buffer, Kind::Start, start_fields)?;
     let started = plugin.start_with(Box::new(UpstreamBackend(Arc::clone(&upstream))), &settings, &handover);
     let outcome = started.as_ref().map(|_| &[][..]);
     upstream.out.push(Kind::Started, 0, |out| put_reply(out, outcome));
@@ -114,11 +118,21 @@ fn run() -> Result<(), ChildError> {
     LocalSet::new().block_on(&runtime, serve(child, UnixStream::from_std(socket)?, buffer))
 }
 
+/// Settings and hand-over.
+fn start_fields(frame: Frame<'_>) -> Result<(String, Vec<u8>), WireError> {
+    let mut fields = frame.fields();
+    Ok((fields.text()?.to_owned(), fields.rest().to_vec()))
+}
+
 /// What the node says first.
 struct Opening {
     memory: u64,
     processor_time: Duration,
     library: CheckedLibrary,
+    /// How often it is to be mapped, started, stopped and unmapped; 0 to serve.
+    lives: u32,
+    /// The methods that are called in each of these.
+    methods: Vec<u32>,
 }
 
 impl Opening {
@@ -127,8 +141,10 @@ impl Opening {
         let (memory, processor_time) = (fields.u64()?, Duration::from_nanos(fields.u64()?));
         let mut path = || Ok::<_, WireError>(PathBuf::from(OsStr::from_bytes(fields.bytes()?)));
         let (path, copy) = (path()?, path()?);
-        let library = CheckedLibrary { path, copy, hash: fields.rest_text()?.to_owned() };
-        Ok(Self { memory, processor_time, library })
+        let library = CheckedLibrary { path, copy, hash: fields.text()?.to_owned() };
+        let lives = fields.u32()?;
+        let methods = fields.rest().chunks_exact(4).filter_map(|number| number.try_into().ok()).map(u32::from_le_bytes);
+        Ok(Self { memory, processor_time, library, lives, methods: methods.collect() })
     }
 }
 

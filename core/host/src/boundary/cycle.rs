@@ -1,0 +1,65 @@
+//! One whole life of a library in this process: mapped, started, called, stopped, unmapped.
+
+use std::task::{Context as TaskContext, Poll, Waker};
+
+use tenon_api::{Failure, Topic};
+use tenon_bus::CallContext;
+use tenon_sdk::boundary::{ExportedFuture, ExportedStream};
+
+use super::{Backend, Library};
+use crate::{Caller, instance::PluginInstance, library_cache::CheckedLibrary};
+
+/// Nobody to ask.
+struct Nobody;
+
+impl Backend for Nobody {
+    fn call(&self, _: Option<&CallContext>, _: Topic, _: u32, _: &[u8]) -> ExportedFuture {
+        ExportedFuture::ready(Err(nobody()))
+    }
+
+    fn subscribe(&self, _: Topic, _: u32) -> ExportedStream {
+        ExportedStream::refused(nobody())
+    }
+
+    fn log(&self, _: u32, _: &str) {}
+
+    fn end_events(&self) {}
+
+    fn stop(&self) {}
+}
+
+fn nobody() -> Failure {
+    Failure::server("nobody answers a plugin that is being checked")
+}
+
+/// Lives through one life of a library. `methods` are the numbers of those that are called.
+///
+/// # Errors
+/// Why it was refused, or did not start.
+pub(crate) fn live_once(file: &CheckedLibrary, settings: &str, methods: &[u32]) -> Result<(), String> {
+    // SAFETY: whatever comes out of it is dropped in `live`, which gives nothing back.
+    let (plugin, mapping) = unsafe { Library::map(file) }.map_err(|error| error.to_string())?;
+    let kinds = plugin.manifest.subscriptions.len();
+    let started = plugin.start_with(Box::new(Nobody), settings, &[]);
+    let outcome = match started {
+        Ok(instance) => {
+            live(instance, methods, kinds);
+            Ok(())
+        }
+        Err(failure) => Err(failure.to_string()),
+    };
+    drop(mapping);
+    outcome
+}
+
+fn live(instance: Box<dyn PluginInstance>, methods: &[u32], kinds: usize) {
+    let (caller, mut task) = (Caller::local(), TaskContext::from_waker(Waker::noop()));
+    for method in methods {
+        // One that waits is cancelled: being dropped while it waits is a part of a life too.
+        let _: Poll<_> = instance.call(*method, Some("[]"), &caller).poll_reply(&mut task);
+    }
+    for kind in (0..).take(kinds) {
+        let _: Poll<_> = instance.subscribe(kind, Some("[]"), &caller).poll_item(&mut task);
+    }
+    drop(instance.export_state());
+}

@@ -1,0 +1,94 @@
+//! A library that is mapped, started, stopped and unmapped over and over, and what it leaves behind each time: for
+//! `tenon module check`. Whatever a library does at its unloading, it does to this process.
+
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+    path::Path,
+    thread,
+    time::Duration,
+};
+
+use super::super::wire::Kind;
+use super::{Opening, upstream::Upstream, watchdog::Watch};
+use crate::boundary::live_once;
+
+/// Lives after which everything is there that is there once and for all.
+const WARM: u32 = 10;
+/// How long what was left behind may go on after the last one, to fall over if it must.
+const AFTERMATH: Duration = Duration::from_millis(100);
+
+/// What a process holds.
+struct Figures {
+    threads: u64,
+    /// Of its own, KiB.
+    memory: u64,
+}
+
+/// Sees what the process holds, also when it may open no file any more.
+pub(super) struct Observer {
+    status: File,
+    maps: File,
+}
+
+impl Observer {
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self { status: File::open("/proc/self/status")?, maps: File::open("/proc/self/maps")? })
+    }
+
+    fn figures(&mut self) -> io::Result<Figures> {
+        let status = text(&mut self.status)?;
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or_default()
+        };
+        Ok(Figures { threads: field("Threads:"), memory: field("RssAnon:") })
+    }
+
+    fn has_mapped(&mut self, library: &Path) -> io::Result<bool> {
+        Ok(text(&mut self.maps)?.contains(&*library.to_string_lossy()))
+    }
+}
+
+fn text(file: &mut File) -> io::Result<String> {
+    file.seek(SeekFrom::Start(0))?;
+    let mut text = String::new();
+    file.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// Lives through all lives, and tells the node of each and of the end.
+pub(super) fn run(
+    opening: &Opening,
+    settings: &str,
+    watch: &Watch,
+    upstream: &Upstream,
+    observer: &mut Observer,
+) -> io::Result<()> {
+    let before = observer.figures()?;
+    let mut warm = None;
+    for life in 1..=opening.lives {
+        upstream.out.push(Kind::Lived, life.into(), |_| {});
+        upstream.write_now();
+        let lived = watch.over(life.into(), || live_once(&opening.library, settings, &opening.methods));
+        if let Err(reason) = lived {
+            upstream.out.push(Kind::Refused, 0, |out| out.extend_from_slice(reason.as_bytes()));
+            upstream.write_now();
+            return Ok(());
+        }
+        if life == WARM {
+            warm = Some(observer.figures()?);
+        }
+    }
+    thread::sleep(AFTERMATH);
+    let after = observer.figures()?;
+    let stays = observer.has_mapped(&opening.library.copy)?;
+    let memory_before = warm.map_or(before.memory, |warm| warm.memory);
+    upstream.out.push(Kind::Lived, 0, |out| {
+        for number in [before.threads, after.threads, memory_before, after.memory, u64::from(stays)] {
+            out.extend_from_slice(&number.to_le_bytes());
+        }
+    });
+    upstream.write_now();
+    Ok(())
+}
