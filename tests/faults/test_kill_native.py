@@ -4,16 +4,16 @@ restart finds has the roots that the reference recorded, and the import goes on 
 TENON_KILLS: how often a chain (default 8). TENON_SEED: the seed, printed at the start, to replay a run.
 """
 
-import gzip
-import json
 import os
 import random
 import subprocess
 import time
 
 import pytest
+import rlp
 
-from tenon_node import BINARY, DATA, Node, folder, run
+from native_chains import Recorded, head, items
+from tenon_node import BINARY, Node, folder, run
 
 KILLS = int(os.environ.get("TENON_KILLS", "8"))
 SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
@@ -25,38 +25,6 @@ SWITCHES = {
 }
 # Blocks that are handed over together, so that none waits in the import for the next.
 TOGETHER = 32
-
-
-class Recorded:
-    """A chain with what the reference says about its blocks."""
-
-    def __init__(self, name, path):
-        chains = DATA / "native" / "chains"
-        self.genesis = path / "genesis.json"
-        self.genesis.write_bytes(gzip.decompress((DATA / "chain" / f"native-genesis-{name}.json.gz").read_bytes()))
-        self.file = path / "chain.rlp"
-        self.file.write_bytes(gzip.decompress((chains / f"{name}.rlp.gz").read_bytes()))
-        lines = gzip.decompress((chains / f"{name}.blocks.jsonl.gz").read_bytes()).decode().splitlines()
-        self.lines = {line["number"]: line for line in map(json.loads, lines)}
-        self.blocks = list(items(self.file.read_bytes()))
-        self.last = len(self.blocks) - 1
-
-
-def items(data):
-    """The RLP lists that stand one after the other."""
-    position = 0
-    while position < len(data):
-        prefix = data[position]
-        size = 0 if prefix < 0xF8 else prefix - 0xF7
-        length = prefix - 0xC0 if not size else int.from_bytes(data[position + 1 : position + 1 + size], "big")
-        end = position + 1 + size + length
-        yield data[position:end]
-        position = end
-
-
-def head(datadir):
-    statistics = json.loads(run("db", "stats", "--json", "--datadir", datadir).stdout)
-    return statistics["head"]
 
 
 def importing(recorded, datadir, source):
@@ -128,3 +96,53 @@ def test_a_native_chain_goes_back_over_its_switches_and_on_again(name):
             assert node.call("eth_getBlockByNumber", "latest", False)["hash"] == recorded.lines[recorded.last]["hash"]
             assert node.call("eth_getBlockByNumber", "finalized", False)["hash"] == before
         print(f"{name}: back to {heights} and on, every root as recorded")
+
+
+# Of the development network: rounds of an epoch, and blocks of state that are kept. The gap block lies half an epoch back,
+# so that a node which is restarted after it cannot read its candidates from its state any more.
+EPOCH, HISTORY = 6, 1
+DEVELOPMENT = ["dev", "--profile", "native", "--epoch", EPOCH, "--block-time", "1s", "--gcmode", "pruned"]
+
+
+def newest(node):
+    return int(node.call("eth_blockNumber"), 16)
+
+
+def heights_to(node, goal):
+    """The newest height again and again until it is reached. A chain that stands still fails."""
+    deadline = time.monotonic() + 60
+    while (height := newest(node)) < goal:
+        assert time.monotonic() < deadline, f"the chain stands at {height}"
+        yield height
+        time.sleep(0.05)
+
+
+def test_a_native_development_network_killed_around_an_epoch_switch_seals_on_and_signs_nothing_twice(dice):
+    with folder() as path:
+        datadir, known, aims, height = path / "data", {}, [], 0
+        arguments = [*DEVELOPMENT, "--history.state", HISTORY]
+        for _ in range(min(KILLS, 5)):
+            # The gap block, the blocks between it and the epoch switch, the epoch switch, and the one after.
+            aim = max(height + 1, height // EPOCH * EPOCH + EPOCH // 2) + dice.randrange(EPOCH // 2 + 2)
+            aims.append(aim)
+            with Node(*map(str, arguments), datadir=datadir) as node:
+                for number, block_hash in known.items():
+                    assert node.call("eth_getBlockByNumber", hex(number), False)["hash"] == block_hash
+                for height in heights_to(node, aim):
+                    for number in range(max(known, default=0) + 1, height + 1):
+                        known[number] = node.call("eth_getBlockByNumber", hex(number), False)["hash"]
+                time.sleep(dice.uniform(0, 1))
+                node.kill()
+            run("db", "verify", "--datadir", datadir)
+        with Node(*map(str, arguments), datadir=datadir) as node:
+            list(heights_to(node, newest(node) + EPOCH + 1))
+            assert node.stop() == 0
+        run("export", "--datadir", datadir, path / "chain.rlp")
+        blocks = [rlp.decode(block)[0] for block in items((path / "chain.rlp").read_bytes())]
+        rounds = [int.from_bytes(rlp.decode(header[12][1:])[0], "big") for header in blocks if header[12][:1] == b"\x02"]
+        assert rounds == list(range(1, len(rounds) + 1)), "a round was used twice, or left out"
+        # Another node judges the chain by all rules, with nothing but the blocks. Restarts made some of them early.
+        time.sleep(max(0, int.from_bytes(blocks[-1][11], "big") + 1 - time.time()))
+        run("import", "--genesis", datadir / "genesis.json", "--datadir", path / "other", path / "chain.rlp")
+        assert head(path / "other") == head(datadir)
+        print(f"killed after blocks {aims}, {len(known)} blocks seen before, none lost; {len(rounds)} rounds, none twice")

@@ -30,6 +30,8 @@ mod signing;
 mod signing_duty;
 mod standalone;
 #[cfg(test)]
+mod tampering;
+#[cfg(test)]
 mod test_data;
 pub mod v1;
 pub mod v2;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use tenon_accounts::Accounts;
-use tenon_api::{Address, ConsensusEngine, U256};
+use tenon_api::{Address, ConsensusEngine, EngineRecords, U256};
 use tenon_chain::{ChainSpec, DevelopmentEngine, NATIVE_DEVELOPMENT_CHAIN, NativeDevelopment};
 use tenon_config::{DevProfile, Resolved, Settings};
 use tenon_consensus::native::v2::MasternodeKey;
@@ -71,13 +71,21 @@ impl Masternode {
         SigningDuty::new(self.key.clone(), NATIVE_DEVELOPMENT_CHAIN)
     }
 
-    /// The engine that makes its blocks.
+    /// The engine that makes its blocks. It keeps the candidates of gap blocks in the database, so that it goes on after a
+    /// restart also where their state is pruned by then (`spec/consensus.md` 17).
+    ///
+    /// It needs no record of its votes: alone, it votes for nothing but the newest block of its own database, inside the
+    /// next one, and nobody sees a block before the database has it. What was signed and not stored when the process was
+    /// killed has been seen by nobody, and its round is used again. What a power failure may take back is what
+    /// `database.durability` says.
     ///
     /// Blocks in quick succession borrow their timestamps from the future, as on the Ethereum profile, so that this
     /// engine's clock refuses none.
     pub(super) fn engine(&self, chain: &OpenedChain) -> Result<Arc<dyn ConsensusEngine>, Stop> {
         self.check_network(&chain.spec, chain)?;
-        let engine = NativeEngine::with(&chain.spec, Arc::new(ContractCandidates), Arc::new(|| u64::MAX));
+        let records = Arc::clone(&chain.store) as Arc<dyn EngineRecords>;
+        let clock = Arc::new(|| u64::MAX);
+        let engine = NativeEngine::keeping_with(&chain.spec, Arc::new(ContractCandidates), clock, records);
         let engine = engine.map_err(|error| Stop::DataFolder(error.to_string()))?;
         Ok(Arc::new(engine.sealing_with(self.key.clone())))
     }

@@ -280,6 +280,11 @@ impl Replica {
 
     /// Somebody else's highest certificates came (5.6). Both must be good.
     ///
+    /// A node that has seen no round fail sends an empty timeout certificate, with which the reference refuses the quorum
+    /// certificate beside it (pitfall 27). That can stop a network for good before its first timeout: some nodes have
+    /// certified the last block, the others have not got all votes, and neither part is a quorum of its round. Here the
+    /// quorum certificate counts.
+    ///
     /// # Errors
     /// The [`V2Error`] of the certificate that is not.
     pub fn on_sync_info(
@@ -294,11 +299,16 @@ impl Replica {
             return Ok(());
         }
         self.engine.verify_quorum_certificate(&sync.quorum, None, chain)?;
-        let epoch = self.epoch_of_timeout(sync.timeout.round, &chain.head().header, chain)?;
-        self.engine.verify_timeout_certificate(&sync.timeout, &epoch, chain)?;
+        let says_that_a_round_failed = sync.timeout != TimeoutCertificate::default();
+        if says_that_a_round_failed {
+            let epoch = self.epoch_of_timeout(sync.timeout.round, &chain.head().header, chain)?;
+            self.engine.verify_timeout_certificate(&sync.timeout, &epoch, chain)?;
+        }
         actions.push(Action::SendSyncInfo(sync.clone()));
         self.process_quorum(sync.quorum, chain, actions)?;
-        self.process_timeout(sync.timeout, actions);
+        if says_that_a_round_failed {
+            self.process_timeout(sync.timeout, actions);
+        }
         Ok(())
     }
 

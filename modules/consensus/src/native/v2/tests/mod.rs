@@ -3,6 +3,7 @@
 mod forensics;
 mod recorded;
 mod replicas;
+mod several_nodes;
 mod simulated;
 mod tampering;
 mod vectors;

@@ -369,13 +369,23 @@ fn timeouts_of_a_quorum_end_a_round() {
         SyncInfo { quorum: replica.state().highest_quorum.clone(), timeout: replica.state().highest_timeout.clone() };
     assert!(actions.contains(&Action::SendSyncInfo(sync.clone())));
 
-    // Another node learns the round from it; the first, empty certificate is refused by everybody (pitfall 27).
+    // Another node learns the round from it. From the first, empty certificate it learns nothing, but from the other one
+    // all the same; the reference refuses both (pitfall 27).
     let mut other = replica_at(&chain, 12, None);
     other.on_sync_info(sync.clone(), &*chain, &mut actions).unwrap();
     assert_eq!(other.state().round, 13);
     let mut third = replica_at(&chain, 11, None);
     let initial = SyncInfo { timeout: TimeoutCertificate::default(), ..sync };
-    assert!(third.on_sync_info(initial, &*chain, &mut actions).is_err());
+    let unsigned = TimeoutCertificate { round: 12, ..TimeoutCertificate::default() };
+    let unsigned = SyncInfo { timeout: unsigned, ..initial.clone() };
+    let refused = third.on_sync_info(unsigned, &*chain, &mut actions).unwrap_err();
+    assert_eq!(refused.to_string(), "invalid TC Signatures");
+    let mut forged = initial.clone();
+    forged.quorum.signatures.truncate(2);
+    assert_eq!(third.on_sync_info(forged, &*chain, &mut actions).unwrap_err(), V2Error::CertificateThreshold);
+    assert_eq!(third.state().round, 11);
+    third.on_sync_info(initial, &*chain, &mut actions).unwrap();
+    assert_eq!((third.state().round, third.state().highest_timeout.round), (12, 0));
 }
 
 #[test]

@@ -57,6 +57,16 @@ impl Network {
     }
 
     pub(super) fn of(count: u64, seed: u64, mut random: StdRng) -> Self {
+        let limit = random.random_range(count.min(3)..=count);
+        Self::limited(count, seed, random, limit)
+    }
+
+    /// A network in which all candidates are always masternodes, unless they are penalised.
+    pub(super) fn steady(count: u64, seed: u64) -> Self {
+        Self::limited(count, seed, StdRng::seed_from_u64(seed), count)
+    }
+
+    fn limited(count: u64, seed: u64, random: StdRng, limit: u64) -> Self {
         let keys: HashMap<Address, MasternodeKey> = (0..count)
             .map(|n: u64| {
                 MasternodeKey::from_bytes(keccak256([seed.to_be_bytes(), n.to_be_bytes()].concat()).0).unwrap()
@@ -67,12 +77,14 @@ impl Network {
         first.sort_unstable();
         let extra =
             [&[0; 32][..], &first.iter().flat_map(|address| address.0.0).collect::<Vec<_>>(), &[0; 65]].concat();
-        let limit = random.random_range(count.min(3)..=count);
+        let timing = serde_json::json!({"base": 1.0, "maxExponent": 0});
         let config = serde_json::json!({
             "config": {"chainId": 5151, "XDPoS": {"period": 1, "epoch": EPOCH, "gap": GAP, "v2": {"switchBlock": 0,
                 "allConfigs": {
-                    "0": {"maxMasternodes": 108, "minePeriod": 1, "certificateThreshold": 0.667},
-                    "60": {"maxMasternodes": limit, "minePeriod": 2, "certificateThreshold": 0.6},
+                    "0": {"maxMasternodes": 108, "minePeriod": 1, "certificateThreshold": 0.667,
+                        "timeoutPeriod": 5, "timeoutSyncThreshold": 3, "expTimeoutConfig": timing},
+                    "60": {"maxMasternodes": limit, "minePeriod": 2, "certificateThreshold": 0.6,
+                        "timeoutPeriod": 4, "timeoutSyncThreshold": 2, "expTimeoutConfig": timing},
                 }}}},
             "extraData": alloy_primitives::hex::encode_prefixed(extra), "difficulty": "0x1", "gasLimit": "0x2faf080",
             "alloc": {},
@@ -97,10 +109,7 @@ impl Network {
     }
 
     pub(super) fn store(&mut self, header: SealedHeader, signings: Vec<(Address, B256)>) {
-        let transactions = signings.iter().map(|(_, hash)| Arc::new(signing_transaction(*hash))).collect();
-        let senders = signings.iter().map(|(sender, _)| *sender).collect();
-        let block = assemble_block(header, transactions, Vec::new(), None);
-        let block = Arc::new(RecoveredBlock { block, senders });
+        let block = recovered(header, signings);
         self.memory.push(Arc::clone(&block));
         self.chain.insert(block.header.number, block);
     }
@@ -254,6 +263,13 @@ impl Network {
             self.silent = all[..self.random.random_range(0..=all.len() / 3)].to_vec();
         }
     }
+}
+
+/// A block of these signing transactions.
+pub(super) fn recovered(header: SealedHeader, signings: Vec<(Address, B256)>) -> Arc<RecoveredBlock> {
+    let transactions = signings.iter().map(|(_, hash)| Arc::new(signing_transaction(*hash))).collect();
+    let senders = signings.iter().map(|(sender, _)| *sender).collect();
+    Arc::new(RecoveredBlock { block: assemble_block(header, transactions, Vec::new(), None), senders })
 }
 
 fn signing_transaction(hash: B256) -> Transaction {

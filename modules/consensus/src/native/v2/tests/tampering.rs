@@ -1,4 +1,5 @@
-//! Headers of the recorded chain, changed in one place, and what they are refused with.
+//! Headers of the recorded chain, changed in ways that other kinds of headers do not share, and certificates that travel
+//! alone. Every field of every kind: `native/tampering.rs`.
 
 use std::sync::LazyLock;
 
@@ -9,7 +10,7 @@ use tenon_api::{Header, NativeSeal, SealedHeader};
 use super::{Listed, NoState, engine};
 use crate::native::{
     extra::ExtraFields,
-    messages::{QuorumCertificate, TimeoutCertificate},
+    messages::TimeoutCertificate,
     recorded_chain::{RecordedChain, key, key_of, resealed, sign},
     v2::{V2Engine, extra_of},
 };
@@ -106,107 +107,6 @@ fn every_field_of_an_ordinary_header_is_covered_by_a_rule_or_by_the_seal() {
     assert_eq!(refusal(&engine, ORDINARY, LOCAL.at(ORDINARY)), "accepted");
 }
 
-/// The same for epoch switches: those of one epoch after another, and the first header of v2, which stands on the switch
-/// block of the engines. Changed alone the seal recovers a stranger; signed again by the leader, what no rule of the
-/// header covers is left to execution.
-#[test]
-fn every_field_of_an_epoch_switch_is_covered_by_a_rule_or_by_the_seal() {
-    const LISTS: &str = "validators does not match what's stored in snapshot minus its penalty";
-    // Name, change, refusal as it is, refusal when the leader has signed the change.
-    type Row = (&'static str, Change, &'static str, &'static str);
-    let rows: [Row; 25] = [
-        ("parent", |header| header.parent_hash.0[0] ^= 1, "unknown ancestor", "unknown ancestor"),
-        ("uncles", |header| header.ommers_hash.0[0] ^= 1, "non empty uncle hash", "non empty uncle hash"),
-        (
-            "beneficiary",
-            |header| header.beneficiary.0[0] ^= 1,
-            STRANGER,
-            "validator and coinbase address in header does not match",
-        ),
-        ("state", |header| header.state_root.0[0] ^= 1, STRANGER, "accepted"),
-        ("transactions", |header| header.transactions_root.0[0] ^= 1, STRANGER, "accepted"),
-        ("receipts", |header| header.receipts_root.0[0] ^= 1, STRANGER, "accepted"),
-        ("bloom", |header| header.logs_bloom = Bloom::repeat_byte(1), STRANGER, "accepted"),
-        ("difficulty", |header| header.difficulty = U256::from(2), "invalid difficulty", "invalid difficulty"),
-        ("number", |header| header.number += 1, "unknown ancestor", "unknown ancestor"),
-        ("gas limit", |header| header.gas_limit += 1, STRANGER, "accepted"),
-        (
-            "low gas limit",
-            |header| header.gas_limit = 4_999,
-            "invalid gas limit: have 4999, want 50000000 +-= 48827",
-            "invalid gas limit: have 4999, want 50000000 +-= 48827",
-        ),
-        ("gas used", |header| header.gas_used += 1, STRANGER, "accepted"),
-        ("later", |header| header.timestamp += 1, STRANGER, "accepted"),
-        ("earlier", |header| header.timestamp -= 100, "invalid timestamp", "invalid timestamp"),
-        ("much later", |header| header.timestamp += 100_000, "block in the future", "block in the future"),
-        (
-            "no extra",
-            |header| header.extra_data = Bytes::new(),
-            "invalid v2 extra in the block",
-            "invalid v2 extra in the block",
-        ),
-        ("mix digest", |header| header.mix_hash.0[31] = 1, "non-zero mix digest", "non-zero mix digest"),
-        (
-            "nonce",
-            |header| header.nonce.0[7] = 1,
-            "vote nonce not 0x00..0 or 0xff..f",
-            "vote nonce not 0x00..0 or 0xff..f",
-        ),
-        (
-            "vote",
-            |header| header.nonce = B64::repeat_byte(0xff),
-            "vote nonce in checkpoint block non-zero",
-            "vote nonce in checkpoint block non-zero",
-        ),
-        ("no validators", |header| seal_of(header).validators = Bytes::new(), EMPTY, EMPTY),
-        (
-            "another validator",
-            |header| {
-                let mut validators = seal_of(header).validators.to_vec();
-                validators[0] ^= 1;
-                seal_of(header).validators = validators.into();
-            },
-            LISTS,
-            LISTS,
-        ),
-        (
-            "a penalty",
-            |header| {
-                let penalties = [&seal_of(header).penalties[..], &[9; 20]].concat();
-                seal_of(header).penalties = penalties.into();
-            },
-            "penalties does not match",
-            "penalties does not match",
-        ),
-        ("no validator", |header| seal_of(header).validator = Bytes::new(), "no validator in v2 header", "accepted"),
-        (
-            "no base fee",
-            |header| header.base_fee_per_gas = None,
-            "header is missing baseFee",
-            "header is missing baseFee",
-        ),
-        (
-            "base fee",
-            |header| header.base_fee_per_gas = Some(1),
-            "invalid baseFee: have 1, want 12500000000",
-            "invalid baseFee: have 1, want 12500000000",
-        ),
-    ];
-    const EMPTY: &str = "empty validators list on epoch switch block";
-    let engine = engine(&LOCAL, Listed::from_headers(&LOCAL));
-    for number in [1, 60, EPOCH_SWITCH, 640] {
-        for (name, change, alone, signed) in rows {
-            let mut header = LOCAL.at(number).header().clone();
-            change(&mut header);
-            let leader = key_of(LOCAL.at(number).beneficiary);
-
-            assert_eq!(refusal(&engine, number, &tenon_chain::seal(header.clone())), alone, "{name} of {number}");
-            assert_eq!(refusal(&engine, number, &resealed(header, &leader)), signed, "{name} of {number}, signed");
-        }
-    }
-}
-
 #[test]
 fn the_proposers_signature_must_be_a_plain_one_of_the_leader() {
     let engine = engine(&LOCAL, NoState);
@@ -249,128 +149,6 @@ fn high_s(signature: &[u8]) -> Vec<u8> {
     let order = U256::from_be_bytes(hex!("fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141"));
     let high = order - U256::from_be_slice(&signature[32..64]);
     [&signature[..32], &high.to_be_bytes::<32>(), &[signature[64] ^ 1]].concat()
-}
-
-/// The ordinary header with another certificate, signed again by its leader. The change is made to a certificate
-/// of just as many signatures as are needed.
-fn with_certificate(change: impl FnOnce(&mut QuorumCertificate)) -> SealedHeader {
-    let mut header = LOCAL.at(ORDINARY).header().clone();
-    let mut extra = extra_of(&header).unwrap();
-    extra.quorum.signatures.truncate(3);
-    change(&mut extra.quorum);
-    header.extra_data = extra.encode();
-    let leader = key_of(header.beneficiary);
-    resealed(header, &leader)
-}
-
-/// Lets all four masternodes of the first epoch sign a changed certificate.
-fn signed_by_all(certificate: &mut QuorumCertificate) {
-    let digest = certificate.digest();
-    certificate.signatures = (0..4).map(|n| sign(digest, &key(n)).into()).collect();
-}
-
-type CertificateChange = fn(&mut QuorumCertificate);
-
-#[test]
-fn a_certificate_must_be_signed_by_a_quorum_of_the_epoch_and_tell_the_truth() {
-    let parent = format!("{:#x}", LOCAL.at(ORDINARY - 1).hash());
-    let wrong_round = format!(
-        "[VerifyBlockInfo] chain block's round does not match from blockInfo at hash: {parent} and block round: 99, \
-         blockInfo Round: 98"
-    );
-    let wrong_number =
-        format!("[VerifyBlockInfo] chain header number does not match for the received blockInfo at hash: {parent}");
-    let mismatch = "fail to verify QC due to signature mis-match";
-    let rows: [(&str, CertificateChange, &str); 19] = [
-        ("other order", |certificate| certificate.signatures.reverse(), "accepted"),
-        ("all sign", signed_by_all, "accepted"),
-        ("a duplicate more", |certificate| certificate.signatures.push(certificate.signatures[0].clone()), "accepted"),
-        (
-            "a duplicate instead",
-            |certificate| certificate.signatures[1] = certificate.signatures[0].clone(),
-            "invalid QC Signatures",
-        ),
-        ("one less", |certificate| drop(certificate.signatures.pop()), "invalid QC Signatures"),
-        ("none", |certificate| certificate.signatures.clear(), "invalid QC Signatures"),
-        (
-            "a stranger more",
-            |certificate| certificate.signatures.push(sign(certificate.digest(), &key(25)).into()),
-            mismatch,
-        ),
-        (
-            "a stranger instead",
-            |certificate| certificate.signatures[0] = sign(certificate.digest(), &key(25)).into(),
-            mismatch,
-        ),
-        (
-            "a candidate of later",
-            |certificate| certificate.signatures.push(sign(certificate.digest(), &key(4)).into()),
-            mismatch,
-        ),
-        (
-            "high s",
-            |certificate| certificate.signatures[2] = high_s(&certificate.signatures[2]).into(),
-            "invalid signature",
-        ),
-        (
-            "short signature",
-            |certificate| certificate.signatures[0] = vec![1].into(),
-            "error while verifying message: invalid signature length",
-        ),
-        (
-            "recovery id",
-            |certificate| {
-                let mut signature = certificate.signatures[0].to_vec();
-                signature[64] = 4;
-                certificate.signatures[0] = signature.into();
-            },
-            "error while verifying message: invalid signature recovery id",
-        ),
-        ("own round", |certificate| certificate.block.round = 100, "invalid Round, it shall be bigger than QC round"),
-        ("round unsigned", |certificate| certificate.block.round = 98, mismatch),
-        ("gap unsigned", |certificate| certificate.gap_number = 90, mismatch),
-        (
-            "round signed",
-            |certificate| {
-                certificate.block.round = 98;
-                signed_by_all(certificate);
-            },
-            "ROUND",
-        ),
-        (
-            "number signed",
-            |certificate| {
-                certificate.block.number = 98;
-                signed_by_all(certificate);
-            },
-            "NUMBER",
-        ),
-        (
-            "hash signed",
-            |certificate| {
-                certificate.block.hash.0[0] ^= 1;
-                signed_by_all(certificate);
-            },
-            "[VerifyBlockInfo] Provided blockheader does not match what's in the blockInfo",
-        ),
-        (
-            "gap signed",
-            |certificate| {
-                certificate.gap_number = 90;
-                signed_by_all(certificate);
-            },
-            "gap number mismatch QC Gap 90, shouldBe 30",
-        ),
-    ];
-    let engine = engine(&LOCAL, NoState);
-    for (name, change, wanted) in rows {
-        let wanted = match wanted {
-            "ROUND" => &wrong_round,
-            "NUMBER" => &wrong_number,
-            other => other,
-        };
-        assert_eq!(refusal(&engine, ORDINARY, &with_certificate(change)), wanted, "{name}");
-    }
 }
 
 #[test]
@@ -456,32 +234,6 @@ fn an_epoch_switch_lists_exactly_the_computed_masternodes_and_penalties() {
         let leader = key_of(header.beneficiary);
         assert_eq!(refusal(&engine, EPOCH_SWITCH, &resealed(header, &leader)), wanted, "{name}");
     }
-}
-
-#[test]
-fn the_first_header_of_v2_certifies_the_switch_block_without_signatures() {
-    let engine = engine(&LOCAL, Listed::from_headers(&LOCAL));
-    let with = |change: fn(&mut ExtraFields)| {
-        let mut header = LOCAL.at(1).header().clone();
-        let mut extra = extra_of(&header).unwrap();
-        change(&mut extra);
-        header.extra_data = extra.encode();
-        let leader = key_of(header.beneficiary);
-        resealed(header, &leader)
-    };
-
-    assert_eq!(refusal(&engine, 1, &with(|_| ())), "accepted");
-    assert_eq!(
-        refusal(&engine, 1, &with(|extra| extra.quorum.gap_number = 30)),
-        "gap number mismatch QC Gap 30, shouldBe 0"
-    );
-    assert_eq!(refusal(&engine, 1, &with(|extra| extra.round = 0)), "invalid Round, it shall be bigger than QC round");
-    let signed_round = with(|extra| {
-        extra.round = 2;
-        extra.quorum.block.round = 1;
-        signed_by_all(&mut extra.quorum);
-    });
-    assert_eq!(refusal(&engine, 1, &signed_round), "[VerifyBlockInfo] switch block round have to be 0");
 }
 
 #[test]
