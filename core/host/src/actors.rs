@@ -66,7 +66,7 @@ pub struct ActorModule {
     pub summary: &'static str,
     /// Names of module actors that it makes use of. It is told when they stop, and goes on as well as it can.
     pub uses: &'static [&'static str],
-    /// Requests that it answers: while it is stopped, their callers are told so.
+    /// Requests that it answers: while it is stopped, their callers are told so. Panics of their handlers are its own.
     pub answers: &'static [Topic],
     /// When it is started.
     pub stage: ActorStage,
@@ -295,7 +295,9 @@ impl PluginHost {
         let uses = |other: &KnownActor| other.state().0 == ModuleState::Enabled && other.module.uses.contains(&name);
         let known = self.known_actors();
         let actors = known.iter().filter(|other| uses(other)).map(|other| other.name().to_owned());
-        let asked = schema_entries().iter().filter(|entry| actor.module.answers.contains(&entry.topic));
+        // What cannot be stopped is no news to anybody.
+        let can_stop = matches!(actor.module.control, ActorControl::Switch(_));
+        let asked = schema_entries().iter().filter(|entry| can_stop && actor.module.answers.contains(&entry.topic));
         let capabilities: Vec<_> = asked.map(|entry| entry.capability).collect();
         let modules = self.modules();
         let may_ask = modules.by_name.iter().filter(|(_, module)| {

@@ -1,6 +1,9 @@
 //! A module: a plugin as operators know it, through all states of its life.
 
-use std::sync::Arc;
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
 
 use tenon_api::{
     Capability,
@@ -177,11 +180,33 @@ impl Modules {
         let Some((name, module)) = self.by_name.iter().find(|(_, module)| module.namespace() == Some(namespace)) else {
             return "no module serves that namespace".to_owned();
         };
-        let mut needs = module.build.iter().flat_map(|build| &build.manifest.needs);
-        if needs.any(|need| need.namespace == needed_by) {
-            return format!("they need each other, a cycle: {needed_by} → {namespace} → {needed_by}");
+        match self.way(namespace, needed_by) {
+            Some(way) => format!("they need each other, a cycle: {needed_by} → {}", way.join(" → ")),
+            None => format!("module {name} is {}", module.state().name()),
         }
-        format!("module {name} is {}", module.state().name())
+    }
+
+    /// The shortest way over needs from one namespace to another, both included, if there is one.
+    fn way<'a>(&'a self, from: &'a str, to: &'a str) -> Option<Vec<&'a str>> {
+        let mut ways = VecDeque::from([vec![from]]);
+        let mut seen = BTreeSet::from([from]);
+        while let Some(way) = ways.pop_front() {
+            let last = *way.last()?;
+            if last == to {
+                return Some(way);
+            }
+            let build = self
+                .by_name
+                .values()
+                .find(|module| module.namespace() == Some(last))
+                .and_then(|module| module.build.as_ref());
+            for need in build.iter().flat_map(|build| &build.manifest.needs) {
+                if seen.insert(&need.namespace) {
+                    ways.push_back(way.iter().copied().chain([need.namespace.as_str()]).collect());
+                }
+            }
+        }
+        None
     }
 
     /// Refuses to take a namespace away, or to put a version in its place, that enabled modules need.

@@ -158,10 +158,12 @@ impl Router {
         let first = poll_fn(|task| Poll::Ready(call.poll_reply(task))).await;
         let answer = match first {
             Poll::Ready(answer) => answer,
-            Poll::Pending => plugin.unless_cancelled(before(caller.context.deadline(), call)).await??,
+            Poll::Pending => {
+                plugin.unless_cancelled(before(caller.context.deadline(), call)).await?.unwrap_or_else(Err)
+            }
         };
         let answer = answer.and_then(|bytes| JsonBytes::new(bytes, &plugin.manifest.namespace));
-        answer.inspect_err(|failure| plugin.faults.note(failure))
+        answer.inspect_err(|failure| plugin.note_failure(index, failure))
     }
 
     /// Opens a subscription. `params` is the raw JSON array of the arguments after the kind, if there are any.

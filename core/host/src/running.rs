@@ -20,7 +20,7 @@ use tokio::{
 use crate::{
     Manifest,
     calls::MethodCalls,
-    faults::Faults,
+    faults::{Fault, Faults},
     gate::{Entry, Gate, Kind},
     instance::PluginInstance,
     stream::Slot,
@@ -113,6 +113,19 @@ impl Running {
         self.faults.note_refused();
         let most = self.limits.calls.unwrap_or_default();
         Failure::limit(format!("plugin {} has as many calls as it may ({most}); try again later", self.manifest.name))
+    }
+
+    /// Counts the failure of a call if it is the plugin's fault. Calls that were not answered in time are named in the log, the
+    /// first, the second, the fourth and so on: there is no other trace of them.
+    pub(crate) fn note_failure(&self, method: u32, failure: &Failure) {
+        if self.faults.note(failure) != Fault::Late {
+            return;
+        }
+        let count = self.faults.late();
+        if count.is_power_of_two() {
+            let method = self.manifest.methods.get(method as usize).map(|method| method.name.as_str());
+            tracing::warn!(plugin = self.manifest.name, method, count, "calls were not answered in time");
+        }
     }
 
     /// What went wrong in it.

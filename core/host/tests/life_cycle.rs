@@ -262,6 +262,53 @@ async fn needs_are_checked_at_every_step() {
 }
 
 #[tokio::test]
+async fn a_cycle_of_needs_is_shown_as_a_whole_however_long_it_is() {
+    let test = TestHost::new();
+    let module = |namespace: &str, needs: &str| {
+        let path = test.folder.path().join(format!("{namespace}.so"));
+        let define = |name: &str, value: &str| format!("-D{name}=\"{value}\"");
+        let flags = [define("NAMESPACE", namespace), define("NEEDS", needs)];
+        PluginPlan::new(namespace, c_library(&path, "tests/plugins/broken.c", &flags.each_ref().map(String::as_str)))
+    };
+    let plans = [
+        module("one", "two"),
+        module("two", "three"),
+        module("three", "one"),
+        module("own", "own"),
+        module("after", "one"),
+    ];
+
+    let started = test.host.start(&plans).unwrap();
+
+    let reason = |name: &str| started.iter().find(|info| info.name == name).unwrap().reason.clone().unwrap();
+    assert_eq!(reason("one"), "module one needs two: they need each other, a cycle: one → two → three → one");
+    assert_eq!(reason("three"), "module three needs one: they need each other, a cycle: three → one → two → three");
+    assert_eq!(reason("own"), "module own needs own: they need each other, a cycle: own → own");
+    assert_eq!(reason("after"), "module after needs one: module one is failed", "it is in no cycle itself");
+    assert!(test.host.router().namespaces().is_empty());
+}
+
+#[tokio::test]
+async fn foreign_libraries_run_in_processes_of_their_own_unless_the_settings_say_otherwise() {
+    let test = TestHost::with_options(|options| {
+        let program = env!("CARGO_BIN_EXE_tenon-plugin-child");
+        options.processes = Some(tenon_host::IsolationOptions::of_program(program, Vec::<String>::new()));
+    });
+    let foreign = build(test.folder.path(), "tenon-example-hello", 0);
+    let told = PluginPlan {
+        isolation: Some(tenon_host::Isolation::InProcess),
+        ..PluginPlan::new("told", &rust_plugin("tenon-test-counter"))
+    };
+    let own = PluginPlan::new("own", &rust_plugin("tenon-plugin-net"));
+
+    let modules = test.host.start(&[PluginPlan::new("foreign", &foreign), own, told]).unwrap();
+
+    let found: Vec<_> =
+        modules.iter().map(|info| (info.name.as_str(), info.isolation.as_str(), info.process.is_some())).collect();
+    assert_eq!(found, [("foreign", "process", true), ("own", "in-process", false), ("told", "in-process", false)]);
+}
+
+#[tokio::test]
 async fn every_way_into_a_wrong_state_is_refused_by_name() {
     let test = TestHost::new();
     fs::copy(rust_plugin("tenon-example-hello"), test.folder.path().join("hello.so")).unwrap();

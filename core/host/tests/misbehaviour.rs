@@ -161,6 +161,26 @@ async fn a_panic_of_the_nodes_own_costs_one_error_and_is_not_the_plugins_that_as
 }
 
 #[tokio::test]
+async fn calls_that_are_never_answered_end_in_time_are_counted_and_named_in_the_log() {
+    let log = Log::of_all();
+    for isolation in [Isolation::InProcess, Isolation::Process] {
+        let test = TestHost::with_options(|options| in_processes(options, |_| {}));
+        test.host.start(&[limited(isolation, PluginLimits::default())]).unwrap();
+        let (router, mut caller) = (test.host.router(), Caller::local());
+        caller.context = CallContext::with_timeout(Duration::from_millis(20));
+
+        let failure = router.call("bad_never", None, &caller).await.unwrap_err();
+
+        assert_eq!((failure.code.0, failure.message.as_str()), (-32005, "request timed out"), "{isolation:?}");
+        assert_eq!((faults(&test).failed_calls, faults(&test).panics), (1, 0));
+        assert!(
+            log.holds("calls were not answered in time plugin=\"tenon-test-misbehaving\" method=\"bad_never\" count=1")
+        );
+        assert_eq!(call(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""));
+    }
+}
+
+#[tokio::test]
 async fn a_flood_of_lines_is_cut_counted_and_confessed_to_wherever_the_plugin_runs() {
     let log = Log::of_all();
     let limits = PluginLimits { log_lines: Some(5), ..PluginLimits::default() };

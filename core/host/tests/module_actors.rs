@@ -13,7 +13,9 @@ use futures_util::{FutureExt as _, future::BoxFuture};
 use support::{TestHost, rust_plugin};
 use tenon_api::{
     Failure, Request, Topic,
-    messages::{GetClientVersion, ModuleChange, ModuleChanged, ModuleKind, ModuleOperation, ModuleState},
+    messages::{
+        GetClientVersion, GetDataFolder, ModuleChange, ModuleChanged, ModuleKind, ModuleOperation, ModuleState,
+    },
 };
 use tenon_bus::{CallContext, Delivery};
 use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch, PluginPlan};
@@ -232,4 +234,21 @@ async fn a_report_says_whether_what_ran_is_still_being_finished() {
     let started = test.host.change("part", ModuleChange::Enable, true).await.unwrap();
 
     assert!(stopped.is_draining && !started.is_draining);
+}
+
+#[tokio::test]
+async fn panics_of_what_a_part_answers_stand_with_the_part() {
+    let test = TestHost::new();
+    let fixed = ActorModule { answers: &[GetDataFolder::TOPIC], ..fixed("facts") };
+    test.host.add_actor(fixed).unwrap();
+    let panics = |_: GetDataFolder, _: &CallContext| -> Result<String, Failure> { panic!("on purpose") };
+    test.bus.handle_read(panics).unwrap();
+
+    for _ in 0..2 {
+        test.bus.call(GetDataFolder, &CallContext::new()).await.unwrap_err();
+    }
+
+    let info = test.host.info("facts").unwrap();
+    assert_eq!(info.faults.panics, 2);
+    assert!(info.needed_by.is_empty(), "what cannot be stopped tells nobody");
 }
