@@ -26,13 +26,27 @@ impl Questions {
         Ok(Some(authorised))
     }
 
+    /// [`Questions::authorised`] where that takes a few reads: of v2 blocks whose candidates were asked for before.
+    pub(super) fn authorised_at_hand(&self, block: BlockId) -> Result<Option<Option<Authorised>>, Failure> {
+        let Some(header) = self.header(block)? else { return Ok(Some(None)) };
+        if !self.engine.is_v2(header.number) {
+            return Ok(None);
+        }
+        let gap = gap_number(self.engine.consensus(), header.number);
+        let candidates = self.engine.v2().candidates_at_hand(gap, &*self.chain).map_err(failure)?;
+        candidates.map(|candidates| self.at_gap(gap, &candidates).map(Some)).transpose()
+    }
+
     /// The candidates of the gap block that a v2 height belongs to. It follows from the height alone, wherever the epoch
     /// really began.
     fn candidates_for(&self, number: u64) -> Result<Authorised, Failure> {
         let gap = gap_number(self.engine.consensus(), number);
-        let header = self.canonical_header(gap)?.ok_or_else(|| failure(V2Error::NoGapBlock(gap)))?;
         let candidates = self.engine.v2().candidates(gap, &*self.chain).map_err(failure)?;
-        let candidates = candidates.ok_or_else(|| failure(V2Error::NoCandidates))?;
+        self.at_gap(gap, &candidates.ok_or_else(|| failure(V2Error::NoCandidates))?)
+    }
+
+    fn at_gap(&self, gap: u64, candidates: &[Address]) -> Result<Authorised, Failure> {
+        let header = self.canonical_header(gap)?.ok_or_else(|| failure(V2Error::NoGapBlock(gap)))?;
         Ok(Authorised { number: gap, hash: header.hash(), signers: candidates.to_vec(), voting: None })
     }
 

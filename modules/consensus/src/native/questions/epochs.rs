@@ -32,32 +32,27 @@ impl Questions {
     /// The masternodes of a block's epoch. As in the reference the lists of an epoch that cannot be told are empty.
     pub(super) fn epoch_members(&self, block: BlockId) -> Result<Option<EpochMembers>, Failure> {
         let Some(header) = self.header(block)? else { return Ok(None) };
-        let round = round_of(self.engine.consensus(), &header).map_err(failure)?;
-        let unknown = EpochMembers { number: header.number, round, ..EpochMembers::default() };
+        let consensus = self.engine.consensus();
+        let round = round_of(consensus, &header).map_err(failure)?;
         let found = self.engine.v2().epoch_of(&header, &*self.chain).and_then(|info| {
-            let standby = self.standby(&info)?;
-            Ok((info, standby))
+            let candidates = self.engine.v2().candidates(info.gap_number(consensus), &*self.chain)?;
+            Ok((info, candidates.ok_or(V2Error::NoCandidates)?))
         });
         match found {
-            Ok((info, standby)) => {
-                let (masternodes, penalties) = (info.masternodes.to_vec(), info.penalties.clone());
-                Ok(Some(EpochMembers { masternodes, penalties, standby, ..unknown }))
-            }
+            Ok((info, candidates)) => Ok(Some(members(header.number, round, &info, &candidates))),
             Err(V2Error::Store(error)) => Err(error.into()),
-            Err(_) => Ok(Some(unknown)),
+            Err(_) => Ok(Some(EpochMembers { number: header.number, round, ..EpochMembers::default() })),
         }
     }
 
-    /// Candidates that are neither masternodes nor penalised, by stake; nobody when there are as many masternodes as
-    /// candidates.
-    fn standby(&self, info: &EpochInfo) -> Result<Vec<Address>, V2Error> {
-        let gap = info.gap_number(self.engine.consensus());
-        let candidates = self.engine.v2().candidates(gap, &*self.chain)?.ok_or(V2Error::NoCandidates)?;
-        if candidates.len() == info.masternodes.len() {
-            return Ok(Vec::new());
-        }
-        let is_standby = |candidate: &&Address| !info.is_masternode(candidate) && !info.penalties.contains(candidate);
-        Ok(candidates.iter().filter(is_standby).copied().collect())
+    /// [`Questions::epoch_members`] where that takes a few reads: the candidates were asked for before.
+    pub(super) fn epoch_members_at_hand(&self, block: BlockId) -> Result<Option<EpochMembers>, V2Error> {
+        let Ok(Some(header)) = self.header(block) else { return Ok(None) };
+        let consensus = self.engine.consensus();
+        let Some(info) = self.engine.v2().epoch_at_hand(&header, &*self.chain)? else { return Ok(None) };
+        let candidates = self.engine.v2().candidates_at_hand(info.gap_number(consensus), &*self.chain)?;
+        let round = round_of(consensus, &header)?;
+        Ok(candidates.map(|candidates| members(header.number, round, &info, &candidates)))
     }
 
     /// The heights of the epoch switches between two v2 blocks, ascending.
@@ -87,6 +82,21 @@ impl Questions {
         let BlockInfo { hash, round, number: first } = self.epoch_switch(epoch)?;
         let next = epoch.checked_add(1).and_then(|next| self.epoch_switch(next).ok());
         Ok(EpochBlocks { hash, round, first, last: next.map(|next| next.number.saturating_sub(1)) })
+    }
+
+    /// [`Questions::epoch_blocks`] where that takes a few reads: both ends are of epochs that were asked for before, or of
+    /// the current one.
+    pub(super) fn epoch_blocks_at_hand(&self, epoch: u64) -> Result<Option<EpochBlocks>, V2Error> {
+        let head = self.chain.head();
+        let Some(current) = self.engine.v2().epoch_at_hand(&head.header, &*self.chain)? else { return Ok(None) };
+        let current_epoch = epoch_number(self.engine.consensus(), current.switch.round);
+        let at_hand = |epoch| if epoch == current_epoch { Ok(Some(current.switch)) } else { self.known_switch(epoch) };
+        let Some(BlockInfo { hash, round, number: first }) = at_hand(epoch)? else { return Ok(None) };
+        if epoch == current_epoch {
+            return Ok(Some(EpochBlocks { hash, round, first, last: None }));
+        }
+        let next = at_hand(epoch.saturating_add(1))?;
+        Ok(next.map(|next| EpochBlocks { hash, round, first, last: Some(next.number.saturating_sub(1)) }))
     }
 
     /// The first canonical block of an epoch.
@@ -168,4 +178,16 @@ impl Questions {
     fn required(&self, hash: B256) -> Result<Arc<SealedHeader>, Failure> {
         Ok(crate::native::ancestry::required(&*self.chain, hash)?)
     }
+}
+
+/// An epoch as told for one of its blocks. Standby are candidates that are neither masternodes nor penalised, by stake;
+/// nobody when there are as many masternodes as candidates.
+fn members(number: u64, round: u64, info: &EpochInfo, candidates: &[Address]) -> EpochMembers {
+    let is_standby = |candidate: &&Address| !info.is_masternode(candidate) && !info.penalties.contains(candidate);
+    let standby = if candidates.len() == info.masternodes.len() {
+        Vec::new()
+    } else {
+        candidates.iter().filter(is_standby).copied().collect()
+    };
+    EpochMembers { number, round, masternodes: info.masternodes.to_vec(), penalties: info.penalties.clone(), standby }
 }

@@ -72,18 +72,33 @@ pub fn register(
 
 /// What is asked about snapshots, epochs and rounds.
 fn register_epochs(bus: &Bus, questions: &Arc<Questions>, pool: &WorkPool) -> Result<(), QuestionsError> {
-    let own = Arc::clone(questions);
-    bus.handle_work(pool, move |request: GetAuthorised, _| own.authorised(request.block))?;
-    let own = Arc::clone(questions);
-    bus.handle_work(pool, move |request: GetEpochMembers, _| own.epoch_members(request.block))?;
+    // What was asked for before takes less than waking a thread of the pool. An attempt that fails is made again there.
+    let (attempt, own) = (Arc::clone(questions), Arc::clone(questions));
+    bus.handle_attempt(
+        pool,
+        move |request: &GetAuthorised, _| attempt.authorised_at_hand(request.block).ok().flatten().map(Ok),
+        move |request: GetAuthorised, _| own.authorised(request.block),
+    )?;
+    let (attempt, own) = (Arc::clone(questions), Arc::clone(questions));
+    bus.handle_attempt(
+        pool,
+        move |request: &GetEpochMembers, _| {
+            attempt.epoch_members_at_hand(request.block).ok().flatten().map(Some).map(Ok)
+        },
+        move |request: GetEpochMembers, _| own.epoch_members(request.block),
+    )?;
     let own = Arc::clone(questions);
     bus.handle_work(pool, move |request: GetMissedRounds, context| own.missed_rounds(request.block, context))?;
     let own = Arc::clone(questions);
     bus.handle_work(pool, move |request: GetEpochSwitches, context| {
         own.epoch_switches(request.first, request.last, context)
     })?;
-    let own = Arc::clone(questions);
-    bus.handle_work(pool, move |request: GetEpochBlocks, _| own.epoch_blocks(request.epoch))?;
+    let (attempt, own) = (Arc::clone(questions), Arc::clone(questions));
+    bus.handle_attempt(
+        pool,
+        move |request: &GetEpochBlocks, _| attempt.epoch_blocks_at_hand(request.epoch).ok().flatten().map(Ok),
+        move |request: GetEpochBlocks, _| own.epoch_blocks(request.epoch),
+    )?;
     let own = Arc::clone(questions);
     bus.handle_read(move |request: GetRound, _| own.round(request.header))?;
     let own = Arc::clone(questions);

@@ -184,3 +184,27 @@ fn the_entry_in_use_is_the_first_until_an_epoch_begins_in_this_process() {
     questions.started_at = 639;
     assert_eq!(questions.parameters().unwrap().current, 360, "block 640 opened an epoch since");
 }
+
+/// What is at hand is what the long way finds, and is at hand once that was gone; engine v1 always goes it.
+#[test]
+fn what_is_at_hand_is_what_the_long_way_finds() {
+    for name in ["local", "v1switch"] {
+        let questions = questions(name);
+        let head = questions.chain.head().header.number;
+        let switch_block = questions.engine.consensus().switch_block;
+        for number in (0..=head).step_by(41) {
+            let block = BlockId::number(number);
+            let authorised = questions.authorised(block).unwrap();
+            let members = questions.epoch_members(block).unwrap();
+            let is_v2 = number > switch_block;
+            assert_eq!(questions.authorised_at_hand(block).unwrap(), is_v2.then_some(authorised), "{name} {number}");
+            let at_hand = questions.epoch_members_at_hand(block).ok().flatten();
+            assert!(at_hand == members || !is_v2 && at_hand.is_none(), "{name} {number}");
+        }
+        for epoch in 0..15 {
+            let found = questions.epoch_blocks(epoch).ok();
+            assert_eq!(questions.epoch_blocks_at_hand(epoch).unwrap(), found, "{name} epoch {epoch}");
+        }
+        assert_eq!(questions.authorised_at_hand(BlockId::number(head + 1)).unwrap(), Some(None));
+    }
+}

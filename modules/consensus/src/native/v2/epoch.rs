@@ -167,13 +167,28 @@ impl V2Engine {
     /// # Errors
     /// As [`V2Engine::epoch_info`].
     pub fn epoch_of(&self, header: &SealedHeader, chain: &dyn ChainReader) -> Result<Arc<EpochInfo>, V2Error> {
-        if let Some(info) = self.epochs.lock().get(&header.hash()) {
-            return Ok(Arc::clone(info));
+        match self.epoch_at_hand(header, chain)? {
+            Some(info) => Ok(info),
+            None => self.epoch_info(header, chain),
         }
-        let Some(switch) = self.canonical_switch(header, chain)? else { return self.epoch_info(header, chain) };
+    }
+
+    /// [`V2Engine::epoch_of`] where that takes a few reads; none where it would have to walk.
+    ///
+    /// # Errors
+    /// [`V2Error::Extra`], [`V2Error::Store`].
+    pub fn epoch_at_hand(
+        &self,
+        header: &SealedHeader,
+        chain: &dyn ChainReader,
+    ) -> Result<Option<Arc<EpochInfo>>, V2Error> {
+        if let Some(info) = self.epochs.lock().get(&header.hash()) {
+            return Ok(Some(Arc::clone(info)));
+        }
+        let Some(switch) = self.canonical_switch(header, chain)? else { return Ok(None) };
         let info = self.epoch_info(&switch, chain)?;
         self.epochs.lock().put(header.hash(), Arc::clone(&info));
-        Ok(info)
+        Ok(Some(info))
     }
 
     /// The epoch switch of a canonical v2 block; none for others, and when the chain changes meanwhile.

@@ -29,6 +29,18 @@ impl V2Engine {
         self.candidates_of(&header, chain)
     }
 
+    /// [`V2Engine::candidates`] where no state has to be read for that; none otherwise.
+    ///
+    /// # Errors
+    /// [`V2Error::NoGapBlock`], [`V2Error::NoSwitchBlock`], [`V2Error::Store`].
+    pub fn candidates_at_hand(&self, gap: u64, chain: &dyn ChainReader) -> Result<Option<Arc<[Address]>>, V2Error> {
+        if gap == gap_number(self.consensus(), self.consensus().switch_block) {
+            return self.candidates(gap, chain);
+        }
+        let header = canonical_header(chain, gap)?.ok_or(V2Error::NoGapBlock(gap))?;
+        Ok(self.snapshots.lock().get(&header.hash()).map(Arc::clone))
+    }
+
     /// Reads and remembers the candidates while the state of a gap block is the newest one, so that a node that
     /// keeps little history still has them when the epoch begins. Does nothing for other blocks (4.2: gap blocks
     /// are counted in block numbers, not in rounds).
