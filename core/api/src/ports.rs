@@ -135,6 +135,24 @@ pub trait ChainReader: Send + Sync {
         let _ = (address, most);
         Err(StoreError::Engine("this store does not list slots".to_owned()))
     }
+    /// The state after a block that is not canonical; none when this chain does not have it (any more). What it still
+    /// has of one may be pruned.
+    ///
+    /// # Errors
+    /// See [`ChainReader::canonical_hash`].
+    fn state_of_branch(&self, block: &SealedHeader) -> Result<Option<Arc<dyn StateReader>>, StoreError> {
+        let _ = block;
+        Ok(None)
+    }
+    /// The slots of an account that a block which is not canonical changed, and its ancestors on the same branch, as
+    /// far as they were canonical once; beside those of [`ChainReader::slots_of`].
+    ///
+    /// # Errors
+    /// See [`ChainReader::canonical_hash`].
+    fn slots_of_branch(&self, block: &SealedHeader, address: Address) -> Result<Vec<B256>, StoreError> {
+        let _ = (block, address);
+        Ok(Vec::new())
+    }
     /// The trie nodes of every kept block.
     fn trie(&self) -> Arc<dyn TrieReader>;
     /// Matching logs of the canonical blocks `from..=to`, in chain order, answered from the log index.

@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod codec;
+mod contract_slots;
 pub mod genesis;
 mod resolve;
 mod roots;
@@ -35,6 +36,9 @@ pub use codec::{
     decode_block, decode_header, decode_list_transaction, decode_pooled_transaction, decode_receipt,
     decode_sealed_header, decode_transaction, encode_block, encode_header, encode_list_transaction,
     encode_pooled_transaction, encode_receipt, encode_transaction, logs_bloom, seal, signing_hash, transaction_hash,
+};
+pub use contract_slots::{
+    VALIDATOR_CONTRACT, address_in, candidate_record, element_slot, mapping_slot, masternode_owner,
 };
 pub use genesis::{
     DevelopmentEngine, EMPTY_REQUESTS_HASH, Genesis, GenesisAccount, GenesisError, NATIVE_DEVELOPMENT_CHAIN,
@@ -54,4 +58,4 @@ pub use spec::{
     NativeContracts, NativeHeights, NativeSettings, Profile, RoundConfig, TimeoutGrowth, blob_gas_used, floor_data_gas,
     intrinsic_gas, native_bootnodes, native_intrinsic_gas,
 };
-pub use trie::{TrieError, TrieUpdate, prove, update_state_trie};
+pub use trie::{TrieError, TrieUpdate, prove, read_account, read_slot, update_state_trie};

@@ -1,6 +1,6 @@
 //! EVM instructions by the reference's names, and what they need of the stack.
 //!
-//! Failed calls and the reference's tracers both tell of instructions; they differ where noted at their use.
+//! Failed calls and the reference's tracers both tell of instructions, in the same words.
 
 use std::borrow::Cow;
 

@@ -10,7 +10,12 @@ use tenon_api::{
 
 use crate::{
     format::meta,
-    read::{listing, log_search::LogSearch, state::StateAt},
+    read::{
+        branch::{self, BranchState},
+        listing,
+        log_search::LogSearch,
+        state::StateAt,
+    },
     store::Store,
 };
 
@@ -51,6 +56,15 @@ impl ChainReader for Store {
 
     fn slots_of(&self, address: Address, most: usize) -> Result<Option<Vec<B256>>, StoreError> {
         listing::slots(&self.shared, address, most)
+    }
+
+    fn state_of_branch(&self, block: &SealedHeader) -> Result<Option<Arc<dyn StateReader>>, StoreError> {
+        let state = BranchState::open(&self.shared, block)?;
+        Ok(state.map(|state| Arc::new(state) as Arc<dyn StateReader>))
+    }
+
+    fn slots_of_branch(&self, block: &SealedHeader, address: Address) -> Result<Vec<B256>, StoreError> {
+        branch::changed_slots(&self.shared, block, address)
     }
 
     fn trie(&self) -> Arc<dyn TrieReader> {

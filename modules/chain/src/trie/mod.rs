@@ -9,6 +9,7 @@ mod nibbles;
 mod node;
 mod plain;
 mod proof;
+mod read;
 mod source;
 mod state;
 mod walk;
@@ -23,6 +24,7 @@ use tenon_api::{Failure, StoreError, TrieNodeWrite, TriePosition};
 pub use nibbles::{from_hex_prefix, to_hex_prefix};
 pub use plain::{prove_key, update_plain_trie};
 pub use proof::prove;
+pub use read::{read_account, read_slot};
 pub use state::{decode_account, decode_slot_value, update_state_trie};
 pub use walk::{TrieItem, walk_trie};
 

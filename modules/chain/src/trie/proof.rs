@@ -46,7 +46,7 @@ pub fn prove(
     Ok(AccountProof { address, account, proof, storage })
 }
 
-fn damaged_leaf(owner: Option<B256>, key: B256, source: DecodeError) -> TrieError {
+pub(super) fn damaged_leaf(owner: Option<B256>, key: B256, source: DecodeError) -> TrieError {
     TrieError::Corrupt {
         position: Box::new(TriePosition { owner, path: unpack(key.as_slice()) }),
         hash: B256::ZERO,

@@ -2,20 +2,15 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::{Address, B256, U256, address};
+use alloy_primitives::{Address, B256, U256};
 use tenon_api::{BlockNumber, ChainReader, SealedHeader, StateReader, StoreError};
 
-use super::{
-    contract_slots::{mapping_slot, read_addresses},
-    go_sort,
-};
+use tenon_chain::{VALIDATOR_CONTRACT, candidate_record};
 
-/// The voting contract.
-pub(crate) const VALIDATOR_CONTRACT: Address = address!("0000000000000000000000000000000000000088");
+use super::{contract_slots::read_addresses, go_sort};
+
 /// Slot of the candidates' array.
 const CANDIDATES_SLOT: u64 = 8;
-/// Slot of the mapping from a candidate to its record.
-const RECORDS_SLOT: u64 = 1;
 
 /// Where the ordered candidates of a gap block come from. The seam between the rules and the state: a node reads
 /// them from the voting contract, a check of headers alone does not know them.
@@ -58,7 +53,7 @@ pub fn read_candidates(state: &dyn StateReader) -> Result<Vec<(Address, U256)>, 
 /// # Errors
 /// [`StoreError`].
 pub(crate) fn read_stake(state: &dyn StateReader, candidate: Address) -> Result<U256, StoreError> {
-    let record = U256::from_be_bytes(mapping_slot(candidate.into_word(), U256::from(RECORDS_SLOT)).0);
+    let record = U256::from_be_bytes(candidate_record(candidate).0);
     state.storage(VALIDATOR_CONTRACT, B256::from(record.wrapping_add(U256::ONE)))
 }
 

@@ -130,41 +130,162 @@ type Row = (&'static str, Change, bool, [&'static str; 4]);
 const FIELDS: [Row; 37] = [
     ("parent hash", |header| header.parent_hash.0[0] ^= 1, true, [NO_ANCESTOR; 4]),
     ("uncle hash", |header| header.ommers_hash.0[0] ^= 1, true, ["non empty uncle hash"; 4]),
-    ("beneficiary", |header| header.beneficiary.0[0] ^= 1, true, [ACCEPTED, "beneficiary in checkpoint block non-zero", COINBASE, COINBASE]),
+    (
+        "beneficiary",
+        |header| header.beneficiary.0[0] ^= 1,
+        true,
+        [ACCEPTED, "beneficiary in checkpoint block non-zero", COINBASE, COINBASE],
+    ),
     ("state root", |header| header.state_root.0[0] ^= 1, true, [ACCEPTED; 4]),
     ("transactions root", |header| header.transactions_root.0[0] ^= 1, true, [ACCEPTED; 4]),
     ("receipts root", |header| header.receipts_root.0[0] ^= 1, true, [ACCEPTED; 4]),
     ("bloom", |header| header.logs_bloom = Bloom::repeat_byte(1), true, [ACCEPTED; 4]),
     ("difficulty up", |header| header.difficulty += U256::ONE, true, ["invalid difficulty"; 4]),
     ("difficulty down", |header| header.difficulty -= U256::ONE, true, ["invalid difficulty"; 4]),
-    ("number", |header| header.number -= 1, true, [NO_ANCESTOR, "non-checkpoint block contains extra signer list", NO_ANCESTOR, NO_ANCESTOR]),
+    (
+        "number",
+        |header| header.number -= 1,
+        true,
+        [NO_ANCESTOR, "non-checkpoint block contains extra signer list", NO_ANCESTOR, NO_ANCESTOR],
+    ),
     ("gas limit", |header| header.gas_limit += 1, true, [ACCEPTED; 4]),
-    ("gas limit far up", |header| header.gas_limit += header.gas_limit / 1_024, true, [ACCEPTED, ACCEPTED, "invalid gas limit: have 50048828, want 50000000 +-= 48827", "invalid gas limit: have 50048828, want 50000000 +-= 48827"]),
-    ("gas limit far down", |header| header.gas_limit -= header.gas_limit / 1_024, true, [ACCEPTED, ACCEPTED, "invalid gas limit: have 49951172, want 50000000 +-= 48827", "invalid gas limit: have 49951172, want 50000000 +-= 48827"]),
+    (
+        "gas limit far up",
+        |header| header.gas_limit += header.gas_limit / 1_024,
+        true,
+        [
+            ACCEPTED,
+            ACCEPTED,
+            "invalid gas limit: have 50048828, want 50000000 +-= 48827",
+            "invalid gas limit: have 50048828, want 50000000 +-= 48827",
+        ],
+    ),
+    (
+        "gas limit far down",
+        |header| header.gas_limit -= header.gas_limit / 1_024,
+        true,
+        [
+            ACCEPTED,
+            ACCEPTED,
+            "invalid gas limit: have 49951172, want 50000000 +-= 48827",
+            "invalid gas limit: have 49951172, want 50000000 +-= 48827",
+        ],
+    ),
     ("gas used", |header| header.gas_used += 1, true, [ACCEPTED; 4]),
-    ("gas used beyond the limit", |header| header.gas_used = 50_000_001, true, [ACCEPTED, ACCEPTED, "gas used exceeded gaslimit, gas used: 50000001, gas limit: 50000000", "gas used exceeded gaslimit, gas used: 50000001, gas limit: 50000000"]),
+    (
+        "gas used beyond the limit",
+        |header| header.gas_used = 50_000_001,
+        true,
+        [
+            ACCEPTED,
+            ACCEPTED,
+            "gas used exceeded gaslimit, gas used: 50000001, gas limit: 50000000",
+            "gas used exceeded gaslimit, gas used: 50000001, gas limit: 50000000",
+        ],
+    ),
     ("later", |header| header.timestamp += 1, true, [ACCEPTED; 4]),
     ("much later", |header| header.timestamp = u64::MAX, true, ["block in the future"; 4]),
     ("earlier", |header| header.timestamp -= 1_000, true, ["invalid timestamp"; 4]),
-    ("no extra data", |header| header.extra_data = Bytes::new(), true, ["extra-data 32 byte vanity prefix missing", "extra-data 32 byte vanity prefix missing", EXTRA, EXTRA]),
-    ("short extra data", |header| header.extra_data = header.extra_data.slice(..header.extra_data.len() - 1), true, ["extra-data 65 byte suffix signature missing", "invalid signer list on checkpoint block", EXTRA, EXTRA]),
-    ("long extra data", |header| header.extra_data = [&header.extra_data[..], &[0]].concat().into(), true, ["non-checkpoint block contains extra signer list", "invalid signer list on checkpoint block", EXTRA, EXTRA]),
-    ("first byte of the extra data", |header| header.extra_data = [&[header.extra_data[0] ^ 1], &header.extra_data[1..]].concat().into(), true, [ACCEPTED, ACCEPTED, EXTRA, EXTRA]),
-    ("a masternode left out", |header| header.extra_data = [&header.extra_data[..32], header.extra_data.get(52..).unwrap_or_default()].concat().into(), true, ["extra-data 65 byte suffix signature missing", "invalid signer list on checkpoint block", EXTRA, EXTRA]),
+    (
+        "no extra data",
+        |header| header.extra_data = Bytes::new(),
+        true,
+        ["extra-data 32 byte vanity prefix missing", "extra-data 32 byte vanity prefix missing", EXTRA, EXTRA],
+    ),
+    (
+        "short extra data",
+        |header| header.extra_data = header.extra_data.slice(..header.extra_data.len() - 1),
+        true,
+        ["extra-data 65 byte suffix signature missing", "invalid signer list on checkpoint block", EXTRA, EXTRA],
+    ),
+    (
+        "long extra data",
+        |header| header.extra_data = [&header.extra_data[..], &[0]].concat().into(),
+        true,
+        ["non-checkpoint block contains extra signer list", "invalid signer list on checkpoint block", EXTRA, EXTRA],
+    ),
+    (
+        "first byte of the extra data",
+        |header| header.extra_data = [&[header.extra_data[0] ^ 1], &header.extra_data[1..]].concat().into(),
+        true,
+        [ACCEPTED, ACCEPTED, EXTRA, EXTRA],
+    ),
+    (
+        "a masternode left out",
+        |header| {
+            header.extra_data =
+                [&header.extra_data[..32], header.extra_data.get(52..).unwrap_or_default()].concat().into()
+        },
+        true,
+        ["extra-data 65 byte suffix signature missing", "invalid signer list on checkpoint block", EXTRA, EXTRA],
+    ),
     ("mix digest", |header| header.mix_hash.0[31] = 1, true, ["non-zero mix digest"; 4]),
     ("nonce", |header| header.nonce = B64::with_last_byte(1), true, ["vote nonce not 0x00..0 or 0xff..f"; 4]),
-    ("vote", |header| header.nonce = B64::repeat_byte(0xff), true, [ACCEPTED, "vote nonce in checkpoint block non-zero", ACCEPTED, "vote nonce in checkpoint block non-zero"]),
+    (
+        "vote",
+        |header| header.nonce = B64::repeat_byte(0xff),
+        true,
+        [ACCEPTED, "vote nonce in checkpoint block non-zero", ACCEPTED, "vote nonce in checkpoint block non-zero"],
+    ),
     ("no native items", |header| header.native_seal = None, false, [NOT_NATIVE; 4]),
-    ("no validators", |header| seal_of(header).validators = Bytes::new(), false, [ACCEPTED, "invalid validators list on checkpoint block", ACCEPTED, "empty validators list on epoch switch block"]),
-    ("other validators", |header| seal_of(header).validators = [9; 20].into(), false, [ACCEPTED, "invalid validators list on checkpoint block", LISTS, MASTERNODES]),
-    ("half a validator more", |header| seal_of(header).validators = [&seal_of(header).validators[..], &[9; 10]].concat().into(), false, [ACCEPTED, "invalid validators list on checkpoint block", LISTS, "invalid signer list on checkpoint block"]),
-    ("a validator twice", |header| seal_of(header).validators = [&seal_of(header).validators[..], &hex!("29bb8adaaec585b4d437e1997a4ba60bde226f13")].concat().into(), false, [ACCEPTED, "invalid validators list on checkpoint block", LISTS, MASTERNODES]),
-    ("no validator", |header| seal_of(header).validator = Bytes::new(), false, ["SECOND", "SECOND", "AUTHOR", "AUTHOR"]),
-    ("a penalty more", |header| seal_of(header).penalties = [&seal_of(header).penalties[..], &[9; 20]].concat().into(), false, [ACCEPTED, "invalid penalty list on checkpoint block", LISTS, "penalties does not match"]),
-    ("half a penalty more", |header| seal_of(header).penalties = [&seal_of(header).penalties[..], &[9; 10]].concat().into(), false, [ACCEPTED, "invalid penalty list on checkpoint block", LISTS, ACCEPTED]),
+    (
+        "no validators",
+        |header| seal_of(header).validators = Bytes::new(),
+        false,
+        [
+            ACCEPTED,
+            "invalid validators list on checkpoint block",
+            ACCEPTED,
+            "empty validators list on epoch switch block",
+        ],
+    ),
+    (
+        "other validators",
+        |header| seal_of(header).validators = [9; 20].into(),
+        false,
+        [ACCEPTED, "invalid validators list on checkpoint block", LISTS, MASTERNODES],
+    ),
+    (
+        "half a validator more",
+        |header| seal_of(header).validators = [&seal_of(header).validators[..], &[9; 10]].concat().into(),
+        false,
+        [ACCEPTED, "invalid validators list on checkpoint block", LISTS, "invalid signer list on checkpoint block"],
+    ),
+    (
+        "a validator twice",
+        |header| {
+            seal_of(header).validators =
+                [&seal_of(header).validators[..], &hex!("29bb8adaaec585b4d437e1997a4ba60bde226f13")].concat().into()
+        },
+        false,
+        [ACCEPTED, "invalid validators list on checkpoint block", LISTS, MASTERNODES],
+    ),
+    (
+        "no validator",
+        |header| seal_of(header).validator = Bytes::new(),
+        false,
+        ["SECOND", "SECOND", "AUTHOR", "AUTHOR"],
+    ),
+    (
+        "a penalty more",
+        |header| seal_of(header).penalties = [&seal_of(header).penalties[..], &[9; 20]].concat().into(),
+        false,
+        [ACCEPTED, "invalid penalty list on checkpoint block", LISTS, "penalties does not match"],
+    ),
+    (
+        "half a penalty more",
+        |header| seal_of(header).penalties = [&seal_of(header).penalties[..], &[9; 10]].concat().into(),
+        false,
+        [ACCEPTED, "invalid penalty list on checkpoint block", LISTS, ACCEPTED],
+    ),
     ("no base fee", |header| header.base_fee_per_gas = None, true, ["header is missing baseFee"; 4]),
     ("base fee", |header| header.base_fee_per_gas = Some(1), true, ["invalid baseFee: have 1, want 12500000000"; 4]),
-    ("base fee of nothing", |header| header.base_fee_per_gas = Some(0), true, ["invalid baseFee: have 0, want 12500000000"; 4]),
+    (
+        "base fee of nothing",
+        |header| header.base_fee_per_gas = Some(0),
+        true,
+        ["invalid baseFee: have 0, want 12500000000"; 4],
+    ),
 ];
 
 /// Where a kind differs from its class: a height down, the first header of v2 is one of v1, and a checkpoint.
@@ -200,7 +321,8 @@ fn every_field_of_every_kind_of_header_is_held_by_a_rule_or_by_a_seal() {
             if kind.is_v1() {
                 // The seal recovers a stranger: no place in the turns gives that difficulty, or nobody knows him.
                 let by_seal = ["invalid difficulty", "unauthorized"];
-                let is_refused = if is_sealed_in_v1 { alone == wanted || by_seal.contains(&&*alone) } else { alone == wanted };
+                let is_refused =
+                    if is_sealed_in_v1 { alone == wanted || by_seal.contains(&&*alone) } else { alone == wanted };
                 assert!(is_refused && (alone != ACCEPTED || !is_sealed_in_v1), "{place}: {alone}");
             } else {
                 let is_left_to_the_seal = matches!(wanted, ACCEPTED | COINBASE) && header_is_changed(&kind, change);
@@ -226,7 +348,11 @@ fn high_s(signature: &[u8]) -> Vec<u8> {
 
 /// A signature in ways that are none of its owner's, with the verdict of v1's creator, v1's second signer, v2's author.
 /// In v1 a signature of somebody else is a wrong turn or a stranger's; `OTHER` stands for either.
-fn wrong_signatures(good: &[u8], by_other: &[u8], by_stranger: &[u8]) -> Vec<(&'static str, Vec<u8>, [&'static str; 3])> {
+fn wrong_signatures(
+    good: &[u8],
+    by_other: &[u8],
+    by_stranger: &[u8],
+) -> Vec<(&'static str, Vec<u8>, [&'static str; 3])> {
     const PAIR: &str = "wrong pair of creator-validator in double validation";
     const ID: [&str; 3] = [
         "invalid signature recovery id",
@@ -238,7 +364,11 @@ fn wrong_signatures(good: &[u8], by_other: &[u8], by_stranger: &[u8]) -> Vec<(&'
         ("its own", good.to_vec(), [ACCEPTED; 3]),
         ("recovery id 4", with_id(4), ID),
         ("recovery id 27", with_id(good[64] + 27), ID),
-        ("zeros", vec![0; 65], ["recovery failed", "recovery failed", "error while verifying message: recovery failed"]),
+        (
+            "zeros",
+            vec![0; 65],
+            ["recovery failed", "recovery failed", "error while verifying message: recovery failed"],
+        ),
         ("the other recovery id", with_id(good[64] ^ 1), ["OTHER", PAIR, STRANGER]),
         ("a stranger's", by_stranger.to_vec(), ["OTHER", PAIR, STRANGER]),
         ("another masternode's", by_other.to_vec(), ["OTHER", PAIR, COINBASE]),
@@ -255,7 +385,11 @@ fn every_signature_of_every_kind_of_header_must_be_its_owners() {
         let start = original.extra_data.len().saturating_sub(65);
         let second = original.native_seal.as_ref().unwrap().validator.clone();
         // Places: the creator's seal of v1, the second signature of v1, the author's of v2.
-        let places = if kind.is_v1() { [Some(original.extra_data.slice(start..)), Some(second.clone()), None] } else { [None, None, Some(second)] };
+        let places = if kind.is_v1() {
+            [Some(original.extra_data.slice(start..)), Some(second.clone()), None]
+        } else {
+            [None, None, Some(second)]
+        };
         for (place, good) in places.into_iter().enumerate().filter_map(|(place, good)| Some((place, good?))) {
             if good.is_empty() {
                 continue;
@@ -278,7 +412,11 @@ fn every_signature_of_every_kind_of_header_must_be_its_owners() {
                 let verdict = kind.verdict(&engine, &tenon_chain::seal(header));
                 let told = format!("{name}: {} ({}), place {place}: {verdict}", kind.name, kind.number);
                 match by_place[place] {
-                    "OTHER" => assert!(["invalid difficulty", "unauthorized", "wrong pair of creator-validator in double validation"].contains(&&*verdict), "{told}"),
+                    "OTHER" => assert!(
+                        ["invalid difficulty", "unauthorized", "wrong pair of creator-validator in double validation"]
+                            .contains(&&*verdict),
+                        "{told}"
+                    ),
                     wanted => assert_eq!(verdict, wanted, "{told}"),
                 }
             }
@@ -300,52 +438,102 @@ const CERTIFICATES: [(&str, CertificateChange, &str); 22] = [
     ("one twice, instead", |certificate, _| certificate.signatures[1] = certificate.signatures[0].clone(), TOO_FEW),
     ("one less", |certificate, _| drop(certificate.signatures.pop()), TOO_FEW),
     ("none", |certificate, _| certificate.signatures.clear(), TOO_FEW),
-    ("a stranger besides", |certificate, _| certificate.signatures.push(sign(certificate.digest(), &key(25)).into()), MISMATCH),
-    ("a stranger instead", |certificate, _| certificate.signatures[0] = sign(certificate.digest(), &key(25)).into(), MISMATCH),
-    ("votes of another block", |certificate, sign| {
-        let wrong = QuorumCertificate { gap_number: certificate.gap_number + 1, ..certificate.clone() };
-        let mut signed = wrong;
-        sign(&mut signed);
-        certificate.signatures = signed.signatures;
-    }, MISMATCH),
-    ("high S", |certificate, _| certificate.signatures[1] = high_s(&certificate.signatures[1]).into(), "invalid signature"),
-    ("a short signature", |certificate, _| certificate.signatures[0] = Bytes::from_static(&[1]), "error while verifying message: invalid signature length"),
-    ("recovery id", |certificate, _| {
-        let good = certificate.signatures[0].clone();
-        certificate.signatures[0] = [&good[..64], &[4]].concat().into();
-    }, "error while verifying message: invalid signature recovery id"),
+    (
+        "a stranger besides",
+        |certificate, _| certificate.signatures.push(sign(certificate.digest(), &key(25)).into()),
+        MISMATCH,
+    ),
+    (
+        "a stranger instead",
+        |certificate, _| certificate.signatures[0] = sign(certificate.digest(), &key(25)).into(),
+        MISMATCH,
+    ),
+    (
+        "votes of another block",
+        |certificate, sign| {
+            let wrong = QuorumCertificate { gap_number: certificate.gap_number + 1, ..certificate.clone() };
+            let mut signed = wrong;
+            sign(&mut signed);
+            certificate.signatures = signed.signatures;
+        },
+        MISMATCH,
+    ),
+    (
+        "high S",
+        |certificate, _| certificate.signatures[1] = high_s(&certificate.signatures[1]).into(),
+        "invalid signature",
+    ),
+    (
+        "a short signature",
+        |certificate, _| certificate.signatures[0] = Bytes::from_static(&[1]),
+        "error while verifying message: invalid signature length",
+    ),
+    (
+        "recovery id",
+        |certificate, _| {
+            let good = certificate.signatures[0].clone();
+            certificate.signatures[0] = [&good[..64], &[4]].concat().into();
+        },
+        "error while verifying message: invalid signature recovery id",
+    ),
     ("hash, unsigned", |certificate, _| certificate.block.hash.0[0] ^= 1, MISMATCH),
-    ("hash", |certificate, sign| {
-        certificate.block.hash.0[0] ^= 1;
-        sign(certificate);
-    }, "[VerifyBlockInfo] Provided blockheader does not match what's in the blockInfo"),
+    (
+        "hash",
+        |certificate, sign| {
+            certificate.block.hash.0[0] ^= 1;
+            sign(certificate);
+        },
+        "[VerifyBlockInfo] Provided blockheader does not match what's in the blockInfo",
+    ),
     ("number, unsigned", |certificate, _| certificate.block.number -= 1, MISMATCH),
-    ("number", |certificate, sign| {
-        certificate.block.number -= 1;
-        sign(certificate);
-    }, "[VerifyBlockInfo] chain header number does not match for the received blockInfo at hash: PARENT"),
+    (
+        "number",
+        |certificate, sign| {
+            certificate.block.number -= 1;
+            sign(certificate);
+        },
+        "[VerifyBlockInfo] chain header number does not match for the received blockInfo at hash: PARENT",
+    ),
     ("gap number, unsigned", |certificate, _| certificate.gap_number += 1, MISMATCH),
-    ("gap number", |certificate, sign| {
-        certificate.gap_number += 1;
-        sign(certificate);
-    }, "gap number mismatch QC Gap WRONG, shouldBe GAP"),
-    ("round of the block's own", |certificate, sign| {
-        certificate.block.round += 5;
-        sign(certificate);
-    }, "invalid Round, it shall be bigger than QC round"),
-    ("round 0 without signatures", |certificate, _| {
-        certificate.block.round = 0;
-        certificate.signatures.clear();
-    }, "[VerifyBlockInfo] chain block's round does not match from blockInfo at hash: PARENT and block round: ROUND, blockInfo Round: 0"),
-    ("a later gap number and nobody's signature", |certificate, _| {
-        certificate.gap_number += 900;
-        certificate.signatures.clear();
-    }, TOO_FEW),
+    (
+        "gap number",
+        |certificate, sign| {
+            certificate.gap_number += 1;
+            sign(certificate);
+        },
+        "gap number mismatch QC Gap WRONG, shouldBe GAP",
+    ),
+    (
+        "round of the block's own",
+        |certificate, sign| {
+            certificate.block.round += 5;
+            sign(certificate);
+        },
+        "invalid Round, it shall be bigger than QC round",
+    ),
+    (
+        "round 0 without signatures",
+        |certificate, _| {
+            certificate.block.round = 0;
+            certificate.signatures.clear();
+        },
+        "[VerifyBlockInfo] chain block's round does not match from blockInfo at hash: PARENT and block round: ROUND, blockInfo Round: 0",
+    ),
+    (
+        "a later gap number and nobody's signature",
+        |certificate, _| {
+            certificate.gap_number += 900;
+            certificate.signatures.clear();
+        },
+        TOO_FEW,
+    ),
 ];
 
 #[test]
 fn every_certificate_must_be_a_quorums_and_tell_the_truth() {
-    let certified = kinds().into_iter().filter(|kind| !kind.is_v1() && !extra_of(kind.header()).unwrap().quorum.signatures.is_empty());
+    let certified = kinds()
+        .into_iter()
+        .filter(|kind| !kind.is_v1() && !extra_of(kind.header()).unwrap().quorum.signatures.is_empty());
     let mut checked = 0;
     for kind in certified {
         let engine = kind.engine();
@@ -421,7 +609,10 @@ fn the_first_v2_header_certifies_the_switch_block() {
             kind.verdict(&engine, &kind.signed(&engine, header))
         };
 
-        assert_eq!(verdict(&|extra| extra.quorum.gap_number += 1), format!("gap number mismatch QC Gap {}, shouldBe {gap}", gap + 1));
+        assert_eq!(
+            verdict(&|extra| extra.quorum.gap_number += 1),
+            format!("gap number mismatch QC Gap {}, shouldBe {gap}", gap + 1)
+        );
         assert_eq!(
             verdict(&|extra| extra.quorum.block.hash = B256::ZERO),
             "[VerifyBlockInfo] Provided blockheader does not match what's in the blockInfo"

@@ -1,10 +1,7 @@
 //! What a message failed at, where the words about it name the instruction or the stack (`spec/rpc-eth.md` 10.1).
 
-use std::borrow::Cow;
-
 use revm::{
     Inspector,
-    bytecode::opcode::{OpCode, SLOTNUM},
     context::result::HaltReason,
     interpreter::{
         CallInputs, CallOutcome, CreateInputs, CreateOutcome, Interpreter, interpreter::EthInterpreter,
@@ -35,7 +32,7 @@ impl Step {
         let Self { opcode, stack_length } = self;
         match reason {
             HaltReason::OpcodeNotFound | HaltReason::NotActivated => {
-                Some(format!("invalid opcode: {}", name_in_calls(opcode)))
+                Some(format!("invalid opcode: {}", instruction_name(opcode)))
             }
             // Only an instruction that runs finds the stack too short or too long, and each that runs has bounds.
             HaltReason::StackUnderflow => Some(StackBounds::of(opcode)?.underflow_text(stack_length)),
@@ -51,11 +48,6 @@ pub(crate) const fn needs_step(reason: &HaltReason) -> bool {
         reason,
         HaltReason::OpcodeNotFound | HaltReason::NotActivated | HaltReason::StackUnderflow | HaltReason::StackOverflow
     )
-}
-
-/// The name of an instruction that a call failed at: as in traces, but SLOTNUM, of a later fork, has its name here.
-fn name_in_calls(opcode: u8) -> Cow<'static, str> {
-    if opcode == SLOTNUM { Cow::Borrowed(OpCode::SLOTNUM.as_str()) } else { instruction_name(opcode) }
 }
 
 /// Remembers the last instruction of the outermost frame.

@@ -56,7 +56,7 @@ impl From<Failure> for CallEnd {
 }
 
 impl Calls {
-    /// The block after which something is to run, and the state after it. Only states of canonical blocks are kept.
+    /// The block after which something is to run, and the state after it.
     pub(crate) fn base(&self, block: BlockId) -> Result<(Arc<SealedHeader>, BlockState), Failure> {
         self.base_through(block, |state| state)
     }
@@ -77,13 +77,14 @@ impl Calls {
     }
 
     fn reader_after(&self, header: &SealedHeader) -> Result<Arc<dyn StateReader>, Failure> {
-        let number = header.number;
-        let state = self.chain.state_at(number.into());
+        let state = self.chain.state_at(header.number.into());
         // Asked after the state, which notices by itself when the chain is unwound from then on.
-        if !self.is_canonical(header)? {
-            return Err(Failure::server(format!("block {number} is not canonical: its state is not kept")));
+        if self.is_canonical(header)? {
+            return Ok(state?);
         }
-        Ok(state?)
+        let root = alloy_primitives::hex::encode(header.state_root);
+        let missing = || Failure::server(format!("missing trie Node {root} (path )"));
+        self.chain.state_of_branch(header)?.ok_or_else(missing)
     }
 
     fn is_canonical(&self, header: &SealedHeader) -> Result<bool, StoreError> {

@@ -2,8 +2,6 @@
 
 use alloy_primitives::{Address, address};
 
-/// Voting contract: candidates, their stakes and owners.
-pub(super) const VALIDATORS: Address = address!("0000000000000000000000000000000000000088");
 /// Block signers: signing transactions go there.
 pub(super) const BLOCK_SIGNERS: Address = address!("0000000000000000000000000000000000000089");
 /// Randomize contract.

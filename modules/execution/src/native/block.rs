@@ -9,10 +9,9 @@ use tenon_chain::{ChainSpec, NativeSettings};
 
 use super::{
     Candidate, Fees, Interception,
-    addresses::{BLOCK_SIGNERS, VALIDATORS, as_text},
+    addresses::{BLOCK_SIGNERS, as_text},
     exchange,
     fees::FeeRules,
-    slots::{address_in, mapping_slot},
     sponsorship::Sponsorship,
     token_test,
 };
@@ -21,9 +20,6 @@ use crate::{
     block::{BlockContext, BlockState, StateError},
     error::TransactionRejection,
 };
-
-/// `validatorsState` of the voting contract, whose first word holds the owner (`spec/chain.md` 10.1).
-const VALIDATORS_STATE: u64 = 1;
 
 /// What a block must remember between its transactions.
 pub(crate) struct NativeBlock {
@@ -58,7 +54,7 @@ impl NativeBlock {
         if header.number == native.heights.tip_signing {
             state.remove_account(BLOCK_SIGNERS)?;
         }
-        let owner = address_in(state.read_slot(VALIDATORS, mapping_slot(author, VALIDATORS_STATE))?);
+        let owner = tenon_chain::masternode_owner(author, |contract, slot| state.read_slot(contract, slot.into()))?;
         Ok(Some(Self {
             settings: Arc::clone(spec),
             number: header.number,

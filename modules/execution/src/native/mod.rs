@@ -20,7 +20,6 @@ mod instructions;
 mod interception;
 mod precompiles;
 mod schedule;
-mod slots;
 mod sponsorship;
 mod token_test;
 

@@ -8,16 +8,16 @@ use revm::{
     state::{Account as EvmAccount, EvmState, EvmStorageSlot},
 };
 use tenon_api::StoreError;
+use tenon_chain::{address_in, element_slot, mapping_slot};
 
-use super::slots::{address_in, element_slot, mapping_slot};
 use crate::block::{BlockContext, BlockState, StateError};
 
 /// `tokens` of the issuer.
-const TOKENS: u64 = 1;
+const TOKENS: U256 = U256::from_limbs([1, 0, 0, 0]);
 /// `tokensState` of the issuer: what is left of a token's deposit.
-const TOKENS_STATE: u64 = 2;
+const TOKENS_STATE: U256 = U256::from_limbs([2, 0, 0, 0]);
 /// `balances` of a token.
-const BALANCES: u64 = 0;
+const BALANCES: U256 = U256::ZERO;
 /// `minFee` of a token.
 const MIN_FEE: U256 = U256::from_limbs([1, 0, 0, 0]);
 /// `issuer` of a token.
@@ -46,6 +46,16 @@ struct ChargedSlot {
     present: U256,
 }
 
+/// Where the issuer keeps what is left of a token's deposit.
+fn deposit_slot(token: Address) -> U256 {
+    mapping_slot(token.into_word(), TOKENS_STATE).into()
+}
+
+/// Where a token keeps the balance of a holder.
+pub(super) fn balance_slot(holder: Address) -> U256 {
+    mapping_slot(holder.into_word(), BALANCES).into()
+}
+
 /// What a token's deposit can pay, wei; none when the receiver is no registered token.
 pub(crate) fn capacity_of(
     receiver: Option<Address>,
@@ -58,13 +68,13 @@ pub(crate) fn capacity_of(
 impl Sponsorship {
     /// Reads what every registered token's deposit is, once before the first transaction of a block.
     pub(super) fn read(issuer: Address, state: &mut BlockState) -> Result<Self, StoreError> {
-        let count = state.read_slot(issuer, U256::from(TOKENS))?.as_limbs()[0].min(MOST_TOKENS);
+        let count = state.read_slot(issuer, TOKENS)?.as_limbs()[0].min(MOST_TOKENS);
         let mut capacities = BTreeMap::new();
         for index in 0..count {
-            let entry = state.read_slot(issuer, element_slot(TOKENS, index))?;
+            let entry = state.read_slot(issuer, element_slot(TOKENS.into(), index).into())?;
             if !entry.is_zero() {
                 let token = address_in(entry);
-                capacities.insert(token, state.read_slot(issuer, mapping_slot(token, TOKENS_STATE))?);
+                capacities.insert(token, state.read_slot(issuer, deposit_slot(token))?);
             }
         }
         Ok(Self { issuer, capacities, used: BTreeSet::new(), total: U256::ZERO, failure_charge: Vec::new() })
@@ -93,14 +103,14 @@ impl Sponsorship {
         sender: Address,
         state: &mut BlockState,
     ) -> Result<(), StoreError> {
-        let sender_slot = mapping_slot(sender, BALANCES);
+        let sender_slot = balance_slot(sender);
         let balance = state.read_slot(token, sender_slot)?;
         if balance.is_zero() {
             return Ok(());
         }
         let issuer = address_in(state.read_slot(token, ISSUER)?);
         let least_fee = state.read_slot(token, MIN_FEE)?;
-        let issuer_slot = mapping_slot(issuer, BALANCES);
+        let issuer_slot = balance_slot(issuer);
         let (rest, received) =
             if balance < least_fee { (U256::ZERO, U256::ZERO) } else { (balance - least_fee, least_fee) };
         let charged = |slot, original, present| ChargedSlot { token, slot, original, present };
@@ -162,7 +172,7 @@ impl Sponsorship {
         }
         for token in &self.used {
             let left = self.capacities.get(token).copied().unwrap_or_default();
-            state.write_slot(self.issuer, mapping_slot(*token, TOKENS_STATE), left)?;
+            state.write_slot(self.issuer, deposit_slot(*token), left)?;
         }
         let held = state.balance(self.issuer)?;
         if held < self.total {

@@ -19,7 +19,7 @@ use revm::{
 use tenon_api::Transaction;
 use tenon_chain::NativeSettings;
 
-use super::{addresses::as_text, interception::is_exchange_received, slots::mapping_slot};
+use super::{addresses::as_text, interception::is_exchange_received, sponsorship::balance_slot};
 use crate::{
     block::{BlockEvm, EvmFailure, StateError},
     error::TransactionRejection,
@@ -36,8 +36,6 @@ const FUNDS: U256 = uint!(1_000_000_000_000_000_000_U256);
 const HOLDER: Address = address!("0000000000000000000000000000000000000123");
 /// Gas of one question.
 const GAS: u64 = 1_000_000;
-/// Where a token keeps balances and its least fee (`spec/chain.md` 3.5).
-const BALANCES: u64 = 0;
 const MIN_FEE: U256 = uint!(1_U256);
 /// Numbers are below this.
 const NUMBERS: u64 = 1_000_000_000;
@@ -78,7 +76,7 @@ impl Candidate {
         let refused = |text: String| Err(TransactionRejection::Rule(text));
         let balance = unforeseeable_number();
         let question = [&BALANCE_OF[..], HOLDER.into_word().as_slice()].concat();
-        match self.ask(evm, question, Some((mapping_slot(HOLDER, BALANCES), balance)))? {
+        match self.ask(evm, question, Some((balance_slot(HOLDER), balance)))? {
             Err(problem) => return refused(format!("cannot get balance at slot 0 . Token: {token} . Err: {problem}")),
             Ok(answer) if answer != balance => return refused(format!("invalid balance slot. Token: {token}")),
             Ok(_) => {}

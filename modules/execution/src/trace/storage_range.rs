@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use alloy_primitives::{Address, B256, U256, keccak256};
 use tenon_api::{
-    BlockNumber, Failure, RecoveredBlock,
+    Failure, RecoveredBlock,
     messages::{GetStorageRange, StorageRange, StorageRangeSlot},
 };
 use tenon_bus::CallContext;
@@ -32,8 +32,7 @@ impl Calls {
         if !state.exists(request.contract)? {
             return Err(Failure::server(format!("account {:x} doesn't exist", request.contract)));
         }
-        let keys =
-            self.keys(request.contract, BlockNumber(block.header.number.saturating_sub(1)), &mut state, caller)?;
+        let keys = self.keys(request.contract, &block, &mut state, caller)?;
         Ok(range(keys, request))
     }
 
@@ -52,22 +51,26 @@ impl Calls {
         self.ethereum_state_before(block, found, caller)
     }
 
-    /// Every slot that is not zero, by the hash of its key.
+    /// Every slot that is not zero inside a block, by the hash of its key.
     fn keys(
         &self,
         contract: Address,
-        parent: BlockNumber,
+        block: &RecoveredBlock,
         state: &mut BlockState,
         caller: &CallContext,
     ) -> Result<BTreeMap<B256, (U256, U256)>, Failure> {
+        let parent = self.chain.header(block.header.parent_hash)?;
+        let parent =
+            parent.ok_or_else(|| Failure::server(format!("parent {:x} not found", block.header.parent_hash)))?;
         // Fails by its own name when the parent's state is gone.
-        self.chain.state_at(parent)?;
+        self.state_after(&parent)?;
         let (mut slots, is_wiped) = state.known_slots(contract);
         if !is_wiped {
             let stored = self.chain.slots_of(contract, MOST_SLOTS)?.ok_or_else(|| {
                 Failure::limit(format!("account {contract:x} has more than {MOST_SLOTS} slots: too many to be ordered"))
             })?;
-            slots.extend(stored.into_iter().map(|slot| U256::from_be_bytes(slot.0)));
+            let changed = self.chain.slots_of_branch(&parent, contract)?;
+            slots.extend(stored.into_iter().chain(changed).map(|slot| U256::from_be_bytes(slot.0)));
         }
         let mut keys = BTreeMap::new();
         for (count, slot) in slots.into_iter().enumerate() {

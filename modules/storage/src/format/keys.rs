@@ -23,6 +23,13 @@ pub(crate) fn block(number: u64, hash: B256) -> [u8; 40] {
     key
 }
 
+/// What stays of a block that was taken off the chain: the block's key, one byte longer.
+pub(crate) fn taken_off(number: u64, hash: B256) -> [u8; 41] {
+    let mut key = [1; 41];
+    key[..40].copy_from_slice(&block(number, hash));
+    key
+}
+
 /// A log of a canonical block.
 pub(crate) fn log(number: u64, position: u32) -> [u8; 12] {
     let mut key = [0; 12];

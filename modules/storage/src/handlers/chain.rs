@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use alloy_primitives::{B256, U256};
 use tenon_api::{
-    BlockId, BlockNumber, ChainReader, Failure, Head, LocatedLog, Receipt, RecoveredBlock, RecoveredTransaction,
-    SealedHeader, StoreError,
+    BlockId, BlockNumber, ChainReader, Failure, Head, LocatedLog, Log, LogFilter, Receipt, RecoveredBlock,
+    RecoveredTransaction, SealedHeader, StoreError,
     messages::{
         BlockReceipts, GetLogs, LocatedReceipt, LocatedTransaction, LogRange, StoredBlock, StoredHeader,
         TransactionProof,
@@ -54,7 +54,7 @@ impl Answers {
         Ok(Some(BlockReceipts { block, receipts, blob_gas_price }))
     }
 
-    /// Receipts of a canonical block.
+    /// Receipts of a block that is or was canonical.
     pub(super) fn receipts_of(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, Failure> {
         again_after_reorganisation(|| Ok(self.store.receipts(hash)?))
     }
@@ -129,8 +129,8 @@ impl Answers {
             LogRange::Numbers { from, to } => (from.0, to.0.min(self.store.head().header.number)),
             LogRange::Block(hash) => match self.canonical_height(hash)? {
                 Some(number) => (number, number),
-                // Logs are kept of blocks on the canonical chain; a side block has not even been executed.
-                None => return Ok(Vec::new()),
+                // The index knows the canonical chain alone.
+                None => return self.logs_of_branch(hash, &request.filter),
             },
         };
         let most = self.limits.log_blocks;
@@ -154,6 +154,31 @@ impl Answers {
             return Ok(Vec::new());
         }
         Ok(logs)
+    }
+
+    /// Logs of a block that was taken off the chain; a side block that never was on it has not even been executed.
+    fn logs_of_branch(&self, hash: B256, filter: &LogFilter) -> Result<Vec<LocatedLog>, Failure> {
+        let (Some(block), Some(receipts)) = (self.store.block(hash)?, self.store.receipts(hash)?) else {
+            return Ok(Vec::new());
+        };
+        let located = |((log, transaction_hash, transaction_index), log_index): ((&Log, B256, u64), u64)| LocatedLog {
+            log: log.clone(),
+            block_number: block.number(),
+            block_hash: hash,
+            block_timestamp: block.header.timestamp,
+            transaction_hash,
+            transaction_index,
+            log_index,
+            removed: false,
+        };
+        let transactions = (0_u64..).zip(&block.transactions).zip(receipts.iter());
+        let logs = transactions.flat_map(|((index, transaction), receipt)| {
+            receipt.logs.iter().map(move |log| (log, transaction.hash, index))
+        });
+        let logs: Vec<LocatedLog> = logs.zip(0..).filter(|((log, ..), _)| filter.matches(log)).map(located).collect();
+        let limit = self.limits.log_results;
+        let number = block.header.number;
+        if logs.len() > limit { Err(too_many(limit, number, number)) } else { Ok(logs) }
     }
 
     /// Height of a block on the canonical chain; none for a block of another branch.

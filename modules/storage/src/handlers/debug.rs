@@ -37,7 +37,8 @@ impl Answers {
     }
 
     fn dump_once(&self, request: &DumpAccounts, context: &CallContext) -> Result<AccountDump, ReadError> {
-        let (header, state) = self.state_of(request.block)?;
+        // What a branch had is listed nowhere: accounts are listed by their latest records.
+        let (header, state) = self.canonical_state_of(request.block)?;
         let limit = usize::try_from(request.limit).unwrap_or(usize::MAX).clamp(1, self.limits.dump_records);
         let mut dump = AccountDump { root: header.state_root, ..AccountDump::default() };
         let (mut taken, mut from) = (0, request.from);

@@ -55,15 +55,43 @@ impl Answers {
         })
     }
 
-    pub(super) fn state_of(&self, block: BlockId) -> Result<(Arc<SealedHeader>, Arc<dyn StateReader>), ReadError> {
-        let header = require_block(&*self.store, block)?;
-        let number = BlockNumber(header.number);
-        let state = self.store.state_at(number).map_err(|error| worded(error, &header))?;
-        // Only a hash can name a block of another branch. Those are kept without their state.
-        if matches!(block, BlockId::Hash { .. }) && self.store.canonical_hash(number)? != Some(header.hash()) {
+    fn state_of(&self, block: BlockId) -> Result<(Arc<SealedHeader>, Arc<dyn StateReader>), ReadError> {
+        let (header, canonical) = self.state_at(block)?;
+        if self.is_of_another_branch(block, &header)? {
+            let state = self.store.state_of_branch(&header)?.ok_or_else(|| missing_state(&header))?;
+            return Ok((header, state));
+        }
+        Ok((header, canonical?))
+    }
+
+    /// The same, of canonical blocks only.
+    pub(super) fn canonical_state_of(
+        &self,
+        block: BlockId,
+    ) -> Result<(Arc<SealedHeader>, Arc<dyn StateReader>), ReadError> {
+        let (header, canonical) = self.state_at(block)?;
+        if self.is_of_another_branch(block, &header)? {
             return Err(missing_state(&header).into());
         }
+        Ok((header, canonical?))
+    }
+
+    /// A block, and the state after the canonical block of its height. Which one that is, is to be asked afterwards:
+    /// from here on the state notices by itself when the chain is unwound.
+    #[allow(clippy::type_complexity, reason = "the state may be missing where another branch's is wanted")]
+    fn state_at(
+        &self,
+        block: BlockId,
+    ) -> Result<(Arc<SealedHeader>, Result<Arc<dyn StateReader>, ReadError>), ReadError> {
+        let header = require_block(&*self.store, block)?;
+        let state = self.store.state_at(BlockNumber(header.number)).map_err(|error| worded(error, &header));
         Ok((header, state))
+    }
+
+    /// Only a hash can name a block of another branch.
+    fn is_of_another_branch(&self, block: BlockId, header: &SealedHeader) -> Result<bool, StoreError> {
+        let is_named_by_hash = matches!(block, BlockId::Hash { .. });
+        Ok(is_named_by_hash && self.store.canonical_hash(BlockNumber(header.number))? != Some(header.hash()))
     }
 }
 

@@ -9,6 +9,7 @@ use alloy_primitives::{B256, Bytes, U256};
 use arc_swap::ArcSwap;
 use tenon_api::{Head, Log, Receipt, RecoveredBlock, SealedHeader, StoreError, TrieReader};
 
+use super::branch;
 use crate::{
     StoreOptions,
     cache::BoundedCache,
@@ -141,7 +142,7 @@ impl Shared {
         records::decode_receipts(&record).map(Some).ok_or_else(damaged)
     }
 
-    /// Receipts of a block that is on the canonical chain.
+    /// Receipts of a block that is on the canonical chain, or was.
     pub(crate) fn receipts(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, StoreError> {
         if let Some(receipts) = self.receipts.get(&hash) {
             return Ok(Some(receipts));
@@ -154,7 +155,7 @@ impl Shared {
             Ok(receipts)
         })?
         else {
-            return Ok(None);
+            return Ok(branch::taken_off(self, number, hash)?.map(|block| Arc::new(block.receipts)));
         };
         let receipts = Arc::new(receipts);
         self.receipts.insert(hash, Arc::clone(&receipts), receipts_weight(&receipts));

@@ -112,6 +112,11 @@ fn block_batch<'a>(shared: &'a Shared, commit: &BlockCommit, head: &Head) -> Res
     put_block(&mut batch, block, commit.total_difficulty)?;
     put_on_chain(&mut batch, block)?;
     put_receipts(&mut batch, commit)?;
+    let stayed = keys::taken_off(block.number().0, block.hash());
+    if shared.database.get(Column::Receipts, &stayed)?.is_some() {
+        // The block is back.
+        batch.delete(Column::Receipts, stayed)?;
+    }
     let (accounts, slots) = put_state(shared, &mut batch, commit)?;
     for (hash, code) in &commit.codes {
         batch.put(Column::Codes, hash, code)?;

@@ -163,7 +163,7 @@ async fn a_state_that_is_gone_is_worded_as_the_reference_does() {
     fill(&store, &maker.commits);
     let mut other = Maker::new();
     other.mark = 1;
-    other.add(vec![], &[]);
+    other.add(vec![change(3, 5, &[])], &[]);
     let side = &other.commits[1].block;
     store.insert_side_block(side, U256::ZERO).unwrap();
     let bus = bus(&store);

@@ -10,8 +10,8 @@ use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use tempfile::TempDir;
 use tenon_api::{
     Account, AccountChange, Block, BlockCommit, BlockNumber, ChainReader, ChainWriter, EMPTY_OMMERS_HASH,
-    EMPTY_ROOT_HASH, Header, Log, Receipt, ReceiptOutcome, RecoveredBlock, SlotChange, Transaction, TransactionPayload,
-    TransactionSignature, TransactionType,
+    EMPTY_ROOT_HASH, Header, Log, Receipt, ReceiptOutcome, RecoveredBlock, SlotChange, StateReader, Transaction,
+    TransactionPayload, TransactionSignature, TransactionType,
 };
 use tenon_chain::update_state_trie;
 use tenon_storage::{Durability, Mode, Store, StoreOptions};
@@ -295,8 +295,12 @@ pub(crate) fn fill(store: &Store, commits: &[BlockCommit]) {
 
 /// Compares every account and slot that any state has with what the store says at this height.
 pub(crate) fn assert_state(store: &Store, number: u64, states: &[Model]) {
+    assert_same_state(&*store.state_at(BlockNumber(number)).unwrap(), number, states);
+}
+
+/// Compares every account and slot that any state has with what this one says.
+pub(crate) fn assert_same_state(state: &dyn StateReader, number: u64, states: &[Model]) {
     let expected = &states[number as usize];
-    let state = store.state_at(BlockNumber(number)).unwrap();
     for address in states.iter().flat_map(|state| state.accounts.keys()).collect::<BTreeSet<_>>() {
         let account = state.account(*address).unwrap();
         assert_eq!(account.as_ref(), expected.accounts.get(address), "account {address} at block {number}");

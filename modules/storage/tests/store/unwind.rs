@@ -1,11 +1,13 @@
 //! Taking blocks off leaves what a database has that never had them.
 
-use crate::support::{Maker, Random, assert_state, assert_whole, dump, fill, open};
+use alloy_primitives::U256;
+
+use crate::support::{Maker, Random, assert_same_state, assert_state, assert_whole, change, dump, fill, open};
 use tenon_api::{BlockNumber, ChainReader, ChainWriter, LogFilter, StoreError};
 use tenon_storage::Mode;
 
 /// Columns in which blocks of abandoned branches stay: as side blocks, or as what their trie and code was.
-const KEEPS_SIDE_BLOCKS: [&str; 5] = ["headers", "header_numbers", "bodies", "trie", "codes"];
+const KEEPS_SIDE_BLOCKS: [&str; 6] = ["headers", "header_numbers", "bodies", "receipts", "trie", "codes"];
 
 #[test]
 fn unwinding_gives_what_a_fresh_build_gives() {
@@ -68,7 +70,7 @@ fn another_branch_takes_the_place_of_the_old_one() {
     for _ in 0..10 {
         maker.add_random(&mut random);
     }
-    let old = maker.commits.clone();
+    let (old, old_states) = (maker.commits.clone(), maker.states.clone());
 
     maker.unwind(6);
     maker.mark = 1;
@@ -80,7 +82,19 @@ fn another_branch_takes_the_place_of_the_old_one() {
     for commit in &old[7..] {
         let hash = commit.block.hash();
         assert_eq!(store.block(hash).unwrap().as_deref(), Some(&*commit.block));
-        assert_eq!(store.receipts(hash), Ok(None));
+        // What was canonical once can still be asked about.
+        assert_eq!(store.receipts(hash).unwrap().as_deref(), Some(&*commit.receipts));
+        let state = store.state_of_branch(&commit.block.header).unwrap().unwrap();
+        assert_same_state(&*state, commit.block.header.number, &old_states);
+        for number in 0..=commit.block.header.number {
+            let own = old[number as usize].block.hash();
+            assert_eq!(state.block_hash(BlockNumber(number)), Ok(Some(own)), "block {number} seen from {hash}");
+        }
+        assert_eq!(state.block_hash(BlockNumber(commit.block.header.number + 1)), Ok(None));
+        for change in &commit.accounts {
+            let listed = store.slots_of_branch(&commit.block.header, change.address).unwrap();
+            assert!(change.slots.iter().all(|slot| listed.contains(&slot.slot)), "slots of {}", change.address);
+        }
         for transaction in &commit.block.transactions {
             assert_eq!(store.transaction_location(transaction.hash), Ok(None));
         }
@@ -89,6 +103,17 @@ fn another_branch_takes_the_place_of_the_old_one() {
     let logs = store.logs(BlockNumber(0), BlockNumber(99), &LogFilter::default(), 1_000, &|| false).unwrap();
     assert!(logs.iter().all(|log| maker.commits[log.block_number.0 as usize].block.hash() == log.block_hash));
     assert_whole(store);
+}
+
+#[test]
+fn a_side_block_that_never_was_canonical_has_no_state_and_no_receipts() {
+    let (maker, mut other) = (Maker::new(), Maker::new());
+    other.mark = 1;
+    let side = other.add(vec![change(3, 5, &[])], &[]).block.clone();
+    maker.store.insert_side_block(&side, U256::ONE).unwrap();
+
+    assert!(maker.store.state_of_branch(&side.header).unwrap().is_none());
+    assert_eq!(maker.store.receipts(side.hash()), Ok(None));
 }
 
 #[test]

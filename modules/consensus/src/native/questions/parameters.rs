@@ -4,10 +4,9 @@ use tenon_api::{
     Failure,
     messages::{ConsensusParameters, RoundParameters},
 };
-use tenon_chain::RoundConfig;
+use tenon_chain::{RoundConfig, VALIDATOR_CONTRACT};
 
 use super::Questions;
-use crate::native::candidates::VALIDATOR_CONTRACT;
 
 impl Questions {
     /// The parameters, with the entry that this process took up last.

@@ -1,30 +1,26 @@
 use std::collections::BTreeMap;
 
-use tenon_api::{Address, B256, StateReader, StoreError, U256};
+use tenon_api::{Address, StateReader, StoreError, U256};
 
-use crate::native::{
-    candidates::VALIDATOR_CONTRACT,
-    contract_slots::{mapping_slot, read_addresses},
-};
+use tenon_chain::{VALIDATOR_CONTRACT, candidate_record, mapping_slot};
+
+use crate::native::contract_slots::read_addresses;
 
 /// The owner's part of a reward, in hundredths.
 const OWNER_PERCENT: u64 = 90;
 /// The foundation's part. Voters have none.
 const FOUNDATION_PERCENT: u64 = 10;
-/// Where 0x88 keeps its mapping from candidates to their records (`spec/chain.md` 10.1).
-const RECORDS_POSITION: u64 = 1;
-/// Where it keeps the mapping from candidates to their voters.
+/// Where 0x88 keeps the mapping from candidates to their voters (`spec/chain.md` 10.1).
 const VOTERS_POSITION: u64 = 2;
 /// Word of a record that holds the mapping from voters to stakes.
 const STAKES_WORD: u64 = 2;
 
-/// Who owns a masternode and is paid for it: the low 20 bytes of its record. Zero when it is no candidate.
+/// Who owns a masternode and is paid for it, in this state. Zero when it is no candidate.
 ///
 /// # Errors
 /// [`StoreError`] when the state can't be read.
 pub fn owner_of(state: &dyn StateReader, masternode: Address) -> Result<Address, StoreError> {
-    let record = mapping_slot(masternode.into_word(), U256::from(RECORDS_POSITION));
-    Ok(Address::from_word(B256::from(state.storage(VALIDATOR_CONTRACT, record)?)))
+    tenon_chain::masternode_owner(masternode, |contract, slot| state.storage(contract, slot))
 }
 
 /// How the reward of a masternode is split. The parts are written into one table as the reference does it: if the
@@ -49,7 +45,7 @@ pub(super) fn shares(
 /// # Errors
 /// [`StoreError`] when the state can't be read.
 pub fn stake_of_voter(state: &dyn StateReader, masternode: Address, voter: Address) -> Result<U256, StoreError> {
-    let record = U256::from_be_bytes(mapping_slot(masternode.into_word(), U256::from(RECORDS_POSITION)).0);
+    let record = U256::from_be_bytes(candidate_record(masternode).0);
     let stakes = record.wrapping_add(U256::from(STAKES_WORD));
     state.storage(VALIDATOR_CONTRACT, mapping_slot(voter.into_word(), stakes))
 }

@@ -4,12 +4,13 @@ use std::{collections::HashSet, sync::Arc};
 
 use alloy_primitives::U256;
 use tenon_api::{Address, B256, ChainReader, SealedHeader, StateReader, StoreError};
+use tenon_chain::mapping_slot;
 
 use super::{Context, V1Error};
 use crate::native::{
     addresses_of,
     ancestry::{ancestor, required},
-    contract_slots::{mapping_slot, read_addresses},
+    contract_slots::read_addresses,
     signing::{BLOCK_SIGNER_CONTRACT, Counted, MERGE_SIGN_RANGE, SigningIndex},
     v1_masternodes,
 };

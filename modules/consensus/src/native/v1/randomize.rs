@@ -7,12 +7,10 @@ use aes::{
 };
 use alloy_primitives::address;
 use tenon_api::{Address, B256, StateReader, StoreError, U256};
+use tenon_chain::mapping_slot;
 
 use super::{V1Error, go_base64};
-use crate::native::{
-    contract_slots::{mapping_slot, read_array},
-    go_random::GoRandom,
-};
+use crate::native::{contract_slots::read_array, go_random::GoRandom};
 
 /// The randomize contract.
 const CONTRACT: Address = address!("0000000000000000000000000000000000000090");

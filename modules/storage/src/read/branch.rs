@@ -1,0 +1,110 @@
+//! States of blocks that are not on the canonical chain.
+//!
+//! The flat records follow the canonical chain. What a block that was taken off it has left are trie nodes, which are
+//! found by hash: its state is read from them, from its header's state root on. That costs a way down the trie for
+//! each value, and holds nothing and executes nothing. Nodes that pruning has removed make the state a pruned one.
+
+use std::sync::Arc;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use tenon_api::{Account, BlockNumber, EMPTY_CODE_HASH, SealedHeader, StateReader, StoreError};
+use tenon_chain::TrieError;
+
+use crate::{
+    format::{
+        columns::Column,
+        keys,
+        taken_off::{self, TakenOff},
+    },
+    read::shared::{Shared, corrupt},
+};
+
+/// Blocks below that may be on the branch too when its changed slots are listed.
+const LONGEST_BRANCH: u64 = 1_024;
+
+/// The state after a block of another branch.
+pub(crate) struct BranchState {
+    shared: Arc<Shared>,
+    header: Arc<SealedHeader>,
+}
+
+impl BranchState {
+    /// The state; none when this node has never had it, or does not have it any more.
+    pub(crate) fn open(shared: &Arc<Shared>, header: &SealedHeader) -> Result<Option<Self>, StoreError> {
+        let state = Self { shared: Arc::clone(shared), header: Arc::new(header.clone()) };
+        match state.account(Address::ZERO) {
+            Ok(_) => Ok(Some(state)),
+            Err(StoreError::Pruned { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn named(&self, error: TrieError) -> StoreError {
+        match error {
+            TrieError::Store(error) => error,
+            TrieError::Missing { .. } => StoreError::Pruned {
+                number: BlockNumber(self.header.number),
+                oldest: BlockNumber(self.shared.oldest_state()),
+            },
+            damaged @ TrieError::Corrupt { .. } => corrupt(damaged.to_string()),
+        }
+    }
+}
+
+impl StateReader for BranchState {
+    fn account(&self, address: Address) -> Result<Option<Account>, StoreError> {
+        let account = tenon_chain::read_account(&*self.shared, self.header.state_root, address);
+        account.map_err(|error| self.named(error))
+    }
+
+    fn storage(&self, address: Address, slot: B256) -> Result<U256, StoreError> {
+        let Some(account) = self.account(address)? else { return Ok(U256::ZERO) };
+        let value = tenon_chain::read_slot(&*self.shared, account.storage_root, address, slot);
+        value.map_err(|error| self.named(error))
+    }
+
+    fn code(&self, code_hash: B256) -> Result<Option<Bytes>, StoreError> {
+        if code_hash == EMPTY_CODE_HASH {
+            return Ok(Some(Bytes::new()));
+        }
+        let code = self.shared.database.get(Column::Codes, code_hash.as_slice())?;
+        Ok(code.map(|code| Bytes::copy_from_slice(&code)))
+    }
+
+    /// The block of this height on the way from the branch's block to the genesis.
+    fn block_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
+        if number.0 > self.header.number {
+            return Ok(None);
+        }
+        let (mut height, mut hash) = (self.header.number, self.header.hash());
+        while height > number.0 {
+            if self.shared.canonical(height)?.is_some_and(|(canonical, _)| canonical == hash) {
+                return Ok(self.shared.canonical(number.0)?.map(|(hash, _)| hash));
+            }
+            let Some(header) = self.shared.header(hash)? else { return Ok(None) };
+            (height, hash) = (height - 1, header.parent_hash);
+        }
+        Ok(Some(hash))
+    }
+}
+
+/// What stays of a block that was taken off the chain; none of any other.
+pub(crate) fn taken_off(shared: &Shared, number: u64, hash: B256) -> Result<Option<TakenOff>, StoreError> {
+    let Some(record) = shared.database.get(Column::Receipts, &keys::taken_off(number, hash))? else { return Ok(None) };
+    let damaged = || corrupt(format!("what stayed of block {number} ({hash})"));
+    taken_off::decode(&record).map(Some).ok_or_else(damaged)
+}
+
+/// The slots of an account that a block of another branch and those of its branch below it changed.
+pub(crate) fn changed_slots(shared: &Shared, header: &SealedHeader, address: Address) -> Result<Vec<B256>, StoreError> {
+    let mut slots = Vec::new();
+    let (mut number, mut hash) = (header.number, header.hash());
+    for _ in 0..LONGEST_BRANCH {
+        let Some(block) = taken_off(shared, number, hash)? else { break };
+        let own = block.changes.slots.into_iter().filter(|(changed, _)| *changed == address);
+        slots.extend(own.flat_map(|(_, slots)| slots));
+        let Some(header) = shared.header(hash)? else { break };
+        (number, hash) = (number.saturating_sub(1), header.parent_hash);
+    }
+    Ok(slots)
+}

@@ -1,0 +1,34 @@
+"""Addresses with the prefix `xdc` in parameters.
+
+The answers were recorded from a node that writes the prefix too. This node reads both prefixes and writes `0x`, as the
+reference does by default: the recorded addresses are compared with that prefix.
+"""
+
+import json
+import re
+
+import chains
+import comparison
+import conftest
+
+RULES = comparison.Rules()
+ADDRESS = re.compile(r'"xdc([0-9a-f]{40})"')
+
+
+def with_usual_prefix(case):
+    """The case with the addresses of its answer as they are by default; other texts keep theirs."""
+    answer = ADDRESS.sub(r'"0x\1"', json.dumps(case["response"]))
+    return {**case, "response": json.loads(answer)}
+
+
+def test_an_address_is_taken_with_either_prefix(pytestconfig):
+    tally = comparison.Tally("local/xdc-prefix")
+    with chains.node_of("local") as node:
+        for recorded in comparison.recorded(tally.file):
+            case = with_usual_prefix(recorded)
+            if RULES.skips(case):
+                tally.skip(case)
+                continue
+            found = chains.ask(node, case)
+            tally.add(case, found, RULES.differences(case, found))
+    conftest.keep(tally, pytestconfig)
