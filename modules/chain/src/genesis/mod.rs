@@ -129,6 +129,9 @@ impl Genesis {
         let raw_config = file.config.ok_or(GenesisError::NoConfig)?;
         let config = read_config(text, raw_config.get())?;
         let spec = schedule::chain_spec(&config)?;
+        if spec.native.is_some() {
+            require_native_members(&file)?;
+        }
         let header = genesis_header(&file, &spec);
         let accounts = file.alloc.ok_or(GenesisError::Missing { member: "alloc" })?;
         let alloc = accounts.into_iter().map(|(address, account)| (address.0, account.into())).collect();
@@ -208,6 +211,21 @@ impl Genesis {
             .map(|account| (keccak256(&account.code), account.code.clone()))
             .collect();
         codes.into_iter().collect()
+    }
+}
+
+/// The members without which the reference takes no file of a native chain (`spec/chain.md` 7.2).
+fn require_native_members(file: &GenesisFile<'_>) -> Result<(), GenesisError> {
+    let missing = |member| Err(GenesisError::Missing { member });
+    if file.gas_limit.is_none() {
+        return missing("gasLimit");
+    }
+    if file.difficulty.is_none() {
+        return missing("difficulty");
+    }
+    match file.alloc.iter().flatten().any(|(_, account)| account.balance.is_none()) {
+        true => missing("alloc.balance"),
+        false => Ok(()),
     }
 }
 
@@ -302,7 +320,9 @@ fn genesis_header(file: &GenesisFile<'_>, spec: &ChainSpec) -> Header {
     let fork = spec.fork_at(number, timestamp);
     if spec.native.is_some() {
         header.native_seal = Some(NativeSeal::default());
-        header.base_fee_per_gas = spec.has_base_fee(number).then(|| given_base_fee.unwrap_or(NATIVE_BASE_FEE));
+        // The reference writes a base fee that is given also where none is in force yet.
+        let base_fee_in_force = spec.has_base_fee(number).then_some(NATIVE_BASE_FEE);
+        header.base_fee_per_gas = given_base_fee.or(base_fee_in_force);
         return header;
     }
     header.base_fee_per_gas = spec.has_base_fee(number).then(|| given_base_fee.unwrap_or(INITIAL_BASE_FEE));

@@ -92,7 +92,7 @@ mod tests {
         let cases = [
             (0x0c, 0, HaltReason::OpcodeNotFound, "invalid opcode: opcode 0xc not defined"),
             (0x1e, 0, HaltReason::OpcodeNotFound, "invalid opcode: opcode 0x1e not defined"),
-            (0x4b, 0, HaltReason::NotActivated, "invalid opcode: SLOTNUM"),
+            (0x4b, 0, HaltReason::NotActivated, "invalid opcode: opcode 0x4b not defined"),
             (0x5d, 2, HaltReason::NotActivated, "invalid opcode: TSTORE"),
             (0x01, 1, HaltReason::StackUnderflow, "stack underflow (1 <=> 2)"),
             (0x1e, 0, HaltReason::StackUnderflow, "stack underflow (0 <=> 1)"),

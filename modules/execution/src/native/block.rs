@@ -72,7 +72,7 @@ impl NativeBlock {
     pub(crate) fn treat(&self, transaction: &Transaction, sender: Address) -> Result<Treatment, TransactionRejection> {
         let Some(native) = &self.settings.native else { return Ok(Treatment::Executed(None)) };
         self.check_denylist(native, transaction, sender)?;
-        exchange::check_transaction(native, self.number, transaction)?;
+        exchange::check_transaction(native, self.number, self.author, transaction, sender)?;
         if let Some(interception) = Interception::of(transaction, &native.heights, self.number) {
             return Ok(Treatment::Intercepted(interception));
         }

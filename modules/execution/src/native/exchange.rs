@@ -5,13 +5,14 @@
 //! no batch has come, no root differs from the empty one, and no relayer is registered whose pairs an epoch switch
 //! would write down.
 
-use alloy_primitives::U256;
+use alloy_primitives::{Address, U256};
+use serde_json::{Map, Value};
 use tenon_api::{EMPTY_ROOT_HASH, Header, Transaction};
 use tenon_chain::NativeSettings;
 
 use super::{
-    addresses::EXCHANGE_ROOTS,
-    interception::{is_exchange_address, is_exchange_received},
+    addresses::{EXCHANGE_ROOTS, LENDING, TRADING},
+    interception::is_exchange_received,
 };
 use crate::{ExecutionError, block::BlockState, error::TransactionRejection};
 
@@ -19,6 +20,7 @@ use crate::{ExecutionError, block::BlockState, error::TransactionRejection};
 const QUIET_UNTIL: u64 = 900;
 /// `RelayerCount` of the relayer registration (`spec/chain.md` 10.5).
 const RELAYER_COUNT_SLOT: U256 = U256::from_limbs([7, 0, 0, 0]);
+
 /// Refuses a block whose opening step would change the exchange's state.
 pub(super) fn check_block(
     native: &NativeSettings,
@@ -40,22 +42,28 @@ pub(super) fn check_block(
     Ok(())
 }
 
-/// Refuses a transaction that only the exchange could judge.
+/// Refuses a transaction that only the exchange could judge. Of roots those of the block's author count; batches are
+/// taken from anybody, and finalized lending trades are for information only.
 pub(super) fn check_transaction(
     native: &NativeSettings,
     number: u64,
+    author: Address,
     transaction: &Transaction,
+    sender: Address,
 ) -> Result<(), TransactionRejection> {
     let Some(receiver) = transaction.to.filter(|_| is_exchange_received(&native.heights, number)) else {
         return Ok(());
     };
-    if receiver == EXCHANGE_ROOTS {
-        return check_roots(&transaction.input);
+    match receiver {
+        EXCHANGE_ROOTS if sender == author => check_roots(&transaction.input),
+        TRADING if may_hold_orders(&transaction.input) => {
+            Err(TransactionRejection::Unsupported("orders of the historic exchange (spec/chain.md 6.4)"))
+        }
+        LENDING if may_hold_orders(&transaction.input) => {
+            Err(TransactionRejection::Unsupported("lending on the historic exchange (spec/chain.md 6.5)"))
+        }
+        _ => Ok(()),
     }
-    if is_exchange_address(receiver) {
-        return Err(TransactionRejection::Unsupported("orders of the historic exchange (spec/chain.md 6)"));
-    }
-    Ok(())
 }
 
 /// The roots must be those of empty tries: then nothing has been traded or lent yet.
@@ -69,21 +77,22 @@ fn check_roots(input: &[u8]) -> Result<(), TransactionRejection> {
     if is_untouched {
         return Ok(());
     }
-    Err(TransactionRejection::Unsupported("a state of the historic exchange that is not empty (spec/chain.md 6)"))
+    Err(TransactionRejection::Unsupported("a state of the historic exchange that is not empty (spec/chain.md 6.3)"))
+}
+
+/// Whether a batch may hold anything. The reference skips what it cannot decode; whether it can is only said here of
+/// what is no JSON object at all, and of objects without a list or with an empty one.
+fn may_hold_orders(input: &[u8]) -> bool {
+    if input.trim_ascii_start().first() != Some(&b'{') {
+        return false;
+    }
+    let Ok(batch) = serde_json::from_slice::<Map<String, Value>>(input) else { return true };
+    batch.iter().filter(|(name, _)| name.eq_ignore_ascii_case("data")).any(|(_, list)| match list {
+        Value::Null => false,
+        Value::Array(orders) => !orders.is_empty(),
+        _ => true,
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_the_roots_of_empty_tries_are_passed() {
-        let (empty, other) = (EMPTY_ROOT_HASH.to_vec(), vec![7; 32]);
-        for passed in [vec![], vec![1; 31], empty.clone(), [empty.clone(), empty.clone()].concat()] {
-            assert_eq!(check_roots(&passed), Ok(()));
-        }
-        for refused in [other.clone(), [empty.clone(), other.clone()].concat(), [other, empty].concat()] {
-            assert!(matches!(check_roots(&refused), Err(TransactionRejection::Unsupported(_))));
-        }
-    }
-}
+mod tests;

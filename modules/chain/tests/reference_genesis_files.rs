@@ -1,0 +1,66 @@
+//! Genesis files of private networks, as the reference client's `init` took or refused them.
+
+#![allow(clippy::unwrap_used, reason = "a failure fails the test")]
+
+use std::{io::Read, path::Path};
+
+use serde_json::Value;
+use tenon_chain::Genesis;
+
+/// Files that the reference's `init` takes and this node refuses on purpose, with what this node says: the first ends the
+/// reference when it starts, the second has rules that no known chain has, the others can hardly be meant so.
+const REFUSED_HERE: [(&str, &str); 5] = [
+    ("a switch block within an epoch", "v2 switch number is not epoch switch block 100, epoch 900"),
+    ("forks out of order", "fork London at 8 comes before Berlin at 9"),
+    ("no chain id", "missing required field 'config.chainId'"),
+    ("names in other case", "missing required field 'config.chainId'"),
+    ("trailing text", "trailing characters"),
+];
+/// Files that the reference refuses for a spelling that other files in circulation have, or that crash it for what its
+/// engine needs later, and that this node takes.
+const TAKEN_HERE: [&str; 7] = [
+    "a coinbase without prefix",
+    "extra data of odd length",
+    "a slot of odd length",
+    "without extraData",
+    "extra data without signers",
+    "extra data that is cut",
+    "a number and gas used",
+];
+
+fn cases() -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/native/genesis-files.jsonl.gz");
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_string(&mut text).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The hash of the block that a file gives, or why it gives none.
+fn hash_of(file: &str) -> Result<String, String> {
+    let genesis = Genesis::from_json(file.as_bytes()).map_err(|error| error.to_string())?;
+    let commit = genesis.commit().map_err(|error| error.to_string())?;
+    Ok(commit.block.hash().to_string())
+}
+
+#[test]
+fn a_genesis_file_gives_the_block_that_it_gives_in_the_reference() {
+    let mut problems = Vec::new();
+    for case in cases() {
+        let (name, file) = (case["name"].as_str().unwrap(), case["file"].as_str().unwrap());
+        let found = hash_of(file);
+        let wanted = case["hash"].as_str();
+        let is_as_wanted = match (&found, wanted) {
+            (Ok(found), Some(wanted)) => found == wanted,
+            (Err(error), Some(_)) => REFUSED_HERE.iter().any(|(refused, why)| *refused == name && error.contains(why)),
+            (Ok(_), None) => TAKEN_HERE.contains(&name),
+            (Err(_), None) => !TAKEN_HERE.contains(&name),
+        };
+        if !is_as_wanted {
+            problems.push(format!(
+                "{name}: {found:?}, in the reference {}",
+                case["hash"].as_str().or(case["error"].as_str()).unwrap()
+            ));
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
