@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 use futures_util::{FutureExt, future::BoxFuture};
 use tenon_api::{Failure, Request, Topic, codec};
 
-use crate::{CallContext, WorkPool, events::EventTable};
+use crate::{CallContext, WorkPool, events::EventTable, ordered_panic::panic_if_ordered};
 
 /// Why a handler was not taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -46,7 +46,7 @@ enum Handler<R: Request> {
 impl<R: Request> Handler<R> {
     async fn run(&self, request: R, context: &CallContext) -> Result<R::Reply, Failure> {
         match self {
-            Self::Read(function) => guarded(R::NAME, || function(request, context)),
+            Self::Read(function) => read(function, request, context),
             Self::Attempt(attempt, function) => match attempted(attempt, &request, context) {
                 Some(answer) => answer,
                 None => wait_for::<R>(function, request, context).await,
@@ -64,14 +64,24 @@ impl<R: Request> Handler<R> {
     }
 }
 
+fn read<R: Request>(function: &ReadFunction<R>, request: R, context: &CallContext) -> Result<R::Reply, Failure> {
+    guarded(R::NAME, || {
+        panic_if_ordered("read", R::NAME);
+        function(request, context)
+    })
+}
+
 fn attempted<R: Request>(
     attempt: &AttemptFunction<R>,
     request: &R,
     context: &CallContext,
 ) -> Option<Result<R::Reply, Failure>> {
     // A panic is an answer, not a reason to try again elsewhere.
-    catch_unwind(AssertUnwindSafe(|| attempt(request, context)))
-        .unwrap_or_else(|panic| Some(Err(crashed(R::NAME, &*panic))))
+    let attempt = || {
+        panic_if_ordered("read", R::NAME);
+        attempt(request, context)
+    };
+    catch_unwind(AssertUnwindSafe(attempt)).unwrap_or_else(|panic| Some(Err(crashed(R::NAME, &*panic))))
 }
 
 async fn wait_for<R: Request>(
@@ -80,7 +90,11 @@ async fn wait_for<R: Request>(
     context: &CallContext,
 ) -> Result<R::Reply, Failure> {
     let guard = context.cancel_on_drop();
-    let work = AssertUnwindSafe(async { function(request, context.clone()).await }).catch_unwind();
+    let work = AssertUnwindSafe(async {
+        panic_if_ordered("task", R::NAME);
+        function(request, context.clone()).await
+    })
+    .catch_unwind();
     let outcome = match context.deadline() {
         Some(deadline) => match tokio::time::timeout_at(deadline.into(), work).await {
             Ok(outcome) => outcome,
@@ -166,7 +180,7 @@ impl<R: Request> AnyHandler for Handler<R> {
         }
         let answer = match (self, codec::decode::<R>(frame).map_err(malformed::<R>)) {
             (_, Err(failure)) => Err(failure),
-            (Self::Read(function), Ok(request)) => guarded(R::NAME, || function(request, context)),
+            (Self::Read(function), Ok(request)) => read(function, request, context),
             (Self::Attempt(attempt, _), Ok(request)) => attempted(attempt, &request, context)?,
             (Self::Async(_), Ok(_)) => return None,
         };
@@ -339,7 +353,7 @@ impl Bus {
     pub fn try_read<R: Request>(&self, request: R, context: &CallContext) -> Option<Result<R::Reply, Failure>> {
         let handler = self.find(R::TOPIC)?;
         match handler.as_any().downcast_ref::<Handler<R>>() {
-            Some(Handler::Read(function)) => Some(guarded(R::NAME, || function(request, context))),
+            Some(Handler::Read(function)) => Some(read(function, request, context)),
             Some(Handler::Attempt(..) | Handler::Async(_)) => None,
             None => Some(Err(refusal::<R>(&*handler))),
         }
@@ -410,7 +424,13 @@ fn on_pool<R: Request>(
         let pool = pool.clone();
         let function = Arc::clone(&function);
         // Guarded here as well: a pool does not know whose work it does.
-        async move { pool.run(&context, move |context| guarded(R::NAME, || function(request, context))).await }.boxed()
+        let job = move |context: &CallContext| {
+            guarded(R::NAME, || {
+                panic_if_ordered("pool", R::NAME);
+                function(request, context)
+            })
+        };
+        async move { pool.run(&context, job).await }.boxed()
     })
 }
 

@@ -28,9 +28,12 @@
 mod call;
 mod context;
 mod events;
+mod ordered_panic;
 mod work;
 
 pub use call::{Bus, RegisterError, handler_panics};
 pub use context::{CallContext, CancelOnDrop};
 pub use events::{Delivery, FrameDelivery, FrameSubscription, Subscription};
+#[doc(hidden)]
+pub use ordered_panic::panic_if_ordered;
 pub use work::WorkPool;

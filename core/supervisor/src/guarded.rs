@@ -166,8 +166,12 @@ impl<A: Actor> Handler<Envelope<A::Message>> for Guarded<A> {
     fn handle(&mut self, envelope: Envelope<A::Message>, context: &mut Self::Context) {
         match envelope {
             Envelope::Message(message) => {
-                let was_alive = self.inner.is_some();
-                if !self.run(|inner| inner.handle(message)) && was_alive {
+                let (was_alive, name) = (self.inner.is_some(), self.name);
+                let handle = |inner: &mut A| {
+                    tenon_bus::panic_if_ordered("actor", name);
+                    inner.handle(message);
+                };
+                if !self.run(handle) && was_alive {
                     // actix's supervisor calls `restarting` and keeps the mailbox.
                     context.stop();
                 }
