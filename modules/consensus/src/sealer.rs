@@ -98,12 +98,14 @@ pub struct Sealer {
     ports: SealerPorts,
     /// Whether a request waits in the mailbox; shared with the [`SealerWaker`].
     is_woken: Arc<AtomicBool>,
+    /// Whether the one before it panicked.
+    is_successor: bool,
 }
 
 impl Sealer {
     /// A sealer that is told by messages only; [`spawn_sealer`] also wires the waker.
     pub fn new(options: SealerOptions, ports: SealerPorts) -> Self {
-        Self { options, ports, is_woken: Arc::default() }
+        Self { options, ports, is_woken: Arc::default(), is_successor: false }
     }
 
     /// Makes what is due now: on an interval one block, on transactions as many blocks as the executable ones
@@ -219,6 +221,13 @@ fn pays_for_blobs(transaction: &Transaction, blob_base_fee: U256) -> bool {
 impl Actor for Sealer {
     type Message = SealRequest;
 
+    fn started(&mut self) {
+        // The request of the one that panicked is gone, and the transactions that it was about announce themselves once.
+        if self.is_successor && self.options.mode == SealMode::OnTransaction {
+            self.handle(SealRequest);
+        }
+    }
+
     fn handle(&mut self, _: SealRequest) {
         // The flag falls before the pool is read: a transaction that comes later wakes the sealer again.
         self.is_woken.store(false, Ordering::SeqCst);
@@ -302,10 +311,14 @@ pub fn spawn_sealer(
     let (mode, begins_at_once) = (options.mode, options.begins_at_once);
     let is_woken = Arc::new(AtomicBool::new(false));
     let shared = Arc::clone(&is_woken);
+    let mut is_successor = false;
     let make = move || {
         // A sealer that panicked has handled its request: without this, its successor would never be woken.
         shared.store(false, Ordering::SeqCst);
-        Ok(Sealer { options: options.clone(), ports: ports.clone(), is_woken: Arc::clone(&shared) })
+        let is_woken = Arc::clone(&shared);
+        let sealer = Sealer { options: options.clone(), ports: ports.clone(), is_woken, is_successor };
+        is_successor = true;
+        Ok(sealer)
     };
     let actor_options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
     let mailbox = supervisor.spawn("sealer", actor_options, make)?;

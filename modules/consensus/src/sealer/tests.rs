@@ -191,6 +191,24 @@ async fn the_waker_wakes_the_actor_for_what_waits_at_the_start_and_for_each_even
 }
 
 #[tokio::test]
+async fn one_that_panicked_is_followed_by_one_that_makes_the_block() {
+    let (_network, mut ports, mut made) = network(vec![transaction(0)], 9);
+    let is_first = AtomicBool::new(true);
+    ports.clock.random = Arc::new(move || {
+        assert!(!is_first.swap(false, Ordering::SeqCst), "on purpose, once");
+        B256::ZERO
+    });
+    let (bus, supervisor) = (Bus::new(), Supervisor::new().unwrap());
+    let waker = spawn_sealer(&supervisor, &bus, options(SealMode::OnTransaction), ports).unwrap();
+    let waking = tokio::spawn(waker.run());
+
+    assert_eq!(made.recv().await.unwrap().transactions.len(), 1);
+
+    waking.abort();
+    assert!(supervisor.stop(Duration::from_secs(10)).await.is_empty());
+}
+
+#[tokio::test]
 async fn the_interval_wakes_the_actor() {
     let (_network, ports, mut made) = network(Vec::new(), 9);
     let (bus, supervisor) = (Bus::new(), Supervisor::new().unwrap());
