@@ -44,7 +44,7 @@ impl Notifications for NoNotifications {
 /// A whole body.
 pub(crate) fn answer(input: &[u8]) {
     let limits = EnvelopeLimits { call_timeout: None, batch_items: 50, ..EnvelopeLimits::default() };
-    let caller = Caller { exposure: Exposure::all(), context: CallContext::new() };
+    let caller = Caller::new(Exposure::all(), CallContext::new());
     let answer = Dispatcher::new(Echo, limits).answer_text(input, &caller).now_or_never().expect("nothing waits");
     let is_refused = answer.as_ref().is_some_and(|answer| {
         assert_eq!(answer.last(), Some(&b'\n'));

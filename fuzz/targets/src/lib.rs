@@ -13,7 +13,9 @@
 
 mod chain;
 mod envelope;
+mod execution;
 mod genesis;
+mod kept;
 mod memory;
 mod messages;
 mod native;
@@ -49,7 +51,7 @@ const fn target(name: &'static str, about: &'static str, bound: Bound, check: fn
 ///
 /// The bounds follow from what an item costs in memory against the shortest bytes that make one: an RLP transaction of
 /// ten bytes becomes a value of some 300, a JSON item of two bytes one of 80.
-pub const TARGETS: [Target; 16] = [
+pub const TARGETS: [Target; 22] = [
     target("envelope", "JSON-RPC messages", Bound::bytes(1 << 20, 512), envelope::answer),
     target("websocket", "WebSocket frames", Bound::bytes(1 << 18, 64), websocket::frames),
     target("parameters", "parameters of methods", Bound::bytes(1 << 18, 512), parameters::values),
@@ -65,7 +67,13 @@ pub const TARGETS: [Target; 16] = [
     target("settings", "settings files and variables", Bound::bytes(1 << 20, 1024), settings::layers),
     target("bus_frames", "messages of plugins", Bound::bytes(3 << 20, 128), messages::bus),
     target("isolation_frames", "frames of plugins in processes", Bound::bytes(1 << 20, 64), messages::isolation),
-    target("trie", "trie nodes, updates and proofs", Bound::bytes(1 << 20, 4096), trie::nodes),
+    target("trie", "trie nodes that are rubbish", Bound::bytes(1 << 18, 512), trie::nodes),
+    target("trie_changes", "updates and proofs", Bound::bytes(1 << 20, 4096), trie::changes),
+    target("native_proofs", "what callers send to native contracts", Bound::bytes(1 << 20, 512), execution::proofs),
+    target("trace_options", "options of traces", Bound::bytes(1 << 20, 512), execution::trace_options),
+    target("pool_journal", "the journal of local transactions", Bound::bytes(1 << 18, 128), kept::journal),
+    target("voting_record", "this node's part in the voting", Bound::bytes(1 << 18, 512), kept::voting),
+    target("filter_handover", "filters from another build", Bound::bytes(1 << 20, 512), kept::filters),
 ];
 
 /// A target that has run, ready for any number of inputs.

@@ -5,11 +5,12 @@ use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read};
 use std::path::{Path, PathBuf};
 
+use alloy_rlp::Encodable;
 use flate2::read::GzDecoder;
 use serde_json::Value;
 use tenon_api::{Bytes, Log, Receipt, ReceiptOutcome, TransactionType};
 use tenon_chain::BlockStream;
-use tenon_consensus::native::ExtraFields;
+use tenon_consensus::native::{ExtraFields, QuorumCertificate, TimeoutCertificate};
 
 /// Longer inputs slow a search down and find nothing that shorter ones don't.
 const LONGEST: usize = 4096;
@@ -51,6 +52,12 @@ pub(crate) fn words(target: &str) -> Vec<String> {
                 \"difficulty\" \"timestamp\" \"XDPoS\" \"v2\" \"epoch\" \"gap\" \"blobSchedule\" \"londonBlock\" \"cancunTime\"";
             [text(JSON), text(members)].concat()
         }
+        "trace_options" => {
+            let members = "\"tracer\" \"tracerConfig\" \"timeout\" \"callTracer\" \"prestateTracer\" \"4byteTracer\" \"muxTracer\" \
+                \"flatCallTracer\" \"onlyTopCall\" \"withLog\" \"diffMode\" \"enableMemory\" \"disableStack\" \"limit\" \"reexec\" \
+                \"5s\" \"1m30s\" \"1.5h\" \"1us\" \"stateOverrides\" \"blockOverrides\"";
+            [text(JSON), text(members)].concat()
+        }
         "settings" => {
             let keys = tenon_config::all_settings().into_iter().map(|row| row.key.to_owned());
             keys.chain(text("[ ] = \" ' # \n true false 1.5 0x 1979-05-27 plugins.a TENON_")).collect()
@@ -76,7 +83,13 @@ fn made(target: &str) -> Vec<Vec<u8>> {
         "settings" => settings(),
         "bus_frames" => bus_frames(),
         "isolation_frames" => isolation_frames(),
-        "trie" => trie(),
+        "trie" => trie_nodes(),
+        "trie_changes" => trie_changes(),
+        "native_proofs" => native_proofs(),
+        "trace_options" => trace_options(),
+        "pool_journal" => pool_journals(),
+        "voting_record" => voting_records(),
+        "filter_handover" => tenon_plugin_eth::fuzzing::examples(),
         _ => Vec::new(),
     }
 }
@@ -361,7 +374,7 @@ fn isolation_frames() -> Vec<Vec<u8>> {
     ]
 }
 
-fn trie() -> Vec<Vec<u8>> {
+fn trie_nodes() -> Vec<Vec<u8>> {
     let leaf = |path: &[u8], value: &[u8]| {
         let mut items = Vec::new();
         alloy_rlp::encode_list::<_, [u8]>(&[path, value], &mut items);
@@ -378,15 +391,62 @@ fn trie() -> Vec<Vec<u8>> {
             .flat_map(|node| std::iter::once(u8::try_from(node.len()).unwrap_or_default()).chain(node.iter().copied()));
         std::iter::once(0).chain(nodes).collect::<Vec<u8>>()
     };
-    let long: Vec<u8> =
-        (0_u32..480).map(|step| u8::try_from((step * 37 + step / 3) % 251).unwrap_or_default()).collect();
     vec![
         counted(&[leaf(&[0x20, 0x12, 0x34], &[1; 40])]),
         counted(&[branch, leaf(&[0x31, 0x23], &[2; 60])]),
-        [&[1][..], &long[..96]].concat(),
-        [&[1][..], &long].concat(),
-        [&[1][..], &[1, 2, 3, 1, 0, 3, 33, 40, 5, 65, 200, 6]].concat(),
-        vec![2, 0x20, 0x12],
-        vec![2, 0x11, 0x12],
+        vec![1, 0x20, 0x12],
+        vec![1, 0x11, 0x12],
     ]
+}
+
+fn trie_changes() -> Vec<Vec<u8>> {
+    let long: Vec<u8> =
+        (0_u32..144).map(|step| u8::try_from((step * 37 + step / 3) % 251).unwrap_or_default()).collect();
+    vec![vec![1, 2, 3, 1, 0, 3, 33, 40, 5, 65, 50, 6], long[..48].to_vec(), long]
+}
+
+/// Proofs that the reference accepts and refuses, those of rings first by their contract's number.
+fn native_proofs() -> Vec<Vec<u8>> {
+    let text = String::from_utf8(start_of("tests/data/native/proofs.txt", u64::MAX)).expect("text");
+    let proofs = text.lines().filter_map(|line| {
+        let mut words = line.split(' ');
+        let is_range_proof = words.next()? == "0x28";
+        Some([&[u8::from(is_range_proof)], hex::decode(words.nth(1)?).ok()?.as_slice()].concat())
+    });
+    proofs.collect()
+}
+
+fn trace_options() -> Vec<Vec<u8>> {
+    let options = [
+        "null",
+        "{}",
+        r#"{"tracer":"callTracer","tracerConfig":{"onlyTopCall":true,"withLog":true},"timeout":"1m30s"}"#,
+        r#"{"tracer":"prestateTracer","tracerConfig":{"diffMode":true},"reexec":128}"#,
+        r#"{"tracer":"muxTracer","tracerConfig":{"callTracer":{"withLog":true},"4byteTracer":null}}"#,
+        r#"{"tracer":"{step: function(){}, fault: function(){}, result: function(){return 1}}"}"#,
+        r#"{"enableMemory":true,"disableStack":true,"disableStorage":true,"enableReturnData":true,"limit":3}"#,
+        r#"{"TRACER":"opcountTracer","timeout":"-1.5h"}"#,
+    ];
+    options.iter().map(|text| text.as_bytes().to_vec()).collect()
+}
+
+fn pool_journals() -> Vec<Vec<u8>> {
+    let record = |raw: &Vec<u8>| tenon_txpool::fuzzing::journal_record(raw);
+    let transactions = transactions();
+    let short: Vec<&Vec<u8>> = transactions.iter().filter(|transaction| transaction.len() < 400).collect();
+    short.chunks(3).take(12).map(|some| some.iter().flat_map(|raw| record(raw)).collect()).collect()
+}
+
+fn voting_records() -> Vec<Vec<u8>> {
+    let quorums = native_headers().into_iter().filter_map(|header| ExtraFields::decode(&header.extra_data).ok());
+    let record = |quorum: QuorumCertificate| {
+        let (lock, committed) = (vec![quorum.clone()], vec![quorum.block]);
+        let timeouts = TimeoutCertificate::default();
+        let mut record = Vec::new();
+        let members: [&dyn Encodable; 6] = [&quorum.block.round, &quorum, &lock, &timeouts, &7_u64, &committed];
+        alloy_rlp::encode_list::<_, dyn Encodable>(&members, &mut record);
+        record
+    };
+    let none = record(QuorumCertificate::default());
+    quorums.map(|fields| record(fields.quorum)).chain([none.clone(), [&none[..], &[0]].concat(), Vec::new()]).collect()
 }

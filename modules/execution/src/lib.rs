@@ -15,6 +15,8 @@ mod block;
 mod call;
 mod error;
 mod fee;
+#[doc(hidden)]
+pub mod fuzzing;
 mod import;
 mod instructions;
 mod limits;

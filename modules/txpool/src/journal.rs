@@ -80,7 +80,7 @@ impl Journal {
     }
 }
 
-fn record(raw: &[u8]) -> Vec<u8> {
+pub(crate) fn record(raw: &[u8]) -> Vec<u8> {
     // The pool takes nothing near 4 GiB in.
     let length = u32::try_from(raw.len()).unwrap_or(u32::MAX);
     let mut record = Vec::with_capacity(raw.len() + 4);
@@ -90,7 +90,7 @@ fn record(raw: &[u8]) -> Vec<u8> {
 }
 
 /// Stops without error at a record that is cut off or has an impossible length: the tail of a crash.
-fn read_records(mut reader: impl Read, mut take: impl FnMut(&[u8])) -> io::Result<()> {
+pub(crate) fn read_records(mut reader: impl Read, mut take: impl FnMut(&[u8])) -> io::Result<()> {
     let mut raw = Vec::new();
     loop {
         let mut length = [0; 4];

@@ -18,6 +18,8 @@ mod error;
 #[cfg(test)]
 mod fake_chain;
 mod follow;
+#[doc(hidden)]
+pub mod fuzzing;
 mod handlers;
 mod journal;
 mod native;

@@ -20,6 +20,8 @@ mod deferred;
 mod fees;
 mod filling;
 mod filters;
+#[doc(hidden)]
+pub mod fuzzing;
 mod logs;
 mod mining;
 mod native;

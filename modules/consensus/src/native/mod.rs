@@ -13,6 +13,8 @@ mod candidates;
 mod contract_slots;
 mod engine;
 mod extra;
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod go_random;
 pub mod go_sort;
 mod header_chain;

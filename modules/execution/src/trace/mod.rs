@@ -16,3 +16,12 @@ pub(crate) use recording::RecordingMemory;
 
 use inspector::TraceInspector;
 use options::TraceOptions;
+
+use crate::ExecutionLimits;
+
+/// What each profile finds wrong with the JSON text of a trace's options, in words.
+pub(crate) fn options_problems(json: &str, limits: &ExecutionLimits) -> Vec<String> {
+    let ethereum = TraceOptions::parse(json, limits).map(drop);
+    let native = reference::ReferenceOptions::parse(json).and_then(|options| options.timeout(limits).map(drop));
+    [ethereum, native].into_iter().filter_map(Result::err).map(|failure| failure.message).collect()
+}

@@ -62,6 +62,17 @@ pub(crate) fn extra_failure_text(contract: Address, input: &[u8]) -> Option<&'st
     }
 }
 
+/// What the contract for ring signatures, or else the one for range proofs, makes of an input, and whether a refused one
+/// has a reason.
+pub(crate) fn proof_is_valid(is_ring: bool, input: &[u8]) -> bool {
+    let (contract, is_valid) = match is_ring {
+        true => (RING_SIGNATURE, ring_signature::is_valid(input)),
+        false => (BULLETPROOF, bulletproof::verify(input).is_ok()),
+    };
+    debug_assert!(is_valid || extra_failure_text(contract, input).is_some());
+    is_valid
+}
+
 /// The result of a contract that costs `cost` and gave this output, or failed.
 fn finished(gas_limit: u64, cost: u64, output: Option<Bytes>) -> InterpreterResult {
     let mut gas = Gas::new(gas_limit);

@@ -1,0 +1,29 @@
+//! What the node and its plugins keep for themselves, read back at a start: the journal of local transactions, the part in
+//! the voting, the filters that one build of `eth` hands over to the next.
+
+/// A journal: its records stand where they stood, up to the first that is torn.
+pub(crate) fn journal(input: &[u8]) {
+    let records = tenon_txpool::fuzzing::journal_records(input);
+    let written: Vec<u8> = records.iter().flat_map(|record| tenon_txpool::fuzzing::journal_record(record)).collect();
+    assert!(input.starts_with(&written), "a record has one form");
+    for record in records {
+        if let Ok(transaction) = tenon_chain::decode_transaction(&record) {
+            assert_eq!(tenon_chain::encode_transaction(&transaction), record);
+        }
+    }
+}
+
+/// The part in the voting: what was understood is kept, and understood again.
+pub(crate) fn voting(input: &[u8]) {
+    let Some(kept) = tenon_consensus::native::fuzzing::voting_record(input) else { return };
+    let again = tenon_consensus::native::fuzzing::voting_record(&kept);
+    assert_eq!(again.as_ref(), Some(&kept), "what was kept is read again");
+}
+
+/// Filters: what was understood is handed over again, and understood again.
+pub(crate) fn filters(input: &[u8]) {
+    let handed = tenon_plugin_eth::fuzzing::handed_over(input);
+    let again = tenon_plugin_eth::fuzzing::handed_over(&handed);
+    // Their order is that of a table whose keys are random.
+    assert_eq!(again.len(), handed.len(), "what was handed over is taken again");
+}

@@ -1,0 +1,29 @@
+//! The reader of what the engine keeps, as the fuzz target sees it (`fuzz/`). Not for others.
+
+use std::sync::{Mutex, PoisonError};
+
+use tenon_api::{EngineRecords, StoreError};
+
+use super::records::{keep_voting_state, voting_state};
+
+/// One record, whatever its name.
+struct OneRecord(Mutex<Option<Vec<u8>>>);
+
+impl EngineRecords for OneRecord {
+    fn record(&self, _: &str) -> Result<Option<Vec<u8>>, StoreError> {
+        Ok(self.0.lock().unwrap_or_else(PoisonError::into_inner).clone())
+    }
+
+    fn keep(&self, _: &str, value: &[u8]) -> Result<(), StoreError> {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(value.to_vec());
+        Ok(())
+    }
+}
+
+/// Reads these bytes as the node's part in the voting and keeps it again; none when they are refused.
+pub fn voting_record(bytes: &[u8]) -> Option<Vec<u8>> {
+    let records = OneRecord(Mutex::new(Some(bytes.to_vec())));
+    let state = voting_state(&records).ok()?;
+    keep_voting_state(&records, &state).ok()?;
+    records.record("").ok().flatten()
+}
