@@ -4,6 +4,7 @@ use std::sync::{Arc, OnceLock};
 
 use alloy_primitives::{Address, U256};
 use tenon_api::{Block, BlockNumber, ChainReader as _, ConsensusEngine as _, EngineRecords as _, InsertOutcome};
+use tenon_chain::Genesis;
 use tenon_consensus::native::{ContractCandidates, NativeEngine, TimeoutCertificate, read_candidates};
 use tenon_differential_tests::Node;
 
@@ -46,8 +47,16 @@ impl Follower {
     /// # Panics
     /// When it cannot be made.
     pub fn new(network: &Network) -> Self {
+        Self::of_genesis(&network.genesis)
+    }
+
+    /// The same for any native chain.
+    ///
+    /// # Panics
+    /// When it cannot be made.
+    pub fn of_genesis(genesis: &Genesis) -> Self {
         let engine = OnceLock::new();
-        let node = Node::keeping(&network.genesis, |spec, store| {
+        let node = Node::keeping(genesis, |spec, store| {
             let clock = Arc::new(|| u64::MAX);
             let records = Arc::clone(store) as _;
             let made = NativeEngine::keeping_with(&spec, Arc::new(ContractCandidates), clock, records);
