@@ -1,6 +1,6 @@
 """kill -9 at random instants: after each restart the node stands at a whole block with equal roots, and goes on.
 
-TENON_KILLS: how often a test (default 6; the full run is 75). TENON_SEED: the seed, printed at the start, to replay a run.
+TENON_KILLS: how often a test (default 4; the full run is 75). TENON_SEED: the seed, printed at the start, to replay a run.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ import wire
 from tenon_node import BINARY, DATA, Node, RpcError, folder, run
 from test_kill_native import Recorded
 
-KILLS = int(os.environ.get("TENON_KILLS", "6"))
+KILLS = int(os.environ.get("TENON_KILLS", "4"))
 SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 

@@ -168,6 +168,36 @@ pub enum ImportError {
     Thread(#[from] std::io::Error),
 }
 
+impl ExecutionError {
+    /// The block that is refused; none when the fault is the database's.
+    pub const fn block(&self) -> Option<BlockNumber> {
+        match self {
+            Self::Mismatch { number, .. }
+            | Self::Transaction { number, .. }
+            | Self::Unsupported { number, .. }
+            | Self::MissingItem { number, .. }
+            | Self::SystemCall { number, .. }
+            | Self::DepositLog { number, .. }
+            | Self::Trie { number, .. } => Some(*number),
+            Self::Consensus(error) => Some(error.number),
+            Self::Store(_) => None,
+        }
+    }
+}
+
+impl ImportError {
+    /// The block that is refused; none when the fault is not a block's, or its place is in the words already.
+    pub const fn block(&self) -> Option<BlockNumber> {
+        match self {
+            Self::UnknownParent { number, .. } | Self::Sender { number, .. } => Some(*number),
+            Self::OtherChain { .. } => Some(BlockNumber(0)),
+            Self::Consensus(error) => Some(error.number),
+            Self::Execution(error) => error.block(),
+            Self::Source { .. } | Self::Store(_) | Self::Thread(_) => None,
+        }
+    }
+}
+
 impl From<ImportError> for Failure {
     fn from(error: ImportError) -> Self {
         Self::server(error.to_string())

@@ -1,6 +1,7 @@
 //! `tenon import`.
 
 pub(super) mod chain_file;
+mod placed;
 mod progress;
 
 use std::sync::Arc;
@@ -14,6 +15,7 @@ use tenon_config::Layers;
 use tenon_execution::{ImportObserver, ImportedBlock, Importer, ReferenceBlock};
 
 use self::chain_file::ChainFile;
+use self::placed::{Placed, Places};
 use self::progress::Progress;
 use crate::command_line::{self, is_database_setting};
 use crate::data_folder::DataFolder;
@@ -139,7 +141,13 @@ fn import_all(
             .reader(Arc::clone(&read), Arc::clone(is_interrupted))
             .map_err(|error| error.to_string())
             .and_then(|reader| {
-                importer.import(BlockStream::new(reader), &mut watcher).map_err(|error| format!("{name}: {error}"))
+                let places = Places::default();
+                importer.import(Placed::new(BlockStream::new(reader), places.clone()), &mut watcher).map_err(|error| {
+                    match error.block().and_then(|number| places.of(number)) {
+                        Some(offset) => format!("{name}: {error}; the block begins at byte {offset} of the file"),
+                        None => format!("{name}: {error}"),
+                    }
+                })
             });
         let summary = match summary {
             Ok(summary) => summary,

@@ -180,11 +180,12 @@ fn verify_file(
         let is_end = headers.is_empty();
         let keys: Vec<_> = headers.iter().map(|header| (header.number, header.hash())).collect();
         let (standings, refused) = verifier.verify(headers);
+        let accepted = standings.len();
         for ((number, hash), standing) in keys.into_iter().zip(standings) {
             tally.add(number, hash, standing);
         }
         if let Some(refused) = refused {
-            return Err(failed(&refused));
+            return Err(failed(&format!("{refused}{}", file.place(accepted))));
         }
         if let Some(damage) = damage {
             return Err(failed(&damage));

@@ -18,10 +18,12 @@ pub(super) enum FileProblem {
     #[error(transparent)]
     Stream(#[from] StreamError),
     /// One item of it.
-    #[error("header {index} of the file: {source}")]
+    #[error("header {index} of the file{}: {source}", .offset.map(|at| format!(", which begins at byte {at}")).unwrap_or_default())]
     Header {
         /// Position, from 0.
         index: u64,
+        /// Its first byte; none in JSON.
+        offset: Option<u64>,
         /// What is wrong.
         source: DecodeError,
     },
@@ -29,8 +31,13 @@ pub(super) enum FileProblem {
     #[error("{0}")]
     Io(#[from] std::io::Error),
     /// The JSON text.
-    #[error("not JSON with headers: {0}")]
-    Json(#[from] serde_json::Error),
+    #[error("not JSON with headers, in the value that begins at byte {offset}: {source}")]
+    Json {
+        /// Where it begins.
+        offset: usize,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
     /// A recorded hash that is not the header's.
     #[error("header {index} of the file, number {number}, has hash {found}, not {recorded}")]
     Hash {
@@ -64,6 +71,8 @@ enum Entry {
 pub(super) struct HeaderFile {
     source: Source,
     index: u64,
+    /// Of the last batch: where each header begins.
+    offsets: Vec<u64>,
 }
 
 enum Source {
@@ -77,23 +86,32 @@ impl HeaderFile {
         let mut reader = BufReader::new(reader);
         let first = reader.fill_buf()?.iter().copied().find(|byte| !byte.is_ascii_whitespace());
         if !matches!(first, Some(b'{' | b'[')) {
-            return Ok(Self { source: Source::Rlp(BlockStream::with_bound(Box::new(reader), LONGEST)), index: 0 });
+            return Ok(Self {
+                source: Source::Rlp(BlockStream::with_bound(Box::new(reader), LONGEST)),
+                index: 0,
+                offsets: Vec::new(),
+            });
         }
         let mut text = Vec::new();
         reader.take(LONGEST_JSON).read_to_end(&mut text)?;
         let mut recorded = Vec::new();
-        for entry in serde_json::Deserializer::from_slice(&text).into_iter::<Entry>() {
-            match entry? {
-                Entry::One(header) => recorded.push(header),
-                Entry::Many(headers) => recorded.extend(headers),
+        let mut entries = serde_json::Deserializer::from_slice(&text).into_iter::<Entry>();
+        loop {
+            let offset = entries.byte_offset();
+            match entries.next() {
+                None => break,
+                Some(Err(source)) => return Err(FileProblem::Json { offset, source }),
+                Some(Ok(Entry::One(header))) => recorded.push(header),
+                Some(Ok(Entry::Many(headers))) => recorded.extend(headers),
             }
         }
-        Ok(Self { source: Source::Json(recorded.into_iter()), index: 0 })
+        Ok(Self { source: Source::Json(recorded.into_iter()), index: 0, offsets: Vec::new() })
     }
 
     /// At most `count` headers, none at the end; and why the next one could not be read.
     pub(super) fn next_batch(&mut self, count: usize) -> (Vec<SealedHeader>, Option<FileProblem>) {
         let mut headers = Vec::new();
+        self.offsets.clear();
         while headers.len() < count {
             match self.next() {
                 Ok(Some(header)) => headers.push(header),
@@ -104,20 +122,31 @@ impl HeaderFile {
         (headers, None)
     }
 
+    /// Where a header of the last batch begins, in words; nothing of JSON.
+    pub(super) fn place(&self, position: usize) -> String {
+        self.offsets.get(position).map(|at| format!("; the header begins at byte {at} of the file")).unwrap_or_default()
+    }
+
     fn next(&mut self) -> Result<Option<SealedHeader>, FileProblem> {
         let index = self.index;
-        let decode = |item: &[u8]| {
+        let decode = |item: &[u8], offset: Option<u64>| {
             let mut header = header_of(item);
-            decode_sealed_header(&mut header).map_err(|source| FileProblem::Header { index, source })
+            decode_sealed_header(&mut header).map_err(|source| FileProblem::Header { index, offset, source })
         };
         let header = match &mut self.source {
-            Source::Rlp(stream) => match stream.next_encoded()? {
-                None => return Ok(None),
-                Some(item) => decode(item)?,
-            },
+            Source::Rlp(stream) => {
+                let offset = stream.offset();
+                match stream.next_encoded()? {
+                    None => return Ok(None),
+                    Some(item) => {
+                        self.offsets.push(offset);
+                        decode(item, Some(offset))?
+                    }
+                }
+            }
             Source::Json(recorded) => {
                 let Some(entry) = recorded.next() else { return Ok(None) };
-                let header = decode(&entry.rlp)?;
+                let header = decode(&entry.rlp, None)?;
                 if let Some(recorded) = entry.hash.filter(|hash| *hash != header.hash()) {
                     return Err(FileProblem::Hash { index, number: header.number, found: header.hash(), recorded });
                 }
@@ -183,6 +212,29 @@ mod tests {
         let (headers, problem) = all(&[&first[..], &second[..second.len() - 1]].concat());
         assert_eq!(headers, [wanted]);
         assert!(problem.unwrap().to_string().starts_with("the file ends inside"));
+    }
+
+    #[test]
+    fn names_the_byte_at_which_a_damaged_header_begins() {
+        let (first, _) = header(1);
+        let (mut second, _) = header(2);
+        // The parent's hash becomes a byte shorter, and what follows moves.
+        let at = second.iter().position(|byte| *byte == 0xa0).unwrap();
+        second[at] = 0x9f;
+        let problem = all(&[&first[..], &second].concat()).1.unwrap().to_string();
+        assert!(
+            problem.starts_with(&format!("header 1 of the file, which begins at byte {}: ", first.len())),
+            "{problem}"
+        );
+    }
+
+    #[test]
+    fn names_the_value_that_is_no_header() {
+        let (rlp, _) = header(1);
+        let first = format!("{{\"rlp\": \"{}\"}}", Bytes::from(rlp));
+        let problem = all(format!("{first}{{\"hash\": 1}}").as_bytes()).1.unwrap().to_string();
+        let expected = format!("not JSON with headers, in the value that begins at byte {}: ", first.len());
+        assert!(problem.starts_with(&expected), "{problem}");
     }
 
     #[test]

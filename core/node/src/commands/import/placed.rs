@@ -1,0 +1,77 @@
+//! Where the blocks of a file begin, so that the one that is refused can be found in it.
+
+use std::collections::VecDeque;
+use std::io::Read;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tenon_api::{Block, BlockNumber};
+use tenon_chain::{BlockStream, StreamError};
+
+/// Blocks whose places are kept: far more than the importer reads ahead of the one that it may refuse.
+const KEPT: usize = 1 << 16;
+
+/// The places of the blocks that were read last: height, and first byte of the uncompressed file.
+#[derive(Clone, Default)]
+pub(super) struct Places(Arc<Mutex<VecDeque<(BlockNumber, u64)>>>);
+
+impl Places {
+    fn push(&self, number: BlockNumber, offset: u64) {
+        let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if places.len() == KEPT {
+            places.pop_front();
+        }
+        places.push_back((number, offset));
+    }
+
+    /// Where the block of this height begins.
+    pub(super) fn of(&self, number: BlockNumber) -> Option<u64> {
+        let places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        places.iter().find(|(height, _)| *height == number).map(|(_, offset)| *offset)
+    }
+}
+
+/// A stream of blocks that tells their places.
+pub(super) struct Placed<R> {
+    stream: BlockStream<R>,
+    places: Places,
+}
+
+impl<R: Read> Placed<R> {
+    pub(super) const fn new(stream: BlockStream<R>, places: Places) -> Self {
+        Self { stream, places }
+    }
+}
+
+impl<R: Read> Iterator for Placed<R> {
+    type Item = Result<Block, StreamError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let offset = self.stream.offset();
+        let block = self.stream.next()?;
+        if let Ok(block) = &block {
+            self.places.push(BlockNumber(block.header.number), offset);
+        }
+        Some(block)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn remembers_where_blocks_begin() {
+        let encoded = |number: u64| {
+            let header = tenon_chain::seal(tenon_api::Header { number, ..Default::default() });
+            tenon_chain::encode_block(&tenon_chain::assemble_block(header, Vec::new(), Vec::new(), None))
+        };
+        let (first, second) = (encoded(7), encoded(8));
+        let file = [first.clone(), second].concat();
+        let places = Places::default();
+
+        let read = Placed::new(BlockStream::new(file.as_slice()), places.clone()).filter(Result::is_ok).count();
+
+        assert_eq!(read, 2);
+        assert_eq!([7, 8, 9].map(|number| places.of(BlockNumber(number))), [Some(0), Some(first.len() as u64), None]);
+    }
+}

@@ -1,0 +1,169 @@
+"""Files from outside that are torn, flipped, lie about their lengths or are nested deep, through the real program: chain files
+of both profiles into `import`, into `verify-headers`, genesis files and settings files. No panic, the place named, and no
+more memory than a stated bound.
+
+TENON_DAMAGED_FILES: variants of each kind (default 6; the full run is 250). TENON_SEED: the seed, printed, to replay a run.
+The reader of chain files alone meets 10,000 variants in `fuzz/targets/tests/damaged_files.rs`.
+"""
+
+import collections
+import gzip
+import os
+import random
+import re
+import shutil
+import subprocess
+
+import pytest
+
+from tenon_node import BINARY, DATA, folder
+
+VARIANTS = int(os.environ.get("TENON_DAMAGED_FILES", "6"))
+SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
+# MB more than the same command takes for the whole file; the allocator and the threads are not the same twice.
+MORE_MEMORY = 32
+
+
+class Ended:
+    """How a run of the program ended, and the most memory that it took, MB."""
+
+    def __init__(self, command):
+        with subprocess.Popen([str(BINARY), *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            self.words = process.stderr.read().decode(errors="replace")
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = self.code = os.waitstatus_to_exitcode(status)
+        self.memory = usage.ru_maxrss / 1024
+
+
+def damaged(dice, data):
+    """A variant: torn, with a length that lies, or with some flipped bits."""
+    variant = bytearray(data)
+    match dice.randrange(6):
+        case 0:
+            del variant[dice.randrange(len(variant)) :]
+        case 1:
+            at = dice.randrange(len(variant) - 9)
+            variant[at] = dice.choice((0xBF, 0xFF, 0xFB, 0xFA))
+            variant[at + 1 : at + 9] = bytes(dice.choice((0xFF, byte)) for byte in variant[at + 1 : at + 9])
+        case _:
+            for _ in range(dice.randrange(1, 4)):
+                bit = dice.randrange(len(variant) * 8)
+                variant[bit // 8] ^= 1 << bit % 8
+    return bytes(variant)
+
+
+def nested_lists(levels=100_000):
+    """RLP lists in lists."""
+    prefixes, length = [], 0
+    for _ in range(levels):
+        prefix = bytes([0xC0 + length]) if length < 56 else b"\xfb" + length.to_bytes(4, "big")
+        prefixes.append(prefix)
+        length += len(prefix)
+    return b"".join(reversed(prefixes))
+
+
+def chain(name, most=40_000):
+    """The first blocks of a recorded chain."""
+    data = gzip.decompress((DATA / name).read_bytes())
+    end = 0
+    while end < most:
+        size = data[end] - 0xF7
+        end += 1 + size + int.from_bytes(data[end + 1 : end + 1 + size], "big")
+    return data[:end]
+
+
+def ethereum_chain(path):
+    return (
+        chain("execution-apis/chain.rlp.gz"),
+        lambda file: ("import", "--genesis", DATA / "execution-apis" / "genesis.json", "--datadir", path / "data", file),
+        nested_lists(),
+        r"block \d+.* byte \d+",
+    )
+
+
+def native_genesis(path):
+    genesis = path / "local.json"
+    genesis.write_bytes(gzip.decompress((DATA / "chain" / "native-genesis-local.json.gz").read_bytes()))
+    return genesis
+
+
+def native_chain(path):
+    genesis = native_genesis(path)
+    return (
+        chain("native/chains/local.rlp.gz"),
+        lambda file: ("import", "--genesis", genesis, "--datadir", path / "data", file),
+        nested_lists(),
+        r"block \d+.* byte \d+",
+    )
+
+
+def native_headers(path):
+    genesis = native_genesis(path)
+    return (
+        chain("native/chains/local.rlp.gz"),
+        lambda file: ("verify-headers", "--network", genesis, file),
+        nested_lists(),
+        r"(block|header) \d+.* byte \d+",
+    )
+
+
+def header_json(path):
+    genesis = native_genesis(path)
+    first = chain("native/chains/local.rlp.gz", 1)
+    return (
+        f'[{{"rlp": "0x{first.hex()}"}}]'.encode(),
+        lambda file: ("verify-headers", "--network", genesis, file),
+        b"[" * 200_000,
+        r"begins at byte \d+|header \d+",
+    )
+
+
+def genesis_file(path):
+    data = native_genesis(path).read_bytes()
+    return (
+        data,
+        lambda file: ("genesis", "verify", file),
+        b'{"config":' + b'{"a":' * 200_000,
+        r"line \d+ column \d+|config|alloc|genesis|block 0|engine|member|chain",
+    )
+
+
+def settings_file(path):
+    text = '[http]\nport = 9545\napi = ["eth", "net"]\n[rpc]\ngascap = 7\nevmtimeout = "3s"\n[plugins.eth]\nenabled = true\n'
+    return (
+        text.encode(),
+        lambda file: ("config", "--config", file),
+        b"a = " + b"[" * 200_000,
+        r":\d+(:\d+)?: |UTF-8",
+    )
+
+
+@pytest.mark.parametrize("kind", (ethereum_chain, native_chain, native_headers, header_json, genesis_file, settings_file), ids=lambda kind: kind.__name__)
+def test_a_damaged_file_is_refused_with_its_place_and_little_memory(kind):
+    dice = random.Random(SEED)
+    with folder() as path:
+        whole, command, deep, place = kind(path)
+        file = path / "file"
+
+        def ended(data):
+            shutil.rmtree(path / "data", ignore_errors=True)
+            file.write_bytes(data)
+            return Ended(command(file))
+
+        usual = ended(whole)
+        assert usual.code == 0, usual.words
+        codes, most = collections.Counter(), 0
+        variants = [deep, *(damaged(dice, whole) for _ in range(VARIANTS))]
+        for number, variant in enumerate(variants):
+            found = ended(variant)
+            told = f"variant {number} of TENON_SEED={SEED}: {found.code}\n{found.words}"
+            assert found.code in (0, 1, 2) and "panicked" not in found.words, told
+            # What still is a file of its kind may be taken.
+            assert found.code == 0 or re.search(place, found.words), told
+            assert found.memory < usual.memory + MORE_MEMORY, f"{found.memory:.0f} MB, {told}"
+            codes[found.code] += 1
+            most = max(most, found.memory)
+        print(f"\nTENON_SEED={SEED} {kind.__name__}: {len(variants)} variants of {len(whole)} bytes and {len(deep)} of nesting, "
+              f"exit codes {dict(codes)}, 0 panics, every refusal names its place; at most {most:.0f} MB "
+              f"(the whole file {usual.memory:.0f} MB, bound {MORE_MEMORY} MB more)")
+        assert codes[0] < len(variants), "nothing was refused: the test has shown nothing"
