@@ -14,7 +14,6 @@ import argparse
 import contextlib
 import json
 import pathlib
-import sys
 import tempfile
 
 import rpc_table
@@ -37,8 +36,8 @@ def main():
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tenon-bench-", ignore_cleanup_errors=True)))
         if arguments.soak:
             samples = soak.run(arguments.soak, folder)
-            write(arguments.json, samples)
-            return None if soak.report(samples) else 1
+            soak.report(samples)
+            return write(arguments.json, samples)
         started = start.run(folder)
         cells = rpc_table.run(arguments, folder, stack)
     rpc_table.report(cells)
@@ -68,4 +67,4 @@ def write(path, figures):
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -51,12 +51,8 @@ section! {
         mode: HistoryMode = HistoryMode::Archive, "database.mode", "gcmode";
         /// How many blocks of state history `pruned` keeps.
         history: u64 = 90_000, "database.history", "history.state";
-        /// Memory for cached records, MiB. What waits to be written, trie nodes, decoded blocks and read state take up to as
-        /// much again, and never more than with the default.
+        /// Memory for cached records, MiB.
         cache: u32 = 512, "database.cache", "cache";
-        /// Table files held open; more are opened as they are read. With the connections it has to stay below what the
-        /// system allows a process.
-        open_files: u32 = 512, "database.openfiles", "database.openfiles";
         /// `process`: nothing is lost when the process dies, at most the last few blocks when the power fails, never
         /// consistency. `block`: every block is on the disk before it is announced.
         durability: Durability = Durability::Process, "database.durability", "database.durability";
@@ -177,9 +173,6 @@ section! {
         threads: u32 = 0, "rpc.threads", "rpc.threads";
         /// Calls, traces and scans that may wait for a thread; more are refused.
         queue: u32 = 1024, "rpc.queue", "rpc.queue";
-        /// Folders in which requests may name files (`admin_exportChain`, `admin_importChain`). A bare name lies in the
-        /// data folder; a file that is named without a folder lies in the first.
-        files: Vec<String> = words(&["files"]), "rpc.files", "rpc.files";
         /// Serve native chains under the reference's names of namespaces too: `XDPoS` beside `Consensus`.
         aliases: bool = true, "rpc.aliases", "rpc.aliases";
     }

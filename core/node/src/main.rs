@@ -9,7 +9,6 @@
 
 #![forbid(unsafe_code)]
 
-mod chain_files;
 mod command_line;
 #[cfg(test)]
 mod command_line_page;

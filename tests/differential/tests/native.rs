@@ -26,9 +26,6 @@ fn both_ways(genesis: &str, chain: &str, most: usize) {
     let past = memory.compare(&grown);
     let (searches, logs) = compare::log_index_and_scan(&grown, &mut dice, 40);
 
-    let some: Vec<u64> = (1..=length).filter(|_| dice.chance(20)).collect();
-    let traced = compare::traces_and_receipts(&grown, some.into_iter(), false);
-
     let fresh = recorded.node();
     fresh.import(blocks);
     compare::same_chain(&grown, &fresh);
@@ -45,7 +42,7 @@ fn both_ways(genesis: &str, chain: &str, most: usize) {
     assert_eq!(memory.compare(&fresh), past);
     println!(
         "{chain}: {length} blocks: fresh = incremental = after unwinding to {target}; {past:?} at their height as when it \
-         was the newest; {searches} log searches = scans ({logs} logs); {traced} traces = receipts"
+         was the newest; {searches} log searches = scans ({logs} logs)"
     );
 }
 
