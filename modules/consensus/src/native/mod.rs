@@ -4,6 +4,23 @@
 //! `v2` with the rules of each; and what both share: extra data, messages, seal hashes, signer recovery,
 //! candidates read from the voting contract, rewards.
 //!
+//! Where a rule of `spec/consensus.md` stands:
+//!
+//! | Section | Rule | File |
+//! |---|---|---|
+//! | 1.2, 1.3 | seal hashes, signers, low S | `seal_hash.rs`, `signers.rs` |
+//! | 2.1 to 2.4 | v1: extra data, snapshot, header, turn and difficulty | `extra.rs`, `v1/snapshot.rs`, `v1/header.rs`, `v1/turn.rs` |
+//! | 2.5 | v1: double validation | `v1/second_signer.rs`, `v1/randomize.rs` |
+//! | 2.6, 2.7 | v1: checkpoints, penalties | `v1/checkpoint.rs`, `v1/penalties.rs` |
+//! | 3 | v2: messages, extra data, gap number, thresholds | `messages.rs`, `extra.rs`, `v2/epoch.rs`, `v2/certificate.rs` |
+//! | 4.1 to 4.5 | v2: epochs, snapshots, candidates, masternodes, penalties | `v2/epoch.rs`, `v2/snapshot.rs`, `candidates.rs`, `v2/penalty.rs` |
+//! | 5 | v2: votes, timeouts, rounds, pools, countdown | `v2/replica.rs`, `v2/pool.rs`, `v2/timing.rs` |
+//! | 5.6 | v2: certificates from others | `v2/certificate.rs` |
+//! | 6, 7 | v2: header, making blocks | `v2/header.rs`, `v2/sealing.rs` |
+//! | 8, 9 | finality, fork choice, forensics | `v2/finality.rs`, `engine.rs`, `v2/forensics.rs` |
+//! | 10, 11 | signing transactions, rewards (`spec/chain.md` 4.3) | `signing.rs`, `signing_duty.rs`, `rewards` |
+//! | 17, A, B | what is kept, the unstable sort, Go's random numbers | `records.rs`, `go_sort.rs`, `go_random.rs` |
+//!
 //! What must always hold: every rule's comment names its section; a refusal has the reference's text where the
 //! specification gives one; whatever an engine remembers can be computed again from the database, is bounded,
 //! and is keyed by block hash so that a reorganisation cannot make it wrong.

@@ -69,6 +69,7 @@ fn without_penalised(
     Ok(signers.iter().filter(|signer| !penalised.contains(*signer)).copied().collect())
 }
 
+/// The `Validators` item; none where the height gets no pairs (2.5, "Numbers V").
 fn numbers(number: u64, masternodes: &[Address], state: &dyn StateReader) -> Result<Option<Vec<u8>>, V1Error> {
     if !number.is_multiple_of(RANDOMIZE_EPOCH) {
         return Ok(None);
@@ -106,6 +107,8 @@ pub(crate) fn verify_lists(
     compare(context, header, parent, &signers, &*state)
 }
 
+/// Compares the three lists with those that follow from `signers` (2.6): penalties byte by byte, masternodes as a set,
+/// numbers byte by byte.
 fn compare(
     context: Context<'_>,
     header: &SealedHeader,

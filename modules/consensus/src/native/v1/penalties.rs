@@ -95,6 +95,7 @@ struct Trail {
 }
 
 impl Trail {
+    /// From the parent of a checkpoint back to the checkpoint before (2.7, "A").
     fn walk(context: Context<'_>, parent: &SealedHeader) -> Result<Self, V1Error> {
         let mut trail = Self { hashes: vec![parent.hash()], creators: HashSet::new() };
         let mut hash = parent.hash();

@@ -196,6 +196,7 @@ impl Replica {
         Ok(())
     }
 
+    /// Counts a vote, and makes a certificate once enough masternodes of the block's epoch are among those who sent one (5.4).
     fn handle_vote(&mut self, vote: Vote, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), V2Error> {
         let (found, current) = (vote.block.round, self.state.round);
         if found != current && Some(found) != current.checked_add(1) {
@@ -251,6 +252,7 @@ impl Replica {
         Ok(())
     }
 
+    /// Counts a timeout of this round, and ends the round once enough masternodes sent one (5.7).
     fn handle_timeout(
         &mut self,
         timeout: Timeout,
@@ -402,6 +404,7 @@ impl Replica {
         Ok(false)
     }
 
+    /// Learns from a certificate that a round failed (5.7).
     fn process_timeout(&mut self, timeout: TimeoutCertificate, actions: &mut Vec<Action>) {
         let round = timeout.round;
         if round > self.state.highest_timeout.round {
@@ -412,6 +415,7 @@ impl Replica {
         }
     }
 
+    /// Forgets the timeouts of the round before and starts the countdown; votes are kept (5.3, `new_round`).
     fn begin_round(&mut self, round: u64, actions: &mut Vec<Action>) {
         self.state.round = round;
         self.timeout_count = 0;
