@@ -173,6 +173,9 @@ section! {
         threads: u32 = 0, "rpc.threads", "rpc.threads";
         /// Calls, traces and scans that may wait for a thread; more are refused.
         queue: u32 = 1024, "rpc.queue", "rpc.queue";
+        /// Folders in which requests may name files (`admin_exportChain`, `admin_importChain`). A bare name lies in the
+        /// data folder; a file that is named without a folder lies in the first.
+        files: Vec<String> = words(&["files"]), "rpc.files", "rpc.files";
         /// Serve native chains under the reference's names of namespaces too: `XDPoS` beside `Consensus`.
         aliases: bool = true, "rpc.aliases", "rpc.aliases";
     }

@@ -25,7 +25,8 @@ class Player:
     def import_blocks(self, step):
         start = step.get("from") or int(self.node.call("eth_blockNumber"), 16) + 1
         for number in range(start, step["to"] + 1):
-            file = self.path / "block.rlp"
+            file = self.node.datadir / "files" / "block.rlp"
+            file.parent.mkdir(mode=0o700, exist_ok=True)
             file.write_bytes(self.blocks[step.get("chain", 0)][number])
             assert self.node.call("admin_importChain", str(file)) is True
             os.unlink(file)

@@ -58,6 +58,14 @@ fn hops(criterion: &mut Criterion) {
     criterion.bench_function("hop with a bus read, namespaces listed", |bencher| {
         bencher.iter(|| call(&router, black_box("net_version"), "[]", &listed));
     });
+    // As while the module `metrics` runs.
+    router.time_calls(true);
+    criterion.bench_function("hop without parameters or bus, timed", |bencher| {
+        bencher.iter(|| call(&router, black_box("net_listening"), "[]", &local));
+    });
+    criterion.bench_function("hop with a bus read, timed", |bencher| {
+        bencher.iter(|| call(&router, black_box("net_version"), "[]", &local));
+    });
 }
 
 criterion_group!(benches, hops);

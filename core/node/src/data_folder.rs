@@ -3,9 +3,9 @@
 //! `db/` is the database, `genesis.json` a copy of the genesis that it began with, `endpoints.json` where a running
 //! node listens, `tenon.ipc` its socket, `tenon.toml` the operator's settings.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::os::unix::fs::DirBuilderExt as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
 use std::path::{Path, PathBuf};
 
 use tempfile::{NamedTempFile, TempDir};
@@ -16,7 +16,15 @@ use crate::exit::Stop;
 #[derive(Debug)]
 pub(crate) struct DataFolder {
     path: PathBuf,
-    ephemeral: Option<TempDir>,
+    ephemeral: Option<Ephemeral>,
+}
+
+/// What an ephemeral folder is removed with, in this order.
+#[derive(Debug)]
+struct Ephemeral {
+    _folder: TempDir,
+    /// Locked: others see by it that the owner lives.
+    _owner: File,
 }
 
 impl DataFolder {
@@ -44,15 +52,22 @@ impl DataFolder {
         )))
     }
 
-    /// A new folder under the system's temporary folder, removed with all that it holds when the value goes.
+    /// A new folder under the system's temporary folder, removed with all that it holds when the value goes. Those of nodes
+    /// that were killed are removed now.
     ///
     /// # Errors
     /// [`Stop::DataFolder`] when it can't be made.
     pub(crate) fn ephemeral() -> Result<Self, Stop> {
         let parent = std::env::temp_dir();
-        let folder =
-            tempfile::Builder::new().prefix("tenon-dev-").tempdir().map_err(|error| refusal(&parent, &error))?;
-        Ok(Self { path: folder.path().to_owned(), ephemeral: Some(folder) })
+        let make = || -> io::Result<(TempDir, File)> {
+            let folder = tempfile::Builder::new().prefix(EPHEMERAL_PREFIX).tempdir_in(&parent)?;
+            let owner = own(folder.path())?;
+            Ok((folder, owner))
+        };
+        let (folder, owner) = make().map_err(|error| refusal(&parent, &error))?;
+        remove_orphans(&parent, folder.path());
+        let path = folder.path().to_owned();
+        Ok(Self { path, ephemeral: Some(Ephemeral { _folder: folder, _owner: owner }) })
     }
 
     /// Another handle of the same folder, which removes nothing when it goes.
@@ -129,6 +144,53 @@ impl DataFolder {
 }
 
 const GENESIS: &str = "genesis.json";
+/// How the names of ephemeral folders begin.
+const EPHEMERAL_PREFIX: &str = "tenon-dev-";
+/// The file of an ephemeral folder that its owner holds locked.
+const OWNER: &str = "owner.lock";
+/// How many folders of killed nodes a start removes at most: it is not to take long.
+const MOST_ORPHANS: usize = 16;
+
+/// Makes the file that says that a folder's owner lives, and holds its lock. The file appears locked: nobody can find it
+/// before that and take the folder for an orphan.
+fn own(folder: &Path) -> io::Result<File> {
+    let file = NamedTempFile::new_in(folder)?;
+    file.as_file().lock()?;
+    file.persist(folder.join(OWNER)).map_err(|error| error.error)
+}
+
+/// Removes the ephemeral folders of this user whose owners are gone. A folder without the owner's file is left alone, and
+/// so is everything that is not as this program makes it.
+fn remove_orphans(parent: &Path, own: &Path) {
+    let Ok(user) = fs::symlink_metadata(own).map(|metadata| metadata.uid()) else { return };
+    let Ok(entries) = fs::read_dir(parent) else { return };
+    let ephemeral = entries.filter_map(Result::ok).filter(|entry| {
+        let is_named_so = entry.file_name().to_str().is_some_and(|name| name.starts_with(EPHEMERAL_PREFIX));
+        is_named_so && entry.path() != own
+    });
+    let orphans = ephemeral.filter_map(|entry| orphan(&entry.path(), user).map(|lock| (entry.path(), lock)));
+    for (path, lock) in orphans.take(MOST_ORPHANS) {
+        // Under its lock, so that no other start removes it too.
+        match fs::remove_dir_all(&path) {
+            Ok(()) => tracing::info!(path = %path.display(), "removed what a killed node has left"),
+            Err(error) => tracing::warn!(path = %path.display(), %error, "left by a killed node, and not removed"),
+        }
+        drop(lock);
+    }
+}
+
+/// The owner's lock of a folder, if it could be taken: then nobody lives there.
+fn orphan(folder: &Path, user: u32) -> Option<File> {
+    let is_own = |path: &Path, is_kind: fn(&fs::FileType) -> bool| {
+        fs::symlink_metadata(path).is_ok_and(|found| found.uid() == user && is_kind(&found.file_type()))
+    };
+    let owner = folder.join(OWNER);
+    if !is_own(folder, fs::FileType::is_dir) || !is_own(&owner, fs::FileType::is_file) {
+        return None;
+    }
+    let lock = File::open(owner).ok()?;
+    lock.try_lock().is_ok().then_some(lock)
+}
 
 fn refusal(path: &Path, error: &io::Error) -> Stop {
     Stop::DataFolder(format!("{}: {error}; choose another folder with --datadir", path.display()))
@@ -155,6 +217,34 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let error = DataFolder::existing(parent.path()).unwrap_err().to_string();
         assert!(error.contains("holds no chain; name the folder with --datadir"), "{error}");
+    }
+
+    #[test]
+    fn removes_the_folders_of_dead_owners_and_no_others() {
+        let parent = tempfile::tempdir().unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        let folder = |name: &str| {
+            let path = parent.path().join(name);
+            fs::create_dir(&path).unwrap();
+            fs::write(path.join("data"), b"x").unwrap();
+            path
+        };
+        let (mine, living, dead) = (folder("tenon-dev-mine"), folder("tenon-dev-live"), folder("tenon-dev-dead"));
+        let (unowned, other) = (folder("tenon-dev-none"), folder("another"));
+        fs::write(elsewhere.path().join(OWNER), b"").unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), parent.path().join("tenon-dev-link")).unwrap();
+        let _mine = own(&mine).unwrap();
+        let _living = own(&living).unwrap();
+        drop(own(&dead).unwrap());
+        drop(own(&other).unwrap());
+
+        remove_orphans(parent.path(), &mine);
+
+        assert!(!dead.exists());
+        for path in [&mine, &living, &unowned, &other] {
+            assert!(path.join("data").exists(), "{}", path.display());
+        }
+        assert!(elsewhere.path().join(OWNER).exists() && parent.path().join("tenon-dev-link").is_symlink());
     }
 
     #[test]

@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod chain_files;
 mod command_line;
 #[cfg(test)]
 mod command_line_page;

@@ -20,6 +20,7 @@ use tenon_supervisor::{ActorOptions, ActorState, Supervisor};
 use tenon_txpool::Pool;
 use tokio::task::JoinSet;
 
+use crate::chain_files::{self, RequestFolders};
 use crate::data_folder::DataFolder;
 use crate::endpoints::{Announcer, Endpoints};
 use crate::exit::Stop;
@@ -88,22 +89,19 @@ impl Node {
         let mut tasks = JoinSet::new();
         let work = work_pool(&settings);
 
-        node_facts::register(&bus, &settings.node.identity, &settings.node.datadir)?;
+        node_facts::register(&bus, &settings.node.identity, &folder)?;
         process_facts::register(&bus, &work)?;
         let counted = Arc::new(CountedWriter::new(Arc::clone(&chain.store) as Arc<dyn ChainWriter>));
         let writer = start_chain(&bus, &supervisor, &settings, &chain, &engine, &work, Arc::clone(&counted))?;
+        chain_files::register(&bus, &work, RequestFolders::of(&settings), chain.reader(), writer.clone())?;
         let plugins = plugin_host(&bus, &settings, &chain)?;
         let pool = open_pool(&bus, &settings, &chain)?;
         add_actors(&plugins, role, &bus, &supervisor, &chain, &pool, writer)?;
         let endpoints = Arc::new(Announcer::new(&folder));
-        let router = plugins.router();
-        let servers = Arc::new(Servers::new(router.clone(), Some(health_check(&chain, &supervisor))));
-        let names = namespace_names(&settings, &chain);
-        let front_ends =
-            FrontEnds::new(Arc::clone(&servers), router.clone(), settings.clone(), names, Arc::clone(&endpoints));
+        let servers = Arc::new(Servers::new(plugins.router(), Some(health_check(&chain, &supervisor))));
         let source = NodeSource {
             bus: bus.clone(),
-            router: router.clone(),
+            router: plugins.router(),
             servers: Arc::clone(&servers),
             work,
             store: Arc::clone(&chain.store),
@@ -111,11 +109,7 @@ impl Node {
             supervisor: Arc::downgrade(&supervisor),
             chain: Arc::clone(&chain.info),
         };
-        let metrics = metrics::module(&settings, source, router, Arc::clone(&endpoints));
-        for module in front_ends.modules().into_iter().chain([metrics]) {
-            plugins.add_actor(module).map_err(Stop::failure)?;
-        }
-        front_end_modules::register(&bus, &plugins, &front_ends)?;
+        let front_ends = add_entrances(&plugins, &settings, namespace_names(&settings, &chain), source, &endpoints)?;
         plugins.start_actors(ActorStage::BeforePlugins).await.map_err(Stop::failure)?;
         tasks.spawn(log_blocks(bus.clone()));
 
@@ -280,6 +274,24 @@ fn add_actors(
         host.add_actor(module_actors::sealing(supervisor, bus, options, ports)).map_err(Stop::failure)?;
     }
     Ok(())
+}
+
+/// The front-ends and the metrics as modules: known before the plugins, started after them.
+fn add_entrances(
+    host: &Arc<PluginHost>,
+    settings: &Settings,
+    names: NamespaceNames,
+    source: NodeSource,
+    endpoints: &Arc<Announcer>,
+) -> Result<Arc<FrontEnds>, Stop> {
+    let (servers, endpoints) = (Arc::clone(&source.servers), Arc::clone(endpoints));
+    let front_ends = FrontEnds::new(servers, host.router(), settings.clone(), names, Arc::clone(&endpoints));
+    front_end_modules::register(&source.bus, host, &front_ends)?;
+    let metrics = metrics::module(settings, source, endpoints);
+    for module in front_ends.modules().into_iter().chain([metrics]) {
+        host.add_actor(module).map_err(Stop::failure)?;
+    }
+    Ok(front_ends)
 }
 
 /// Under which names namespaces are served on this chain.

@@ -1,23 +1,75 @@
 //! What the node says about itself on the bus: its name, its peers, how far behind it is.
 
-use std::path::Path;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tenon_api::messages::{
+    GetChainConfig, GetClientVersion, GetDataFolder, GetNetworkStatus, GetSyncStatus, NetworkStatus,
+};
+use tenon_bus::{Bus, CallContext};
 
-use tenon_api::messages::{GetClientVersion, GetDataFolder, GetNetworkStatus, GetSyncStatus, NetworkStatus};
-use tenon_bus::{Bus, CallContext, RegisterError};
-
+use crate::data_folder::DataFolder;
+use crate::exit::Stop;
 use crate::front_ends;
 use crate::version::client_version;
 
-/// Answers [`GetClientVersion`], [`GetDataFolder`], [`GetNetworkStatus`] and [`GetSyncStatus`]. Until the network module
-/// takes the latter two over, the node has no peers and is never behind.
+/// The part of a genesis file that says by which rules its chain runs.
+#[derive(Deserialize)]
+struct WithConfig {
+    config: Box<RawValue>,
+}
+
+/// Answers [`GetClientVersion`], [`GetDataFolder`], [`GetChainConfig`], [`GetNetworkStatus`] and [`GetSyncStatus`]. Until
+/// the network module takes the latter two over, the node has no peers and is never behind.
 ///
 /// # Errors
-/// [`RegisterError`] when another module answers one of them already.
-pub(crate) fn register(bus: &Bus, identity: &str, data_folder: &Path) -> Result<(), RegisterError> {
+/// [`Stop`] when another module answers one of them already, or the folder's genesis can't be read.
+pub(crate) fn register(bus: &Bus, identity: &str, folder: &DataFolder) -> Result<(), Stop> {
     let name = client_version(identity);
     bus.handle_read(move |_: GetClientVersion, _: &CallContext| Ok(name.clone()))?;
-    let folder = front_ends::absolute(data_folder).display().to_string();
+    let config = chain_config(folder)?;
+    bus.handle_read(move |_: GetChainConfig, _: &CallContext| Ok(config.clone()))?;
+    let folder = front_ends::absolute(folder.path()).display().to_string();
     bus.handle_read(move |_: GetDataFolder, _: &CallContext| Ok(folder.clone()))?;
     bus.handle_read(|_: GetNetworkStatus, _: &CallContext| Ok(NetworkStatus { is_listening: false, peers: 0 }))?;
-    bus.handle_read(|_: GetSyncStatus, _: &CallContext| Ok(None))
+    bus.handle_read(|_: GetSyncStatus, _: &CallContext| Ok(None))?;
+    Ok(())
+}
+
+/// The object `config` of the folder's genesis, as it was written, in one line.
+fn chain_config(folder: &DataFolder) -> Result<String, Stop> {
+    let genesis = folder.genesis()?.unwrap_or_default();
+    let WithConfig { config } = serde_json::from_slice(&genesis)
+        .map_err(|error| Stop::DataFolder(format!("{}: its genesis file: {error}", folder.path().display())))?;
+    Ok(compact(config.get()))
+}
+
+/// A JSON text without the white space between its tokens: answers are single lines.
+fn compact(json: &str) -> String {
+    let (mut is_in_text, mut is_escaped) = (false, false);
+    let is_kept = |character: &char| {
+        let is_kept = is_in_text || !character.is_ascii_whitespace();
+        match character {
+            '"' if !is_escaped => is_in_text = !is_in_text,
+            _ => {}
+        }
+        is_escaped = *character == '\\' && !is_escaped;
+        is_kept
+    };
+    json.chars().filter(is_kept).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_genesis_of_many_lines_gives_one_line_with_the_same_meaning() {
+        let cases = [
+            ("{ \"a\" : 1,\n\t\"b c\" : [ 2, \"d  e\" ] }", r#"{"a":1,"b c":[2,"d  e"]}"#),
+            (r#"{ "quote": "\" ", "slash": "\\" , "x": " y" }"#, r#"{"quote":"\" ","slash":"\\","x":" y"}"#),
+        ];
+        for (text, wanted) in cases {
+            assert_eq!(compact(text), wanted);
+        }
+    }
 }

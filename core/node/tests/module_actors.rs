@@ -125,8 +125,13 @@ fn parts_that_can_not_be_stopped_say_why_and_none_can_be_replaced_or_unloaded() 
 
     let list = module_well(folder, &["list"]);
     let names = module_well(folder, &["names"]);
-    assert_eq!(names, "admin\neth\nnet\nrpc\nweb3\nexecution\npool\nsealing\nstorage\n");
-    for (name, why) in [("storage", "it answers every read"), ("execution", "it is the one writer of the chain")] {
+    let parts = "execution\nhttp\nmetrics\npool\nsealing\nsocket\nstorage\nwebsocket\n";
+    assert_eq!(names, format!("admin\neth\nnet\nrpc\nweb3\n{parts}"));
+    for (name, why) in [
+        ("storage", "it answers every read"),
+        ("execution", "it is the one writer of the chain"),
+        ("socket", "it is the way to administer"),
+    ] {
         let refused = refusal(folder, &["disable", name]);
         assert!(refused.contains(&format!("module {name} cannot be stopped: {why}")), "{refused}");
         let info = module_well(folder, &["info", name]);

@@ -1,12 +1,12 @@
 //! The handlers of the messages that this crate answers.
 
-use std::{path::Path, sync::Arc};
+use std::sync::Arc;
 
 use tenon_api::{
     ChainReader, ConsensusEngine,
     messages::{
-        Call, CreateAccessList, EstimateGas, GetBadBlocks, GetFeeHistory, GetNextBlockFees, GetStorageRange,
-        ImportChain, SetHead, SuggestTip, Trace,
+        Call, CreateAccessList, EstimateGas, GetBadBlocks, GetFeeHistory, GetNextBlockFees, GetStorageRange, SetHead,
+        SuggestTip, Trace,
     },
 };
 use tenon_bus::{Bus, RegisterError, WorkPool};
@@ -46,8 +46,6 @@ pub fn register(
         let reader = reader.clone();
         async move { reader.refused_blocks().await }
     })?;
-    let importer = writer.clone();
-    bus.handle_work(pool, move |request: ImportChain, caller| importer.import_file(Path::new(&request.path), caller))?;
     bus.handle(move |request: SetHead, _| {
         let writer = writer.clone();
         async move { writer.set_head(request.number).await }

@@ -24,15 +24,29 @@ type AdminContext = Context<Admin>;
 
 fn table() -> Table<Admin> {
     Table::new(NAMESPACE, "1.0")
-        .capabilities(&[Capability::Administer, Capability::ReadNode])
+        .capabilities(&[Capability::Administer, Capability::ReadNode, Capability::ReadChain])
         .lasting_subscriptions()
         .method("admin_datadir", &[], "The data folder.", data_folder)
+        .method("admin_nodeInfo", &[], "This node, as far as there is something to say without a network.", node_info)
+        .method("admin_peers", &[], "The connected peers.", peers)
+        .slow_method(
+            "admin_exportChain",
+            &["file", "first", "last"],
+            "Writes blocks to a file of the node's machine.",
+            export_chain,
+        )
         .slow_method(
             "admin_importChain",
             &["file"],
             "Inserts the blocks of a file of the node's machine.",
             import_chain,
         )
+        .method("admin_startRPC", &["host", "port", "cors", "apis", "vhosts"], "Opens HTTP.", start_http)
+        .method("admin_startHTTP", &["host", "port", "cors", "apis", "vhosts"], "Opens HTTP.", start_http)
+        .method("admin_startWS", &["host", "port", "cors", "apis"], "Opens WebSocket.", start_websocket)
+        .method("admin_stopRPC", &[], "Closes HTTP.", stop_http)
+        .method("admin_stopHTTP", &[], "Closes HTTP.", stop_http)
+        .method("admin_stopWS", &[], "Closes WebSocket.", stop_websocket)
         .method("admin_listModules", &[], "All modules and their states.", list_modules)
         .method("admin_moduleInfo", &["name"], "One module, with all that is known of it.", module_info)
         .method("admin_loadModule", &["nameOrPath", "options"], "Makes a module known and enables it.", load_module)
@@ -51,9 +65,28 @@ fn table() -> Table<Admin> {
 
 tenon_sdk::export!(Admin, table);
 
+mod front_ends;
+mod node_info;
+
+use front_ends::{start_http, start_websocket, stop_http, stop_websocket};
+use node_info::{node_info, peers};
+
 /// Every block as if a peer had sent it; those before one that is refused stay.
 async fn import_chain(context: AdminContext, file: String) -> Result<bool, Failure> {
     context.call(ImportChain { path: file }).await?;
+    Ok(true)
+}
+
+/// Canonical blocks in the form that `admin_importChain` reads; the file is there whole or not at all.
+async fn export_chain(
+    context: AdminContext,
+    file: String,
+    first: Option<Number>,
+    last: Option<Number>,
+) -> Result<bool, Failure> {
+    let number = |Number(number): Number| BlockNumber(number);
+    let (first, last) = (first.map(number), last.map(number));
+    context.call(ExportChain { path: file, first, last }).await?;
     Ok(true)
 }
 

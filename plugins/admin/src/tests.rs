@@ -127,3 +127,97 @@ fn shows_a_module_in_the_words_of_json() {
     assert_eq!(json[0]["contentHash"], "ab");
     assert_eq!(json[0]["granted"][0], "ReadChain");
 }
+
+/// What the node is asked to start by a call.
+fn asked_to_start(method: &str, params: &str) -> (Result<String, Failure>, Vec<StartFrontEnd>) {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&asked);
+    let host = FakeHost::new().answer(move |request: StartFrontEnd| {
+        log.lock().unwrap().push(request);
+        Ok(())
+    });
+    let answer = host.call(&table(), &Arc::new(Admin), method, params);
+    let asked = asked.lock().unwrap().clone();
+    (answer, asked)
+}
+
+#[test]
+fn opens_front_ends_with_what_is_named_and_leaves_the_rest_to_the_settings() {
+    let names = |text: &str| Some(text.split(',').map(str::to_owned).collect::<Vec<_>>());
+    let bare = |front_end| StartFrontEnd {
+        front_end,
+        host: None,
+        port: None,
+        origins: None,
+        namespaces: None,
+        virtual_hosts: None,
+    };
+    let full = StartFrontEnd {
+        host: Some("127.0.0.1".to_owned()),
+        port: Some(8547),
+        origins: names("https://a.example,https://b.example"),
+        namespaces: names("eth,debug"),
+        virtual_hosts: Some(Vec::new()),
+        ..bare(FrontEnd::Http)
+    };
+    let cases = [
+        ("admin_startRPC", "[]", bare(FrontEnd::Http)),
+        ("admin_startHTTP", "[null,null,null]", bare(FrontEnd::Http)),
+        ("admin_startRPC", r#"["127.0.0.1",8547,"https://a.example, https://b.example","eth, debug",""]"#, full),
+        (
+            "admin_startWS",
+            r#"["::1",0]"#,
+            StartFrontEnd { host: Some("::1".to_owned()), port: Some(0), ..bare(FrontEnd::WebSocket) },
+        ),
+    ];
+    for (method, params, wanted) in cases {
+        let (answer, asked) = asked_to_start(method, params);
+
+        assert_eq!((answer, asked), (Ok("true".to_owned()), vec![wanted]), "{method} {params}");
+    }
+    for (method, params) in [("admin_startWS", r#"["::1",70000]"#), ("admin_startWS", r#"["::1",1,"","","x"]"#)] {
+        let (answer, asked) = asked_to_start(method, params);
+
+        assert!(answer.is_err() && asked.is_empty(), "{method} {params}: {answer:?}");
+    }
+}
+
+#[test]
+fn closing_is_true_also_when_nothing_was_open_and_never_waits_for_itself() {
+    for (method, module) in [("admin_stopRPC", "http"), ("admin_stopHTTP", "http"), ("admin_stopWS", "websocket")] {
+        let (answer, asked) = asked(method, "[]");
+
+        let stop = ChangeModule { name: module.to_owned(), change: ModuleChange::Disable, waits_for_drain: false };
+        assert_eq!((answer, asked), (Ok("true".to_owned()), vec![stop]), "{method}");
+    }
+    let disabled = |request: GetModule| Ok(ModuleInfo { state: ModuleState::Disabled, ..info(&request.name) });
+    let host = FakeHost::new().answer(disabled);
+    assert_eq!(host.call(&table(), &Arc::new(Admin), "admin_stopWS", "[]"), Ok("true".to_owned()));
+}
+
+#[test]
+fn exports_the_blocks_that_are_named() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&asked);
+    let host = FakeHost::new().answer(move |request: ExportChain| {
+        log.lock().unwrap().push((request.path, request.first, request.last));
+        Ok(())
+    });
+
+    for params in [r#"["chain.rlp.gz"]"#, r#"["part.rlp",3,9]"#] {
+        assert_eq!(host.call(&table(), &Arc::new(Admin), "admin_exportChain", params), Ok("true".to_owned()));
+    }
+
+    let whole = ("chain.rlp.gz".to_owned(), None, None);
+    let part = ("part.rlp".to_owned(), Some(BlockNumber(3)), Some(BlockNumber(9)));
+    assert_eq!(*asked.lock().unwrap(), [whole, part]);
+}
+
+#[test]
+fn a_node_without_a_network_has_no_peers() {
+    let host =
+        |peers| FakeHost::new().answer(move |_: GetNetworkStatus| Ok(NetworkStatus { is_listening: false, peers }));
+
+    assert_eq!(host(0).call(&table(), &Arc::new(Admin), "admin_peers", "[]"), Ok("[]".to_owned()));
+    assert!(host(2).call(&table(), &Arc::new(Admin), "admin_peers", "[]").is_err(), "an empty list would be a lie");
+}

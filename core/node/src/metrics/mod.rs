@@ -21,13 +21,9 @@ pub(crate) use source::NodeSource;
 const GRACE: Duration = Duration::from_secs(2);
 
 /// The module: stopped, nobody listens, and calls are counted but not timed.
-pub(crate) fn module(
-    settings: &Settings,
-    source: NodeSource,
-    router: Router,
-    endpoints: Arc<Announcer>,
-) -> ActorModule {
+pub(crate) fn module(settings: &Settings, source: NodeSource, endpoints: Arc<Announcer>) -> ActorModule {
     let address = SocketAddr::new(settings.metrics.addr, settings.metrics.port);
+    let router = source.router.clone();
     let switch = Metrics { address, source: Arc::new(source), router, endpoints, server: Mutex::default() };
     ActorModule {
         name: "metrics",

@@ -1,6 +1,6 @@
 //! Inserting the blocks of a file while the node runs (`admin_importChain`).
 
-use std::{fs::File, io::BufReader, path::Path};
+use std::{fmt::Display, io::Read};
 
 use tenon_api::Failure;
 use tenon_bus::CallContext;
@@ -9,15 +9,14 @@ use tenon_chain::BlockStream;
 use super::ChainHandle;
 
 impl ChainHandle {
-    /// Inserts the blocks of a file, RLP one after another, each by itself as if a peer had sent it. Those that are there
-    /// already are passed over. Blocks the caller's thread.
+    /// Inserts blocks, RLP one after another, each by itself as if a peer had sent it. Those that are there already are
+    /// passed over. `source` is buffered, `name` stands in errors. Blocks the caller's thread.
     ///
     /// # Errors
-    /// The file cannot be read, holds something else, or a block is refused; the blocks before it stay.
-    pub fn import_file(&self, path: &Path, caller: &CallContext) -> Result<(), Failure> {
-        let named = |what: &dyn std::fmt::Display| Failure::server(format!("{}: {what}", path.display()));
-        let file = File::open(path).map_err(|error| named(&error))?;
-        for block in BlockStream::new(BufReader::new(file)) {
+    /// The source cannot be read, holds something else, or a block is refused; the blocks before it stay.
+    pub fn import_blocks(&self, source: impl Read, name: &dyn Display, caller: &CallContext) -> Result<(), Failure> {
+        let named = |what: &dyn Display| Failure::server(format!("{name}: {what}"));
+        for block in BlockStream::new(source) {
             let block = block.map_err(|error| named(&error))?;
             if caller.is_cancelled() {
                 return Err(Failure::limit("request timed out"));

@@ -1,0 +1,259 @@
+//! Files of blocks: written whole or not at all; named by requests only inside the folders that the settings allow
+//! (`design.md` 8).
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, BufReader, BufWriter, Read, Write};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use flate2::{Compression, read::MultiGzDecoder, write::GzEncoder};
+use tempfile::NamedTempFile;
+use tenon_api::messages::{ExportChain, ImportChain};
+use tenon_api::{BlockNumber, ChainReader, Failure};
+use tenon_bus::{Bus, CallContext, RegisterError, WorkPool};
+use tenon_config::Settings;
+use tenon_execution::ChainHandle;
+
+use crate::exit::Stop;
+
+/// Canonical blocks that are to be written.
+pub(crate) struct Blocks<'a> {
+    /// Where they stand.
+    pub(crate) chain: &'a dyn ChainReader,
+    /// The first one.
+    pub(crate) first: u64,
+    /// The last one.
+    pub(crate) last: u64,
+    /// Asked before each block.
+    pub(crate) is_interrupted: &'a dyn Fn() -> bool,
+}
+
+impl Blocks<'_> {
+    /// Writes a file whole or not at all, compressed when its name ends in `.gz`.
+    ///
+    /// # Errors
+    /// [`Stop::Interrupted`], or [`Stop::Failure`] naming the file; there is none then, or the one before.
+    pub(crate) fn write_file(&self, path: &Path) -> Result<(), Stop> {
+        let named = |error: io::Error| Stop::failure(format!("{}: {error}", path.display()));
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let file = NamedTempFile::new_in(folder).map_err(named)?;
+        let handle: File = file.reopen().map_err(named)?;
+        if is_compressed(path) {
+            let encoder = self.write(GzEncoder::new(BufWriter::new(handle), Compression::default()))?;
+            encoder.finish().and_then(|mut rest| rest.flush()).map_err(named)?;
+        } else {
+            self.write(BufWriter::new(handle))?.flush().map_err(named)?;
+        }
+        file.as_file().sync_all().map_err(named)?;
+        file.persist(path).map_err(|error| named(error.error))?;
+        Ok(())
+    }
+
+    /// Writes them one after another.
+    ///
+    /// # Errors
+    /// As [`Blocks::write_file`].
+    pub(crate) fn write<W: Write>(&self, mut output: W) -> Result<W, Stop> {
+        for number in self.first..=self.last {
+            if (self.is_interrupted)() {
+                return Err(Stop::Interrupted(format!("interrupted at block {number}; no file was written")));
+            }
+            let number = BlockNumber(number);
+            let missing = || Stop::failure(format!("block {number} is missing; run `tenon db verify`"));
+            let hash = self.chain.canonical_hash(number)?.ok_or_else(missing)?;
+            let block = self.chain.block(hash)?.ok_or_else(missing)?;
+            output.write_all(&tenon_chain::encode_block(&block.block)).map_err(Stop::failure)?;
+        }
+        output.flush().map_err(Stop::failure)?;
+        Ok(output)
+    }
+}
+
+fn is_compressed(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "gz")
+}
+
+/// Where requests may name files.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestFolders(Vec<PathBuf>);
+
+impl RequestFolders {
+    /// Those of the settings.
+    pub(crate) fn of(settings: &Settings) -> Self {
+        Self(settings.rpc.files.iter().map(|folder| settings.in_data_folder(Path::new(folder))).collect())
+    }
+
+    /// The real path of a file that a request names, which need not be there. A name without a folder lies in the first
+    /// one.
+    ///
+    /// # Errors
+    /// When it lies elsewhere, whatever links and dots lead there. The text does not tell what there is elsewhere.
+    fn place(&self, name: &str) -> Result<PathBuf, Failure> {
+        let refusal = || {
+            let folders: Vec<_> = self.0.iter().map(|folder| folder.display().to_string()).collect();
+            let folders = folders.join(", ");
+            Failure::server(format!(
+                "{name}: requests may name files in these folders only: {folders} (setting rpc.files); put it there"
+            ))
+        };
+        let first = self.0.first().ok_or_else(refusal)?;
+        let asked = first.join(name);
+        let (parent, file) = asked.parent().zip(asked.file_name()).ok_or_else(refusal)?;
+        let parent = parent.canonicalize().map_err(|_| refusal())?;
+        let place = parent.join(file);
+        // A link in a folder of ours may lead out of it.
+        let real = if place.is_symlink() { place.canonicalize().map_err(|_| refusal())? } else { place };
+        let is_inside = |folder: PathBuf| real.starts_with(&folder) && real != folder;
+        let is_ours = |folder: &PathBuf| folder.canonicalize().is_ok_and(is_inside);
+        if self.0.iter().any(is_ours) { Ok(real) } else { Err(refusal()) }
+    }
+
+    /// A file to write. Makes the first folder when it is not there.
+    fn to_write(&self, name: &str) -> Result<PathBuf, Failure> {
+        if let Some(first) = self.0.first() {
+            let made = DirBuilder::new().recursive(true).mode(0o700).create(first);
+            made.map_err(|error| Failure::server(format!("{}: {error}", first.display())))?;
+        }
+        let path = self.place(name)?;
+        match fs::metadata(&path) {
+            Ok(found) if !found.is_file() => Err(not_a_file(&path)),
+            _ => Ok(path),
+        }
+    }
+
+    /// A file to read, opened; a pipe or device, which could keep a thread for ever, is none.
+    fn to_read(&self, name: &str) -> Result<(PathBuf, Box<dyn Read>), Failure> {
+        let path = self.place(name)?;
+        let named = |error: io::Error| Failure::server(format!("{}: {error}", path.display()));
+        if !fs::metadata(&path).map_err(named)?.is_file() {
+            return Err(not_a_file(&path));
+        }
+        let file = BufReader::new(File::open(&path).map_err(named)?);
+        let source: Box<dyn Read> =
+            if is_compressed(&path) { Box::new(BufReader::new(MultiGzDecoder::new(file))) } else { Box::new(file) };
+        Ok((path, source))
+    }
+}
+
+fn not_a_file(path: &Path) -> Failure {
+    Failure::server(format!("{}: not a file", path.display()))
+}
+
+/// Answers [`ExportChain`] and [`ImportChain`].
+///
+/// # Errors
+/// [`RegisterError`] when another module answers one of them already.
+pub(crate) fn register(
+    bus: &Bus,
+    work: &WorkPool,
+    folders: RequestFolders,
+    chain: Arc<dyn ChainReader>,
+    writer: ChainHandle,
+) -> Result<(), RegisterError> {
+    let readable = folders.clone();
+    bus.handle_work(work, move |request: ImportChain, caller: &CallContext| {
+        let (path, source) = readable.to_read(&request.path)?;
+        writer.import_blocks(source, &path.display(), caller)
+    })?;
+    bus.handle_work(work, move |request: ExportChain, caller: &CallContext| export(&folders, &*chain, &request, caller))
+}
+
+fn export(
+    folders: &RequestFolders,
+    chain: &dyn ChainReader,
+    request: &ExportChain,
+    caller: &CallContext,
+) -> Result<(), Failure> {
+    let head = chain.head().header.number;
+    let first = request.first.map_or(0, |first| first.0);
+    let last = request.last.map_or(head, |last| last.0);
+    if first > last || last > head {
+        return Err(Failure::invalid_params(format!("blocks {first} to {last} are none of the chain's 0 to {head}")));
+    }
+    let path = folders.to_write(&request.path)?;
+    let blocks = Blocks { chain, first, last, is_interrupted: &|| caller.is_cancelled() };
+    match blocks.write_file(&path) {
+        Ok(()) => {
+            tracing::info!(path = %path.display(), first, last, "blocks exported by request");
+            Ok(())
+        }
+        Err(Stop::Interrupted(_)) => Err(Failure::limit("request timed out")),
+        Err(error) => Err(Failure::server(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    fn folders(parent: &Path) -> RequestFolders {
+        let (first, second) = (parent.join("first"), parent.join("second"));
+        fs::create_dir_all(first.join("deeper")).unwrap();
+        fs::create_dir_all(&second).unwrap();
+        RequestFolders(vec![first, second])
+    }
+
+    #[test]
+    fn takes_names_inside_the_folders_and_no_others() {
+        let parent = tempfile::tempdir().unwrap();
+        let parent = parent.path().canonicalize().unwrap();
+        let folders = folders(&parent);
+        fs::write(parent.join("secret"), b"x").unwrap();
+        symlink(parent.join("secret"), parent.join("first/link")).unwrap();
+        symlink(&parent, parent.join("first/up")).unwrap();
+        symlink(parent.join("second/kept"), parent.join("first/sideways")).unwrap();
+        fs::write(parent.join("second/kept"), b"x").unwrap();
+        let inside = |name: &str| parent.join(name).display().to_string();
+        let cases = [
+            ("chain.rlp".to_owned(), Some("first/chain.rlp")),
+            ("deeper/chain.rlp".to_owned(), Some("first/deeper/chain.rlp")),
+            ("deeper/../chain.rlp".to_owned(), Some("first/chain.rlp")),
+            (inside("second/chain.rlp"), Some("second/chain.rlp")),
+            ("sideways".to_owned(), Some("second/kept")),
+            ("../secret".to_owned(), None),
+            (inside("secret"), None),
+            ("link".to_owned(), None),
+            ("up/secret".to_owned(), None),
+            ("/etc/passwd".to_owned(), None),
+            ("..".to_owned(), None),
+            (String::new(), None),
+            ("missing/chain.rlp".to_owned(), None),
+        ];
+        for (name, wanted) in cases {
+            let place = folders.place(&name);
+            assert_eq!(place.as_ref().ok(), wanted.map(|wanted| parent.join(wanted)).as_ref(), "{name:?}: {place:?}");
+        }
+    }
+
+    #[test]
+    fn refusals_tell_the_folders_and_not_what_is_elsewhere() {
+        let parent = tempfile::tempdir().unwrap();
+        let folders = folders(parent.path());
+
+        let there = folders.place("/etc/passwd").unwrap_err().message;
+        let missing = folders.place("/etc/no-such-folder/x").unwrap_err().message;
+
+        assert!(there.contains("requests may name files in these folders only") && there.contains("first"), "{there}");
+        assert_eq!(there.replace("/etc/passwd", ""), missing.replace("/etc/no-such-folder/x", ""));
+    }
+
+    #[test]
+    fn without_folders_no_file_can_be_named() {
+        assert!(RequestFolders(Vec::new()).place("chain.rlp").is_err());
+        assert!(RequestFolders(Vec::new()).to_write("chain.rlp").is_err());
+    }
+
+    #[test]
+    fn reads_and_writes_files_only() {
+        let parent = tempfile::tempdir().unwrap();
+        let folders = folders(parent.path());
+
+        assert!(folders.to_write("deeper").is_err(), "a folder");
+        assert!(folders.to_read("deeper").is_err());
+        assert!(folders.to_read("missing").is_err());
+        assert!(folders.to_write("new.rlp").is_ok());
+    }
+}
