@@ -21,4 +21,4 @@ mod traffic;
 pub use dice::Dice;
 pub use memory::Memory;
 pub use node::Node;
-pub use traffic::{Traffic, development_genesis};
+pub use traffic::{Traffic, development_genesis, genesis_through_forks};

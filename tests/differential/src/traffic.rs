@@ -1,11 +1,16 @@
-//! Random transactions between a few accounts and contracts of random code.
+//! Random transactions of every type between a few accounts and contracts of random code.
 
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
+use secp256k1::{Message, SECP256K1, SecretKey};
+use serde_json::Value;
 use tenon_accounts::Accounts;
-use tenon_api::{AccessListItem, ChainReader as _, RecoveredTransaction, SealAttributes, messages::CallRequest};
-use tenon_chain::Genesis;
+use tenon_api::{
+    AccessListItem, ChainReader as _, RecoveredTransaction, SealAttributes, SignedAuthorization, StateReader,
+    Transaction, TransactionPayload, TransactionSignature, messages::CallRequest,
+};
+use tenon_chain::{Genesis, authorization_signing_hash, signing_hash, transaction_hash};
 use tenon_config::DevGenesis;
 
 use crate::{Dice, Node};
@@ -13,6 +18,8 @@ use crate::{Dice, Node};
 const MNEMONIC: &str = "test test test test test test test test test test test junk";
 const CHAIN_ID: u64 = 31_337;
 const SENDERS: u32 = 6;
+/// Accounts that send nothing themselves and let contracts act for them.
+const AUTHORITIES: u32 = 3;
 const GAS_LIMIT: u64 = 30_000_000;
 const GWEI: u64 = 1_000_000_000;
 
@@ -21,16 +28,32 @@ const GWEI: u64 = 1_000_000_000;
 /// # Panics
 /// When it cannot be read.
 pub fn development_genesis() -> Genesis {
+    Genesis::from_json(&genesis_text()).unwrap()
+}
+
+/// The same, but each fork since Paris begins only `seconds` after the one before.
+///
+/// # Panics
+/// When it cannot be read.
+pub fn genesis_through_forks(seconds: u64) -> Genesis {
+    let mut genesis: Value = serde_json::from_slice(&genesis_text()).unwrap();
+    for (fork, name) in (1_u64..).zip(["shanghaiTime", "cancunTime", "pragueTime", "osakaTime"]) {
+        genesis["config"][name] = (fork * seconds).into();
+    }
+    Genesis::from_json(genesis.to_string().as_bytes()).unwrap()
+}
+
+fn genesis_text() -> Vec<u8> {
     let accounts = Accounts::from_mnemonic(MNEMONIC, SENDERS, CHAIN_ID).unwrap();
     let balance = U256::from(1_000_u64) * U256::from(GWEI) * U256::from(GWEI);
-    let genesis = DevGenesis { chain_id: CHAIN_ID, gas_limit: GAS_LIMIT, accounts: accounts.addresses(), balance };
-    Genesis::from_json(&genesis.to_json()).unwrap()
+    DevGenesis { chain_id: CHAIN_ID, gas_limit: GAS_LIMIT, accounts: accounts.addresses(), balance }.to_json()
 }
 
 /// Makes transactions, and blocks of them.
 pub struct Traffic {
     accounts: Accounts,
     senders: Vec<Address>,
+    authorities: Vec<Address>,
     /// Contracts that were created, whether they still stand or not.
     contracts: Vec<Address>,
     /// Whoever received something.
@@ -43,14 +66,15 @@ impl Traffic {
     /// # Panics
     /// When there are no such accounts.
     pub fn new() -> Self {
-        let accounts = Accounts::from_mnemonic(MNEMONIC, SENDERS, CHAIN_ID).unwrap();
-        let senders = accounts.addresses();
-        Self { accounts, senders, contracts: Vec::new(), others: vec![Address::repeat_byte(0x77)] }
+        let accounts = Accounts::from_mnemonic(MNEMONIC, SENDERS + AUTHORITIES, CHAIN_ID).unwrap();
+        let mut senders = accounts.addresses();
+        let authorities = senders.split_off(SENDERS as usize);
+        Self { accounts, senders, authorities, contracts: Vec::new(), others: vec![Address::repeat_byte(0x77)] }
     }
 
     /// Everybody who was ever named.
     pub fn addresses(&self) -> Vec<Address> {
-        [&self.senders[..], &self.contracts, &self.others].concat()
+        [&self.senders[..], &self.authorities, &self.contracts, &self.others].concat()
     }
 
     /// Makes a block on the head: up to a dozen transactions, some of which are not valid and are left out, some of
@@ -69,7 +93,8 @@ impl Traffic {
                 if request.to.is_none() {
                     self.contracts.push(sender.create(nonce));
                 }
-                let transaction = Arc::new(self.accounts.sign_transaction(&request).unwrap());
+                let transaction = self.accounts.sign_transaction(&request).unwrap();
+                let transaction = Arc::new(self.another_type(dice, transaction, sender, &*state));
                 transactions.push(RecoveredTransaction { transaction, sender });
                 nonce += if dice.chance(3) { 2 } else { 1 };
             }
@@ -82,6 +107,74 @@ impl Traffic {
             mix_hash: B256::from(U256::from(dice.number())),
         };
         node.importer.produce(&attributes, transactions).unwrap_or_else(|error| panic!("{error}"));
+    }
+
+    /// One in four transactions that pay a tip carries blobs or authorizations instead; before the fork that brought
+    /// them such a transaction is left out of the block.
+    fn another_type(
+        &self,
+        dice: &mut Dice,
+        mut transaction: Transaction,
+        sender: Address,
+        state: &dyn StateReader,
+    ) -> Transaction {
+        let TransactionPayload::DynamicFee { max_fee_per_gas, max_priority_fee_per_gas, access_list } =
+            transaction.payload.clone()
+        else {
+            return transaction;
+        };
+        if transaction.to.is_none() || dice.chance(75) {
+            return transaction;
+        }
+        transaction.payload = if dice.chance(50) {
+            let blobs = 1 + dice.below(3);
+            let hash = |_| {
+                let mut hash = B256::from(U256::from(dice.number()));
+                hash.0[0] = 1;
+                hash
+            };
+            TransactionPayload::Blob {
+                max_fee_per_gas,
+                max_priority_fee_per_gas,
+                access_list,
+                blob_versioned_hashes: (0..blobs).map(hash).collect(),
+                max_fee_per_blob_gas: U256::from(GWEI),
+            }
+        } else {
+            let authorization_list = (0..1 + dice.below(3)).map(|_| self.authorization(dice, state)).collect();
+            TransactionPayload::SetCode { max_fee_per_gas, max_priority_fee_per_gas, access_list, authorization_list }
+        };
+        let (y_parity, r, s) = self.signature(sender, signing_hash(&transaction));
+        transaction.signature = TransactionSignature { v: u64::from(y_parity), r, s };
+        transaction.hash = transaction_hash(&transaction);
+        transaction
+    }
+
+    /// Leave for a contract to act for an account, or its end; now and then of another chain, or too old.
+    fn authorization(&self, dice: &mut Dice, state: &dyn StateReader) -> SignedAuthorization {
+        let signers = if dice.chance(90) { &self.authorities } else { &self.senders };
+        let authority = *dice.one_of(signers);
+        let nonce = state.account(authority).unwrap().unwrap_or_default().nonce;
+        let is_end = self.contracts.is_empty() || dice.chance(15);
+        let mut authorization = SignedAuthorization {
+            chain_id: U256::from(*dice.one_of(&[0, CHAIN_ID, CHAIN_ID, CHAIN_ID + 1])),
+            address: if is_end { Address::ZERO } else { *dice.one_of(&self.contracts) },
+            nonce: nonce + u64::from(dice.chance(20)),
+            y_parity: 0,
+            r: U256::ZERO,
+            s: U256::ZERO,
+        };
+        let signature = self.signature(authority, authorization_signing_hash(&authorization));
+        authorization.y_parity = signature.0;
+        (authorization.r, authorization.s) = (signature.1, signature.2);
+        authorization
+    }
+
+    fn signature(&self, address: Address, hash: B256) -> (u8, U256, U256) {
+        let key = SecretKey::from_byte_array(*self.accounts.secret(address).unwrap()).unwrap();
+        let signature = SECP256K1.sign_ecdsa_recoverable(Message::from_digest(hash.0), &key);
+        let (recovery, bytes) = signature.serialize_compact();
+        (u8::from(i32::from(recovery) & 1 == 1), U256::from_be_slice(&bytes[..32]), U256::from_be_slice(&bytes[32..]))
     }
 
     /// A call as somebody might make it of any state.
@@ -165,7 +258,7 @@ fn random_code(dice: &mut Dice, addresses: &[Address]) -> Vec<u8> {
     code.extend([0x60, 0]);
     for _ in 0..1 + dice.below(8) {
         let slot = dice.byte() % 6;
-        match dice.below(14) {
+        match dice.below(18) {
             // slot = something; zero now and then, so that slots come and go.
             0..=3 => code.extend([*dice.one_of(&[0x34, 0x43, 0x36, 0x5a, 0x42, 0x3d]), 0x60, slot, 0x55]),
             // slot = call data; slot named by call data.
@@ -193,6 +286,32 @@ fn random_code(dice: &mut Dice, addresses: &[Address]) -> Vec<u8> {
             12 => {
                 // CREATE of a contract without code, with some of the value; its address is added.
                 code.extend([0x60, 0, 0x60, 0, 0x60, dice.byte() % 2, 0xf0, 0x01]);
+            }
+            13 => {
+                // sum += something that only some forks know: a blob's hash, the price of blobs, zero, leading zeros.
+                code.extend(*dice.one_of(&[
+                    &[0x60, 0, 0x49, 0x01][..],
+                    &[0x4a, 0x01],
+                    &[0x5f, 0x01],
+                    &[0x60, 7, 0x1e, 0x01],
+                ]));
+            }
+            14 => {
+                // What lasts for a transaction: written, read, added; and memory moved.
+                code.extend([0x33, 0x60, slot, 0x5d, 0x60, slot, 0x5c, 0x01]);
+                code.extend([0x60, 32, 0x60, 0, 0x60, 16, 0x5e]);
+            }
+            15 => {
+                // DELEGATECALL or STATICCALL with a share of the gas and the call data's first word; sum += success.
+                code.extend([0x60, 0, 0x35, 0x60, 0, 0x52, 0x60, 32, 0x60, 0, 0x60, 32, 0x60, 0, 0x73]);
+                code.extend(dice.one_of(addresses).as_slice());
+                code.extend([0x61, 0xff, 0xff, *dice.one_of(&[0xf4, 0xfa]), 0x01]);
+            }
+            16 => {
+                // sum += hash of somebody's code.
+                code.push(0x73);
+                code.extend(dice.one_of(addresses).as_slice());
+                code.extend([0x3f, 0x01]);
             }
             _ => {
                 // With call data of two words, the end: SELFDESTRUCT or REVERT.

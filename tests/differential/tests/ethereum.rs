@@ -3,12 +3,13 @@
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tenon_api::{BlockNumber, ChainReader as _};
+use tenon_api::{Block, BlockNumber, ChainReader as _, ReceiptOutcome, TransactionType};
 use tenon_chain::Genesis;
 use tenon_consensus::DevEngine;
-use tenon_differential_tests::{Dice, Memory, Node, Traffic, compare, development_genesis};
+use tenon_differential_tests::{Dice, Memory, Node, Traffic, compare, development_genesis, genesis_through_forks};
 
 fn number(variable: &str, default: u64) -> u64 {
     std::env::var(variable).map_or(default, |text| text.parse().unwrap())
@@ -29,21 +30,33 @@ fn grown(genesis: &Genesis, dice: &mut Dice, length: u64) -> (Node, Memory) {
     (node, memory)
 }
 
-#[test]
-fn both_ways_to_a_random_chain_lead_to_the_same_answers() {
-    let (mut dice, length) = (Dice::thrown(), number("TENON_BLOCKS", 40));
-    let genesis = development_genesis();
+/// How many transactions of each type, and how many of them failed.
+fn types(node: &Node, blocks: &[Block]) -> BTreeMap<TransactionType, (u64, u64)> {
+    let mut types = BTreeMap::<_, (u64, u64)>::new();
+    for block in blocks {
+        let receipts = node.store.receipts(block.hash()).unwrap().unwrap();
+        for receipt in receipts.iter() {
+            let (all, failed) = types.entry(receipt.transaction_type).or_default();
+            *all += 1;
+            *failed += u64::from(receipt.outcome == ReceiptOutcome::Status(false));
+        }
+    }
+    types
+}
+
+fn both_ways(genesis: &Genesis, length: u64) {
+    let mut dice = Dice::thrown();
     for _ in 0..number("TENON_CHAINS", 1) {
-        let (grown, memory) = grown(&genesis, &mut dice, length);
+        let (grown, memory) = grown(genesis, &mut dice, length);
         let blocks = grown.blocks();
-        let transactions: usize = blocks.iter().map(|block| block.transactions.len()).sum();
+        let types = types(&grown, &blocks);
         compare::is_whole(&grown);
 
         let past = memory.compare(&grown);
         let (searches, logs) = compare::log_index_and_scan(&grown, &mut dice, 60);
         let traced = compare::traces_and_receipts(&grown, 1..=length);
 
-        let fresh = node(&genesis);
+        let fresh = node(genesis);
         fresh.import(&blocks);
         compare::same_chain(&grown, &fresh);
         compare::is_whole(&fresh);
@@ -69,10 +82,22 @@ fn both_ways_to_a_random_chain_lead_to_the_same_answers() {
         assert_eq!(memory.compare(&fresh), past);
         assert_eq!(fresh.store.head().header, grown.store.head().header);
         println!(
-            "{length} blocks, {transactions} transactions: fresh = incremental = after unwinding to {unwindings:?}; \
-             {past:?} at their height as when it was the newest; {searches} log searches = scans ({logs} logs); \
-             {traced} traces = receipts"
+            "{length} blocks, transactions (failed ones) by type {types:?}: fresh = incremental = after unwinding to \
+             {unwindings:?}; {past:?} at their height as when it was the newest; {searches} log searches = scans ({logs} \
+             logs); {traced} traces = receipts"
         );
-        assert!(transactions > 0 && past.calls > past.failed_calls, "the chain has shown nothing");
+        assert!(types.len() >= 4 && past.calls > past.failed_calls, "the chain has shown nothing");
     }
+}
+
+#[test]
+fn both_ways_to_a_random_chain_lead_to_the_same_answers() {
+    both_ways(&development_genesis(), number("TENON_BLOCKS", 40));
+}
+
+#[test]
+fn both_ways_to_a_random_chain_through_the_forks_since_paris_lead_to_the_same_answers() {
+    let length = number("TENON_BLOCKS", 40);
+    // Blocks are 15.5 seconds apart on average: a fork every sixth of the way leaves a third for the last.
+    both_ways(&genesis_through_forks(length * 31 / 12), length);
 }
