@@ -297,9 +297,9 @@ async fn foreign_libraries_run_in_processes_of_their_own_unless_the_settings_say
     let foreign = build(test.folder.path(), "tenon-example-hello", 0);
     let told = PluginPlan {
         isolation: Some(tenon_host::Isolation::InProcess),
-        ..PluginPlan::new("told", &rust_plugin("tenon-test-counter"))
+        ..PluginPlan::new("told", rust_plugin("tenon-test-counter"))
     };
-    let own = PluginPlan::new("own", &rust_plugin("tenon-plugin-net"));
+    let own = PluginPlan::new("own", rust_plugin("tenon-plugin-net"));
 
     let modules = test.host.start(&[PluginPlan::new("foreign", &foreign), own, told]).unwrap();
 

@@ -7,8 +7,11 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tenon_api::messages::{
-    GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolTransaction, GetRawPoolTransaction,
-    ModuleFaults, SubmitTransaction,
+    Call, CompactDatabase, CreateAccessList, DumpAccounts, EstimateGas, GetAccount, GetBadBlocks, GetBlock,
+    GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseProperty, GetFeeHistory, GetHead, GetHeader,
+    GetLogs, GetModifiedAccounts, GetNextBlockFees, GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus,
+    GetPoolTransaction, GetPreimage, GetProof, GetRaw, GetRawPoolTransaction, GetReceipt, GetStorage, GetStorageRange,
+    GetTransaction, GetTransactionProof, ImportChain, ModuleFaults, SetHead, SubmitTransaction, SuggestTip, Trace,
 };
 use tenon_api::{Failure, PendingTransactions, RecoveredTransaction, Request, Topic};
 use tenon_bus::Bus;
@@ -22,6 +25,45 @@ use tokio::task::JoinHandle;
 const SEALER: &str = "sealer";
 /// How long the sealer may take to finish the block that it is making.
 const SEALER_GRACE: Duration = Duration::from_secs(5);
+
+/// The requests that the database answers.
+const STORAGE_REQUESTS: &[Topic] = &[
+    GetHead::TOPIC,
+    GetChainInfo::TOPIC,
+    GetHeader::TOPIC,
+    GetBlock::TOPIC,
+    GetBlockReceipts::TOPIC,
+    GetTransaction::TOPIC,
+    GetReceipt::TOPIC,
+    GetRaw::TOPIC,
+    GetChainChanges::TOPIC,
+    GetAccount::TOPIC,
+    GetCode::TOPIC,
+    GetStorage::TOPIC,
+    GetDatabaseProperty::TOPIC,
+    DumpAccounts::TOPIC,
+    GetModifiedAccounts::TOPIC,
+    GetPreimage::TOPIC,
+    CompactDatabase::TOPIC,
+    GetLogs::TOPIC,
+    GetTransactionProof::TOPIC,
+    GetProof::TOPIC,
+];
+
+/// The requests that run blocks and calls, and those of the one writer.
+const EXECUTION_REQUESTS: &[Topic] = &[
+    Call::TOPIC,
+    EstimateGas::TOPIC,
+    CreateAccessList::TOPIC,
+    GetStorageRange::TOPIC,
+    Trace::TOPIC,
+    SuggestTip::TOPIC,
+    GetFeeHistory::TOPIC,
+    GetNextBlockFees::TOPIC,
+    GetBadBlocks::TOPIC,
+    SetHead::TOPIC,
+    ImportChain::TOPIC,
+];
 
 /// The requests that the pool answers.
 const POOL_REQUESTS: &[Topic] = &[
@@ -39,6 +81,7 @@ pub(crate) fn storage() -> ActorModule {
     fixed(
         "storage",
         "Keeps blocks and state in the database.",
+        STORAGE_REQUESTS,
         "it answers every read, and nothing else has the chain; stop the node instead",
     )
 }
@@ -48,13 +91,14 @@ pub(crate) fn execution() -> ActorModule {
     fixed(
         "execution",
         "Runs blocks and calls, and writes blocks to the database.",
+        EXECUTION_REQUESTS,
         "it is the one writer of the chain, and a block that is half on its way would be lost; stop the node instead",
     )
 }
 
-fn fixed(name: &'static str, summary: &'static str, reason: &'static str) -> ActorModule {
+fn fixed(name: &'static str, summary: &'static str, answers: &'static [Topic], reason: &'static str) -> ActorModule {
     let (stage, control) = (ActorStage::BeforePlugins, ActorControl::Fixed(reason));
-    ActorModule { name, summary, uses: &[], answers: &[], stage, is_wanted: true, control }
+    ActorModule { name, summary, uses: &[], answers, stage, is_wanted: true, control }
 }
 
 /// The transaction pool: stopped, it takes and shows no transaction, and proposes none.

@@ -133,6 +133,64 @@ fn replaces_disables_and_unloads_under_load_without_a_lost_answer_elsewhere() {
     watch.wait().unwrap();
 }
 
+/// Writes a request to the Unix socket, and reads what comes line by line.
+struct Lines(UnixStream, BufReader<UnixStream>);
+
+impl Lines {
+    fn connect(node: &RunningNode) -> Self {
+        let stream = UnixStream::connect(&node.socket).unwrap();
+        let reader = BufReader::new(stream.try_clone().unwrap());
+        Self(stream, reader)
+    }
+
+    fn send(&mut self, method: &str, params: &Value) {
+        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
+        self.0.write_all(request.to_string().as_bytes()).unwrap();
+    }
+
+    fn next(&mut self) -> Value {
+        let mut line = String::new();
+        self.1.read_line(&mut line).unwrap();
+        serde_json::from_str(&line).unwrap()
+    }
+}
+
+#[test]
+fn subscribers_notice_nothing_of_a_replacement_and_are_told_when_their_namespace_goes() {
+    let (_path, folder) = data_folder();
+    let node = RunningNode::start_dev(&["--datadir", &folder]);
+    let mut client = Lines::connect(&node);
+    client.send("eth_subscribe", &json!(["newHeads"]));
+    let subscription = client.next()["result"].clone();
+    let mut watch = Lines::connect(&node);
+    watch.send("admin_subscribe", &json!(["modules"]));
+    assert!(watch.next()["result"].is_string());
+
+    for name in ["eth", "admin"] {
+        module_well(&folder, &["replace", name]);
+    }
+    let mut sender = Lines::connect(&node);
+    sender.send("eth_accounts", &json!([]));
+    let from = sender.next()["result"][0].take();
+    let to = format!("0x{}", "11".repeat(20));
+    sender.send("eth_sendTransaction", &json!([{ "from": from, "to": to, "value": "0x1" }]));
+    assert!(sender.next()["result"].is_string());
+    let head = client.next();
+    assert_eq!((&head["params"]["subscription"], &head["params"]["result"]["number"]), (&subscription, &json!("0x1")));
+    module_well(&folder, &["disable", "eth"]);
+
+    let told = client.next();
+    assert_eq!(told["params"]["subscription"], subscription, "{told}");
+    let words = "subscription closed: namespace eth is not available any more";
+    assert_eq!(told["params"]["error"]["message"], words, "{told}");
+    let steps: Vec<_> = (0..3).map(|_| watch.next()["params"]["result"].take()).collect();
+    let steps: Vec<_> = steps.iter().map(|step| [&step["module"], &step["operation"], &step["state"]]).collect();
+    let step = |module: &str, operation: &str, state: &str| [json!(module), json!(operation), json!(state)];
+    let expected =
+        [step("eth", "replace", "enabled"), step("admin", "replace", "enabled"), step("eth", "disable", "disabled")];
+    assert_eq!(steps, expected.each_ref().map(|step| step.each_ref()));
+}
+
 #[test]
 fn choices_outlast_a_restart_and_sighup_applies_what_changed_in_the_file() {
     let (path, folder) = data_folder();

@@ -15,9 +15,7 @@ const MOST_PROBLEMS: usize = 10;
 
 pub(crate) fn definition() -> Command {
     Command::new("check")
-        .about(
-            "Check a plugin's library without a node: symbol, ABI, panics, threads, memory, capabilities, 100 loads",
-        )
+        .about("Check a plugin's library without a node: symbol, ABI, panics, threads, memory, capabilities, 100 loads")
         .arg(
             Arg::new("file").value_name("FILE").required(true).value_parser(value_parser!(PathBuf)).help("The library"),
         )
