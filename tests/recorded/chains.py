@@ -17,12 +17,13 @@ GENESIS_WITH_FORMATS = ("local", "staged", "v1switch")
 def genesis_file(chain):
     if chain in GENESIS_WITH_FORMATS:
         return DATA / "chain" / f"native-genesis-{chain}.json.gz"
-    return CHAINS / f"{chain}.genesis.json.gz"
+    return CHAINS / f"{chain.removesuffix('-backwards')}.genesis.json.gz"
 
 
 def chain_files(chain):
     """The files of blocks, in the order in which they are imported."""
-    return [CHAINS / f"{name}.rlp.gz" for name in (("reorg-a", "reorg-b") if chain == "reorg" else (chain,))]
+    names = {"reorg": ("reorg-a", "reorg-b"), "reorg-backwards": ("reorg-b", "reorg-a")}.get(chain, (chain,))
+    return [CHAINS / f"{name}.rlp.gz" for name in names]
 
 
 @contextlib.contextmanager

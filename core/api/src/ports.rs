@@ -184,6 +184,15 @@ pub trait ChainWriter: Send + Sync {
     /// # Errors
     /// [`StoreError::Engine`].
     fn insert_side_block(&self, block: &RecoveredBlock, total_difficulty: U256) -> Result<(), StoreError>;
+    /// Keeps what a block of another branch did, which [`ChainWriter::insert_side_block`] has kept: its state and its
+    /// receipts can then be asked for. A store that keeps states of canonical blocks only does nothing.
+    ///
+    /// # Errors
+    /// [`StoreError::Engine`].
+    fn keep_side_state(&self, commit: &BlockCommit) -> Result<(), StoreError> {
+        let _ = commit;
+        Ok(())
+    }
     /// Takes canonical blocks off until `number` is the head. Their headers and bodies stay, as a side branch.
     ///
     /// # Errors

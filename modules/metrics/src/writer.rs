@@ -76,6 +76,10 @@ impl ChainWriter for CountedWriter {
         Ok(())
     }
 
+    fn keep_side_state(&self, commit: &BlockCommit) -> Result<(), StoreError> {
+        self.writer.keep_side_state(commit)
+    }
+
     fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
         self.writer.unwind(number)?;
         self.unwinds.fetch_add(1, Ordering::Relaxed);

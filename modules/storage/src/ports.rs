@@ -92,6 +92,10 @@ impl ChainWriter for Store {
         self.keep_side_block(block, total_difficulty)
     }
 
+    fn keep_side_state(&self, commit: &BlockCommit) -> Result<(), StoreError> {
+        self.keep_side_state_of(commit)
+    }
+
     fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
         self.unwind_to(number)
     }

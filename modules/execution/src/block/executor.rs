@@ -84,8 +84,38 @@ impl Executor {
         block: Arc<RecoveredBlock>,
         parent: &SealedHeader,
     ) -> Result<ExecutedBlock, ExecutionError> {
+        let state = self.state_after(chain, parent.number.into())?;
+        self.run_over(chain, engine, block, parent, state)
+    }
+
+    /// Executes a block of another branch over its parent's state, and compares what it did with its header.
+    ///
+    /// # Errors
+    /// See [`Executor::execute`].
+    pub(crate) fn execute_aside(
+        &self,
+        chain: &dyn ChainReader,
+        engine: &dyn ConsensusEngine,
+        block: Arc<RecoveredBlock>,
+        parent: &SealedHeader,
+        state: Arc<dyn StateReader>,
+    ) -> Result<BlockCommit, ExecutionError> {
+        let executed = self.run_over(chain, engine, block, parent, self.state_over(state))?;
+        self.root(chain, executed, parent)
+    }
+
+    fn run_over(
+        &self,
+        chain: &dyn ChainReader,
+        engine: &dyn ConsensusEngine,
+        block: Arc<RecoveredBlock>,
+        parent: &SealedHeader,
+        state: BlockState,
+    ) -> Result<ExecutedBlock, ExecutionError> {
         self.check_size(&block)?;
-        let mut execution = self.begin(chain, engine, &block.header, parent)?;
+        let author = engine.author(&block.header)?;
+        let trie = (chain.trie(), parent.state_root);
+        let mut execution = BlockExecution::begin(&self.spec, &block.header, author, state, trie)?;
         run_transactions(&mut execution, &block)?;
         let rewards = engine.rewards(&block, chain)?;
         let outcome = execution.finish(&block, &rewards)?;

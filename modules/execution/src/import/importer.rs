@@ -15,6 +15,8 @@ use crate::{ExecutionError, Executor, Explanation, ImportError, ReferenceBlock};
 
 /// How many blocks one step of unwinding takes off and announces together.
 const UNWIND_STEP: u64 = 256;
+/// Blocks of other branches that lie deeper below the head than this are kept without being executed.
+const DEEPEST_EXECUTED_ASIDE: u64 = 1_024;
 
 /// Decides which blocks become canonical. All its writing methods exclude one another.
 pub struct Importer {
@@ -88,7 +90,28 @@ impl Importer {
             return Ok(InsertOutcome::Known);
         }
         self.writer.insert_side_block(&block, total_difficulty)?;
+        self.execute_aside(block, &parent)?;
         Ok(InsertOutcome::SideBranch)
+    }
+
+    /// Executes a block of another branch, so that its state can be asked for. One that does not do what its header says,
+    /// or whose parent's state is not there, is kept as it is: it is judged when its branch becomes the better one.
+    fn execute_aside(&self, block: Arc<RecoveredBlock>, parent: &SealedHeader) -> Result<(), ImportError> {
+        let (number, hash) = (block.number(), block.hash());
+        if number.0.saturating_add(DEEPEST_EXECUTED_ASIDE) < self.chain.head().header.number {
+            return Ok(());
+        }
+        let below = BlockNumber(parent.number);
+        let state = match self.chain.canonical_hash(below)? == Some(parent.hash()) {
+            true => self.chain.state_at(below).ok(),
+            false => self.chain.state_of_branch(parent)?,
+        };
+        let Some(state) = state else { return Ok(()) };
+        match self.executor.execute_aside(&*self.chain, &*self.engine, block, parent, state) {
+            Ok(commit) => self.writer.keep_side_state(&commit)?,
+            Err(reason) => tracing::debug!(%number, %hash, %reason, "side block not executed"),
+        }
+        Ok(())
     }
 
     /// Checks header and body, unless the block is known, whereby it was checked before; answers whether it is.

@@ -1,6 +1,7 @@
 //! The three ways in which the chain changes: a block comes, a block goes, an old state is forgotten. Beside it stands what
-//! the consensus engine keeps for itself.
+//! the consensus engine keeps for itself, and what stays of blocks beside the chain.
 
+mod aside;
 pub(crate) mod commit;
 mod engine;
 mod prune;

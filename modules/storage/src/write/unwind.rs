@@ -2,18 +2,17 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use alloy_primitives::B256;
 use tenon_api::{BlockNumber, Head, StoreError};
 
 use crate::{
     database::Batch,
-    format::{columns::Column, keys, meta, records, taken_off},
+    format::{columns::Column, keys, meta, records},
     read::{
         shared::{Shared, corrupt, cursor_status},
         state::{ACCOUNTS, SLOTS, version_at},
     },
     store::Store,
-    write::commit::log_prefixes,
+    write::{aside::keep_what_stays, commit::log_prefixes},
 };
 
 impl Store {
@@ -75,16 +74,6 @@ impl Store {
         shared.head.store(Arc::new(parent));
         Ok(())
     }
-}
-
-/// Keeps what can be asked about a block when it is on no chain any more.
-fn keep_what_stays(shared: &Shared, batch: &mut Batch<'_>, number: u64, hash: B256) -> Result<(), StoreError> {
-    let missing = || corrupt(format!("receipts of block {number} ({hash})"));
-    let receipts = shared.database.get(Column::Receipts, &keys::block(number, hash))?.ok_or_else(missing)?;
-    let summaries = records::decode_receipts(&receipts).ok_or_else(missing)?;
-    let logs = shared.logs_of_block(number, 0, summaries.iter().map(|summary| summary.log_count).sum())?;
-    let changes = changes_of(shared, number)?.ok_or_else(|| corrupt(format!("changes of block {number}")))?;
-    batch.put(Column::Receipts, keys::taken_off(number, hash), taken_off::encode(&receipts, &logs, &changes))
 }
 
 /// Puts back what the block's accounts and slots were before it, and removes its versions of them.

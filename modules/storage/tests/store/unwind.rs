@@ -2,7 +2,7 @@
 
 use alloy_primitives::U256;
 
-use crate::support::{Maker, Random, assert_same_state, assert_state, assert_whole, change, dump, fill, open};
+use crate::support::{Maker, Random, assert_same_state, assert_state, assert_whole, dump, fill, open};
 use tenon_api::{BlockNumber, ChainReader, ChainWriter, LogFilter, StoreError};
 use tenon_storage::Mode;
 
@@ -106,14 +106,34 @@ fn another_branch_takes_the_place_of_the_old_one() {
 }
 
 #[test]
-fn a_side_block_that_never_was_canonical_has_no_state_and_no_receipts() {
-    let (maker, mut other) = (Maker::new(), Maker::new());
+fn a_side_block_that_never_was_canonical_has_a_state_and_receipts_once_it_was_executed() {
+    let mut random = Random::new();
+    let (mut maker, mut other) = (Maker::new(), Maker::new());
     other.mark = 1;
-    let side = other.add(vec![change(3, 5, &[])], &[]).block.clone();
-    maker.store.insert_side_block(&side, U256::ONE).unwrap();
+    for _ in 0..5 {
+        maker.add_random(&mut random);
+        other.add_random(&mut random);
+    }
+    let store = &maker.store;
+    for commit in &other.commits[1..] {
+        let (side, hash) = (&commit.block, commit.block.hash());
+        store.insert_side_block(side, U256::ONE).unwrap();
+        assert!(store.state_of_branch(&side.header).unwrap().is_none());
+        assert_eq!(store.receipts(hash), Ok(None));
 
-    assert!(maker.store.state_of_branch(&side.header).unwrap().is_none());
-    assert_eq!(maker.store.receipts(side.hash()), Ok(None));
+        store.keep_side_state(commit).unwrap();
+
+        assert_eq!(store.receipts(hash).unwrap().as_deref(), Some(&*commit.receipts));
+        let state = store.state_of_branch(&side.header).unwrap().unwrap();
+        assert_same_state(&*state, side.header.number, &other.states);
+    }
+    (0..=5).for_each(|number| assert_state(store, number, &maker.states));
+    assert_whole(store);
+    // The other branch becomes the chain, as if nothing had been kept of it.
+    store.unwind(BlockNumber(0)).unwrap();
+    other.commits[1..].iter().for_each(|commit| store.commit(commit).unwrap());
+    (0..=5).for_each(|number| assert_state(store, number, &other.states));
+    assert_whole(store);
 }
 
 #[test]

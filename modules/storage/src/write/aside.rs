@@ -1,0 +1,78 @@
+//! What stays of blocks that are not on the canonical chain: of those that were taken off it, and of those that were
+//! executed beside it.
+
+use alloy_primitives::B256;
+use tenon_api::{BlockCommit, StoreError};
+
+use crate::{
+    database::Batch,
+    format::{
+        columns::Column,
+        keys,
+        records::{self, Changes, StoredLog},
+        taken_off,
+    },
+    read::shared::{Shared, corrupt},
+    store::Store,
+    write::unwind::changes_of,
+};
+
+impl Store {
+    /// Keeps the state of an executed side block as trie nodes, and its receipts. Nothing that follows the canonical
+    /// chain is written.
+    pub(crate) fn keep_side_state_of(&self, commit: &BlockCommit) -> Result<(), StoreError> {
+        let _writer = self.writer.lock();
+        let shared = &self.shared;
+        let (number, hash) = (commit.block.number().0, commit.block.hash());
+        if shared.canonical(number)?.is_some_and(|(canonical, _)| canonical == hash) {
+            return Ok(());
+        }
+        let mut batch = shared.database.batch();
+        for (hash, code) in &commit.codes {
+            batch.put(Column::Codes, hash, code)?;
+        }
+        for node in &commit.trie_nodes {
+            let key = keys::trie_position(&node.position, node.hash);
+            // A node of the canonical chain keeps the height that tells pruning when it came.
+            if shared.database.get(Column::Trie, &key)?.is_none() {
+                batch.put(Column::Trie, key, records::encode_latest(number, &node.rlp))?;
+            }
+        }
+        let record = taken_off::encode(&records::encode_receipts(&commit.receipts), &logs(commit), &changes(commit));
+        batch.put(Column::Receipts, keys::taken_off(number, hash), record)?;
+        batch.write(false)
+    }
+}
+
+fn logs(commit: &BlockCommit) -> Vec<StoredLog> {
+    let transactions = (0_u64..).zip(&commit.block.transactions).zip(commit.receipts.iter());
+    let logs = transactions.flat_map(|((transaction_index, transaction), receipt)| {
+        let transaction_hash = transaction.hash;
+        receipt.logs.iter().map(move |log| StoredLog { transaction_index, transaction_hash, log: log.clone() })
+    });
+    logs.collect()
+}
+
+fn changes(commit: &BlockCommit) -> Changes {
+    let slots = commit.accounts.iter().filter(|change| !change.slots.is_empty());
+    Changes {
+        accounts: commit.accounts.iter().map(|change| change.address).collect(),
+        slots: slots.map(|change| (change.address, change.slots.iter().map(|slot| slot.slot).collect())).collect(),
+        superseded: Vec::new(),
+    }
+}
+
+/// Keeps what can be asked about a block when it is on no chain any more.
+pub(crate) fn keep_what_stays(
+    shared: &Shared,
+    batch: &mut Batch<'_>,
+    number: u64,
+    hash: B256,
+) -> Result<(), StoreError> {
+    let missing = || corrupt(format!("receipts of block {number} ({hash})"));
+    let receipts = shared.database.get(Column::Receipts, &keys::block(number, hash))?.ok_or_else(missing)?;
+    let summaries = records::decode_receipts(&receipts).ok_or_else(missing)?;
+    let logs = shared.logs_of_block(number, 0, summaries.iter().map(|summary| summary.log_count).sum())?;
+    let changes = changes_of(shared, number)?.ok_or_else(|| corrupt(format!("changes of block {number}")))?;
+    batch.put(Column::Receipts, keys::taken_off(number, hash), taken_off::encode(&receipts, &logs, &changes))
+}
