@@ -76,7 +76,7 @@ class Endpoints:
         self.http_url, self.ws_url, self.ipc_path = node.http_url, node.ws_url, node.ipc_path
 
 
-def _probe(endpoints, stop, results):
+def _probe(endpoints, served, stop, results):
     latencies, failures = [], 0
     text = wire.request("eth_blockNumber")
     connections = {}
@@ -88,6 +88,7 @@ def _probe(endpoints, stop, results):
                     connections[kind] = kind(endpoints, timeout=60)
                 assert wire.code_of(wire.ask(connections[kind], text)) == (0, "")
                 latencies.append((time.monotonic() - begun) * 1000)
+                served.set()
             except (wire.Hung, TimeoutError, AssertionError, OSError, ValueError):
                 failures += 1
                 connections.pop(kind, None)
@@ -99,9 +100,11 @@ def _probe(endpoints, stop, results):
 def other_clients(node):
     """A well-behaved client in a process of its own, on HTTP and the Unix socket; gives a function for its figures."""
     context = multiprocessing.get_context("fork")
-    stop, results = context.Event(), context.SimpleQueue()
-    process = context.Process(target=_probe, args=(Endpoints(node), stop, results), daemon=True)
+    served, stop, results = context.Event(), context.Event(), context.SimpleQueue()
+    process = context.Process(target=_probe, args=(Endpoints(node), served, stop, results), daemon=True)
     process.start()
+    # What comes next may be over before a slow machine has started a process.
+    assert served.wait(60), "another client is not served at all"
     found = []
 
     def figures():

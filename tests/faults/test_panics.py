@@ -1,0 +1,191 @@
+"""A panic in every kind of handler of the real program: reads and work of the bus, actors, methods and subscriptions of
+plugins. It costs its caller one error, is counted in the log and at its module, and everybody else is served meanwhile.
+
+Panics of the node itself are ordered through a file (`core/bus/src/ordered_panic.rs`), which builds for releases do not
+look at; the plugin is `tests/plugins/misbehaving`.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import time
+
+import pytest
+
+import watch
+import wire
+from tenon_node import BINARY, Node, folder
+
+CRASHED = (-32000, "method handler crashed")
+SOMEBODY = "0x" + "11" * 20
+
+
+class Orders:
+    """The file in which panics are ordered."""
+
+    def __init__(self, path):
+        self.path = path
+        path.write_text("")
+
+    @contextlib.contextmanager
+    def of(self, line):
+        self.path.write_text(line + "\n")
+        try:
+            yield
+        finally:
+            self.path.write_text("")
+
+
+@pytest.fixture(scope="module", params=("in-process", "process"))
+def node(request):
+    with folder() as path:
+        plugins = path / "plugins"
+        plugins.mkdir()
+        for library in BINARY.parent.glob("libtenon_plugin_*.so"):
+            shutil.copy(library, plugins / library.name.removeprefix("libtenon_plugin_"))
+        shutil.copy(BINARY.parent / "libtenon_test_misbehaving.so", plugins / "bad.so")
+        settings = path / "settings.toml"
+        settings.write_text(f'[plugins.bad]\nisolation = "{request.param}"\n')
+        orders = Orders(path / "orders")
+        os.environ["TENON_TEST_PANICS"] = str(orders.path)
+        try:
+            namespaces = "eth,debug,bad"
+            arguments = ("--http.api", namespaces, "--ws.api", namespaces, "--plugins", plugins, "--config", settings)
+            with Node("dev", *arguments, datadir=path / "data") as running:
+                running.orders = orders
+                yield running
+                assert running.stop() == 0, "the node did not end in order after all that"
+        finally:
+            del os.environ["TENON_TEST_PANICS"]
+
+
+def asked(node, transport, method, *params):
+    """The code and message of an answer over a fresh connection."""
+    with transport(node) as connection:
+        return wire.code_of(wire.ask(connection, wire.request(method, *params)))
+
+
+def wait_for(node, sent):
+    """The block of a transaction that was sent."""
+    deadline = time.monotonic() + 60
+    while (receipt := node.call("eth_getTransactionReceipt", sent)) is None:
+        assert time.monotonic() < deadline, "the transaction is not in a block"
+        time.sleep(0.05)
+    return int(receipt["blockNumber"], 16)
+
+
+def panics_of(node, module):
+    """How many panics the node counts at a module."""
+    with wire.UnixSocket(node) as connection:
+        return wire.ask(connection, wire.request("admin_moduleInfo", module))["result"]["faults"]["panics"]
+
+
+def panics_in_log(node, what):
+    """How many panics of a handler stand in the log."""
+    lines = node.log_path.read_text(errors="replace").splitlines()
+    return sum("panicked" in line and what in line for line in lines)
+
+
+CALL = {"to": SOMEBODY, "data": "0x"}
+# What is ordered, the request in whose handler it is, and the module that it is counted at.
+HANDLERS = {
+    "a read": ("read GetAccount", "eth_getBalance", (SOMEBODY, "latest"), "storage"),
+    "work on a pool": ("pool Trace", "debug_traceCall", (CALL, "latest", {}), "execution"),
+    "a task": ("task SubmitTransaction", "eth_sendRawTransaction", None, "pool"),
+}
+
+
+def parameters(node, method, params):
+    """The parameters of a request; of a transaction, one that the node signs for us."""
+    if params is not None:
+        return params
+    transfer = {"from": node.call("eth_accounts")[0], "to": SOMEBODY, "value": "0x1", "gas": "0x5208"}
+    transfer |= {"gasPrice": "0x77359400", "nonce": node.call("eth_getTransactionCount", transfer["from"], "latest")}
+    return (node.call("eth_signTransaction", transfer)["raw"],)
+
+
+@pytest.mark.parametrize("kind", HANDLERS)
+def test_a_panic_in_a_handler_of_the_bus_is_one_error_and_counted(node, kind):
+    order, method, params, module = HANDLERS[kind]
+    params = parameters(node, method, params)
+    name = order.split()[1]
+    counted, logged = panics_of(node, module), panics_in_log(node, f'handler="{name}"')
+    with watch.other_clients(node) as figures:
+        with node.orders.of(order):
+            found = [asked(node, transport, method, *params) for transport in wire.TRANSPORTS]
+        others = figures()
+    if (0, "") in found:
+        pytest.skip("this program takes no orders: it is built for a release")
+    assert found == [CRASHED] * 3
+    assert asked(node, wire.Http, method, *params) == (0, ""), "it does not answer again"
+    assert panics_of(node, module) == counted + 3 and panics_in_log(node, f'handler="{name}"') == logged + 3
+    assert others["failures"] == 0 and others["answers"] > 0
+    print(f"\n{kind} ({order}): 3 panics, 3 errors {found[0]}, counted at {module} and in the log; others: {others['answers']} "
+          f"answers, 0 failures, p99 {others['p99']:.1f} ms")
+
+
+def test_a_panic_in_the_actor_that_changes_the_chain_is_one_error_and_it_is_built_anew(node):
+    for account in node.call("eth_accounts")[:2]:
+        wait_for(node, node.call("eth_sendTransaction", {"from": account, "to": SOMEBODY, "gas": "0x5208"}))
+    begun = panics_in_log(node, 'actor="chain"')
+    with watch.other_clients(node) as figures:
+        with node.orders.of("actor chain"):
+            found = asked(node, wire.UnixSocket, "debug_setHead", "0x0")
+        if found == (0, ""):
+            pytest.skip("this program takes no orders: it is built for a release")
+        deadline = time.monotonic() + 30
+        while (again := asked(node, wire.UnixSocket, "debug_setHead", "0x0")) != (0, ""):
+            assert time.monotonic() < deadline, again
+            time.sleep(0.05)
+        others = figures()
+    assert found[0] == -32000
+    assert panics_in_log(node, 'actor="chain"') == begun + 1 and node.call("eth_blockNumber") == "0x0"
+    assert others["failures"] == 0
+    print(f"\nactor chain: 1 panic, 1 error {found}, built anew; others: {others['answers']} answers, 0 failures")
+
+
+def test_a_panic_in_the_sealer_loses_no_transaction(node):
+    transfer = {"from": node.call("eth_accounts")[1], "to": SOMEBODY, "value": "0x1", "gas": "0x5208"}
+    begun = panics_in_log(node, 'actor="sealer"')
+    with node.orders.of("actor sealer"):
+        sent = node.call("eth_sendTransaction", transfer)
+        deadline = time.monotonic() + 20
+        while panics_in_log(node, 'actor="sealer"') == begun:
+            if node.call("eth_getTransactionReceipt", sent):
+                pytest.skip("this program takes no orders: it is built for a release")
+            assert time.monotonic() < deadline, "the sealer has not panicked"
+            time.sleep(0.05)
+    block = wait_for(node, sent)
+    panics = panics_in_log(node, 'actor="sealer"') - begun
+    print(f"\nactor sealer: {panics} panics, built anew each time, the transaction is in block {block}")
+
+
+def test_a_panic_in_a_method_of_a_plugin_is_one_error_and_counted(node):
+    counted = panics_of(node, "bad")
+    methods = ("bad_panic", "bad_panicLater")
+    with watch.other_clients(node) as figures:
+        found = [asked(node, transport, method) for method in methods for transport in wire.TRANSPORTS]
+        others = figures()
+    assert found == [CRASHED] * 6
+    assert panics_of(node, "bad") == counted + 6
+    assert asked(node, wire.Http, "bad_echo", "still here") == (0, "")
+    assert others["failures"] == 0
+    print(f"\nplugin methods: 6 panics, 6 errors {found[0]}, counted; others: {others['answers']} answers, 0 failures")
+
+
+def test_a_panic_in_a_subscription_ends_that_subscription_alone(node):
+    counted = panics_of(node, "bad")
+    with wire.WebSocket(node) as connection, watch.other_clients(node) as figures:
+        heads = wire.ask(connection, wire.request("eth_subscribe", "newHeads"))["result"]
+        broken = wire.ask(connection, wire.request("bad_subscribe", "panic"))["result"]
+        node.call("eth_sendTransaction", {"from": node.call("eth_accounts")[2], "to": SOMEBODY, "gas": "0x5208"})
+        told = {}
+        while heads not in told:
+            message = json.loads(connection.receive())["params"]
+            told.setdefault(message["subscription"], []).append(message)
+        others = figures()
+    assert panics_of(node, "bad") == counted + 1
+    assert others["failures"] == 0
+    print(f"\nsubscription: 1 panic, told {[message.get('error') for message in told.get(broken, [])]}, counted; newHeads on the same "
+          f"connection goes on; others: {others['answers']} answers, 0 failures")
