@@ -77,7 +77,8 @@ pub(crate) fn build_evm<I>(
         inspector,
         instruction: instructions,
         precompiles: Precompiles::new(rules.precompiles),
-        frame_stack: FrameStack::new_prealloc(8),
+        // Frames are made when they are reached: each has a stack of 32 KiB, and most calls reach one or two.
+        frame_stack: FrameStack::new(),
     }
 }
 

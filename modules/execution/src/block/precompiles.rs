@@ -1,5 +1,7 @@
 //! The precompiled contracts of a fork, and where a state override has moved them.
 
+use std::borrow::Cow;
+
 use alloy_primitives::{
     Address,
     map::{AddressMap, AddressSet},
@@ -25,8 +27,8 @@ pub(crate) struct PrecompileSet {
 /// Which addresses are precompiled contracts, after the state overrides of a call.
 #[derive(Clone)]
 pub(crate) struct MovedPrecompiles {
-    /// Where contracts stand.
-    addresses: AddressSet,
+    /// Where contracts stand. Those of a fork are made once a process, and every call has an EVM of its own.
+    addresses: Cow<'static, AddressSet>,
     /// By the address where a contract now is: where it was.
     origins: AddressMap<Address>,
 }
@@ -34,9 +36,9 @@ pub(crate) struct MovedPrecompiles {
 impl MovedPrecompiles {
     /// Those of a fork, none moved.
     pub(crate) fn new(set: PrecompileSet) -> Self {
-        let mut addresses = EthPrecompiles::new(set.standard).warm_addresses().clone();
+        let mut addresses = Cow::Borrowed(EthPrecompiles::new(set.standard).precompiles.addresses_set());
         if set.has_extras {
-            addresses.extend(EXTRA_PRECOMPILES);
+            addresses.to_mut().extend(EXTRA_PRECOMPILES);
         }
         Self { addresses, origins: AddressMap::default() }
     }
@@ -49,14 +51,17 @@ impl MovedPrecompiles {
     /// Moves the contract at `from` to `to`; `from` is an ordinary address afterwards.
     pub(crate) fn relocate(&mut self, from: Address, to: Address) {
         let origin = self.origins.remove(&from).unwrap_or(from);
-        self.addresses.remove(&from);
-        self.addresses.insert(to);
+        let addresses = self.addresses.to_mut();
+        addresses.remove(&from);
+        addresses.insert(to);
         self.origins.insert(to, origin);
     }
 
     /// Makes an address an ordinary one.
     pub(crate) fn remove(&mut self, address: Address) {
-        self.addresses.remove(&address);
+        if self.addresses.contains(&address) {
+            self.addresses.to_mut().remove(&address);
+        }
         self.origins.remove(&address);
     }
 }

@@ -50,6 +50,12 @@ impl Answers {
         read: impl Fn(&dyn StateReader) -> Result<T, StoreError>,
     ) -> Result<T, Failure> {
         again_after_reorganisation(|| {
+            // A height is all that a state is found by; its header is needed for the words only when something is wrong.
+            if let BlockId::Number(number) = block
+                && let Ok(value) = self.store.state_at(number).and_then(|state| read(&*state))
+            {
+                return Ok(value);
+            }
             let (header, state) = self.state_of(block)?;
             read(&*state).map_err(|error| worded(error, &header))
         })
