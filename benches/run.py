@@ -14,6 +14,7 @@ import argparse
 import contextlib
 import json
 import pathlib
+import sys
 import tempfile
 
 import rpc_table
@@ -36,8 +37,8 @@ def main():
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tenon-bench-", ignore_cleanup_errors=True)))
         if arguments.soak:
             samples = soak.run(arguments.soak, folder)
-            soak.report(samples)
-            return write(arguments.json, samples)
+            write(arguments.json, samples)
+            return None if soak.report(samples) else 1
         started = start.run(folder)
         cells = rpc_table.run(arguments, folder, stack)
     rpc_table.report(cells)
@@ -67,4 +68,4 @@ def write(path, figures):
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -51,8 +51,12 @@ section! {
         mode: HistoryMode = HistoryMode::Archive, "database.mode", "gcmode";
         /// How many blocks of state history `pruned` keeps.
         history: u64 = 90_000, "database.history", "history.state";
-        /// Memory for cached records, MiB.
+        /// Memory for cached records, MiB. What waits to be written, trie nodes, decoded blocks and read state take up to as
+        /// much again, and never more than with the default.
         cache: u32 = 512, "database.cache", "cache";
+        /// Table files held open; more are opened as they are read. With the connections it has to stay below what the
+        /// system allows a process.
+        open_files: u32 = 512, "database.openfiles", "database.openfiles";
         /// `process`: nothing is lost when the process dies, at most the last few blocks when the power fails, never
         /// consistency. `block`: every block is on the disk before it is announced.
         durability: Durability = Durability::Process, "database.durability", "database.durability";

@@ -73,6 +73,29 @@ pub struct StoreOptions {
     pub background_threads: i32,
 }
 
+impl StoreOptions {
+    /// With a cache of database blocks of this size, bytes. The other memory keeps its proportion to it, but does not grow
+    /// beyond the default: more of it would not help.
+    pub fn with_cache(bytes: usize) -> Self {
+        let full = Self::default();
+        let part = |default: usize| {
+            let scaled = default as u128 * bytes as u128 / full.cache_bytes as u128;
+            usize::try_from(scaled).unwrap_or(default).min(default)
+        };
+        Self {
+            cache_bytes: bytes,
+            write_buffer_bytes: part(full.write_buffer_bytes).max(LEAST_WRITE_BUFFER),
+            trie_cache_bytes: part(full.trie_cache_bytes),
+            state_cache_bytes: part(full.state_cache_bytes),
+            block_cache_bytes: part(full.block_cache_bytes),
+            ..full
+        }
+    }
+}
+
+/// Less would make a table file of every few blocks.
+const LEAST_WRITE_BUFFER: usize = 16 << 20;
+
 impl Default for StoreOptions {
     fn default() -> Self {
         let processors = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
@@ -87,5 +110,32 @@ impl Default for StoreOptions {
             max_open_files: 512,
             background_threads: i32::try_from(processors.clamp(2, 8)).unwrap_or(2),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_keeps_its_proportion_to_the_cache_up_to_the_default() {
+        let full = StoreOptions::default();
+        let sizes = |options: StoreOptions| {
+            let StoreOptions {
+                cache_bytes,
+                write_buffer_bytes,
+                trie_cache_bytes,
+                state_cache_bytes,
+                block_cache_bytes,
+                ..
+            } = options;
+            [cache_bytes, write_buffer_bytes, trie_cache_bytes, state_cache_bytes, block_cache_bytes]
+                .map(|bytes| bytes >> 20)
+        };
+
+        assert_eq!(StoreOptions::with_cache(full.cache_bytes), full);
+        assert_eq!(sizes(StoreOptions::with_cache(64 << 20)), [64, 32, 8, 6, 12]);
+        assert_eq!(sizes(StoreOptions::with_cache(8_192 << 20)), [8_192, 256, 64, 48, 96]);
+        assert_eq!(sizes(StoreOptions::with_cache(0)), [0, 16, 0, 0, 0]);
     }
 }
