@@ -43,6 +43,7 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         request::<ImportChain>(),
         request::<ExportChain>(),
         request::<GetChainConfig>(),
+        request::<GetHeadNumber>(),
         request::<GetAccount>(),
         request::<GetCode>(),
         request::<GetStorage>(),

@@ -191,6 +191,7 @@ fn chain_frames(frames: &mut Frames) {
     let head = Head { header: sealed(), total_difficulty: wei(9), finalized: Some(BlockNumber(5)), safe: None };
     let (header, total_difficulty, is_canonical) = (sealed(), wei(9), true);
     frames.request(GetHead, Arc::new(head));
+    frames.request(GetHeadNumber, BlockNumber(7));
     frames.request(GetHeader { block: BlockId::LATEST }, Some(StoredHeader { header, total_difficulty, is_canonical }));
     frames.request(GetBlock { block: block_id }, Some(StoredBlock { block: block(), total_difficulty, is_canonical }));
     let receipts = Arc::new(vec![receipt(ReceiptOutcome::Status(false))]);

@@ -13,6 +13,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use foldhash::fast::FixedState;
 use tenon_api::{Failure, FailureCode, messages::NamespaceInfo};
 use tenon_bus::CallContext;
 use tenon_sdk::boundary::OwnedBytes;
@@ -33,10 +34,19 @@ struct Route {
     cost: Cost,
 }
 
+/// What [`Router::enter`] came to.
+enum Entered {
+    /// Inside; the method's number and cost.
+    At(Ticket, u32, Cost),
+    /// The plugin is being replaced.
+    Held(Arc<Running>),
+}
+
 /// Immutable; replaced as a whole.
 #[derive(Default)]
 pub(crate) struct RouteTable {
-    methods: HashMap<Box<str>, Route>,
+    /// Nobody outside chooses what is in it, so that a hash which can be guessed does no harm.
+    methods: HashMap<Box<str>, Route, FixedState>,
     namespaces: BTreeMap<String, Arc<Running>>,
     /// The same plugins by other names of their namespaces.
     aliases: BTreeMap<String, Arc<Running>>,
@@ -121,7 +131,14 @@ impl Router {
     /// What the plugin answers; `-32601` when no plugin serves the method or the caller's endpoint does not
     /// expose its namespace; `-32005` at the deadline or when too many slow calls wait.
     pub async fn call(&self, method: &str, params: Option<&str>, caller: &Caller) -> Result<JsonBytes, Failure> {
-        let (ticket, index, cost) = match self.enter(method, caller).await {
+        // All that waits is boxed where it begins. Timers and queues inside this future would make it ten times as large,
+        // and futures of fast methods are moved about more than they are polled.
+        let entered = match self.enter(method, caller) {
+            Ok(Entered::At(ticket, index, cost)) => Ok((ticket, index, cost)),
+            Ok(Entered::Held(plugin)) => Box::pin(self.enter_later(plugin, method, caller)).await,
+            Err(failure) => Err(failure),
+        };
+        let (ticket, index, cost) = match entered {
             Ok(entered) => entered,
             Err(failure) => {
                 if failure.code == FailureCode::METHOD_NOT_FOUND {
@@ -151,7 +168,7 @@ impl Router {
     ) -> Result<JsonBytes, Failure> {
         let _permit = match cost {
             Cost::Fast => None,
-            Cost::Slow => Some(self.slow_permit(plugin, caller).await?),
+            Cost::Slow => Some(Box::pin(self.slow_permit(plugin, caller)).await?),
         };
         let mut call = plugin.instance.call(index, params, caller);
         // A fast method answers its first poll: no timer is made for it.
@@ -159,7 +176,7 @@ impl Router {
         let answer = match first {
             Poll::Ready(answer) => answer,
             Poll::Pending => {
-                plugin.unless_cancelled(before(caller.context.deadline(), call)).await?.unwrap_or_else(Err)
+                Box::pin(plugin.unless_cancelled(before(caller.context.deadline(), call))).await?.unwrap_or_else(Err)
             }
         };
         let answer = answer.and_then(|bytes| JsonBytes::new(bytes, &plugin.manifest.namespace));
@@ -223,27 +240,40 @@ impl Router {
         self.inner.calls.places(manifest)
     }
 
-    /// Finds the route of a method and enters its plugin. Waits while the plugin is being replaced.
-    async fn enter(&self, method: &str, caller: &Caller) -> Result<(Ticket, u32, Cost), Failure> {
+    /// Finds the route of a method and enters its plugin.
+    fn enter(&self, method: &str, caller: &Caller) -> Result<Entered, Failure> {
         loop {
-            let held = {
-                let routes = self.inner.routes.load();
-                let route = routes
-                    .methods
-                    .get(method)
-                    .filter(|route| caller.exposure.exposes(&route.plugin.manifest.namespace))
-                    .ok_or_else(|| no_method(method))?;
-                let kind = if route.cost == Cost::Slow { Kind::SlowCall } else { Kind::Call };
-                match Ticket::take(&route.plugin, kind) {
-                    Ok(ticket) => return Ok((ticket, route.index, route.cost)),
-                    Err(Entry::Held) => Arc::clone(&route.plugin),
-                    Err(Entry::Full) => return Err(route.plugin.refuse()),
-                    // Closed between look-up and entry. When another plugin has taken its place, go there.
-                    Err(_) if self.is_current(&routes) => return Err(no_method(method)),
-                    Err(_) => continue,
-                }
-            };
+            let routes = self.inner.routes.load();
+            let route = routes
+                .methods
+                .get(method)
+                .filter(|route| caller.exposure.exposes(&route.plugin.manifest.namespace))
+                .ok_or_else(|| no_method(method))?;
+            let kind = if route.cost == Cost::Slow { Kind::SlowCall } else { Kind::Call };
+            match Ticket::take(&route.plugin, kind) {
+                Ok(ticket) => return Ok(Entered::At(ticket, route.index, route.cost)),
+                Err(Entry::Held) => return Ok(Entered::Held(Arc::clone(&route.plugin))),
+                Err(Entry::Full) => return Err(route.plugin.refuse()),
+                // Closed between look-up and entry. When another plugin has taken its place, go there.
+                Err(_) if self.is_current(&routes) => return Err(no_method(method)),
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Waits while the plugin is being replaced, and enters the one that is there then.
+    async fn enter_later(
+        &self,
+        mut held: Arc<Running>,
+        method: &str,
+        caller: &Caller,
+    ) -> Result<(Ticket, u32, Cost), Failure> {
+        loop {
             before(caller.context.deadline(), held.gate.released()).await?;
+            held = match self.enter(method, caller)? {
+                Entered::At(ticket, index, cost) => return Ok((ticket, index, cost)),
+                Entered::Held(plugin) => plugin,
+            };
         }
     }
 

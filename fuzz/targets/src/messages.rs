@@ -37,7 +37,7 @@ macro_rules! kinds {
 pub(crate) const KINDS: &[Kind] = kinds! {
     requests
         GetHead GetHeader GetBlock GetBlockReceipts GetTransaction GetReceipt GetLogs GetRaw GetChainChanges
-        GetChainInfo SetHead GetTransactionProof ImportChain ExportChain GetChainConfig GetAccount GetCode
+        GetChainInfo SetHead GetTransactionProof ImportChain ExportChain GetChainConfig GetHeadNumber GetAccount GetCode
         GetStorage GetProof Call EstimateGas CreateAccessList Trace SuggestTip GetFeeHistory GetNextBlockFees SubmitTransaction
         GetPoolStatus GetPoolContent GetPoolTransaction GetPoolNonce GetPendingSince GetRawPoolTransaction
         ListAccounts SignMessage SignTransaction GetClientVersion GetNetworkStatus GetSyncStatus

@@ -160,13 +160,17 @@ impl<S: RpcService> Dispatcher<S> {
                 // Wrong bytes inside strings become U+FFFD, as in the reference; that moves what follows.
                 let repaired = String::from_utf8_lossy(text);
                 match self.parse(repaired.as_bytes()) {
-                    Parsed::Message(message) => self.answer_valid(&repaired, &message, caller, subscriptions).await,
+                    Parsed::Message(message) => {
+                        Box::pin(self.answer_valid(&repaired, &message, caller, subscriptions)).await
+                    }
                     _ => Answer::only(Some(Reply::stray_failure(&failures::parse_error()))),
                 }
             }
         }
     }
 
+    /// What is rare is boxed here and below, and with it its futures: the one of a plain call is moved into place by
+    /// whoever polls it, and every byte of it costs.
     async fn answer_valid(
         &self,
         text: &str,
@@ -175,7 +179,7 @@ impl<S: RpcService> Dispatcher<S> {
         subscriptions: Option<&Subscriptions>,
     ) -> Answer<S> {
         if message.is_batch {
-            return self.answer_batch(text, message, caller, subscriptions).await;
+            return Box::pin(self.answer_batch(text, message, caller, subscriptions)).await;
         }
         match Request::look_at(&message.single, text) {
             Request::Ignored => Answer::only(None),
@@ -210,7 +214,7 @@ impl<S: RpcService> Dispatcher<S> {
         if let Poll::Ready(outcome) = poll_once(call.as_mut()).await {
             return outcome;
         }
-        let outcome = tokio::time::timeout_at(deadline.into(), call).await;
+        let outcome = Box::pin(tokio::time::timeout_at(deadline.into(), call)).await;
         outcome.unwrap_or_else(|_| Outcome::Failed(failures::timed_out()))
     }
 
@@ -223,7 +227,7 @@ impl<S: RpcService> Dispatcher<S> {
     ) -> Outcome<S> {
         // Both endings belong to the subscription layer whatever stands before them.
         if let Some(namespace) = method.strip_suffix("_subscribe") {
-            return self.subscribe(namespace, params, caller, subscriptions).await;
+            return Box::pin(self.subscribe(namespace, params, caller, subscriptions)).await;
         }
         if method.ends_with("_unsubscribe") {
             return unsubscribe(params, subscriptions);

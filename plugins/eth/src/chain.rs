@@ -10,7 +10,7 @@ const NATIVE_PROTOCOL_VERSION: u64 = 100;
 const ETHEREUM_PROTOCOL_VERSION: u64 = 68;
 
 pub(crate) async fn block_number(context: EthContext) -> Result<Quantity, Failure> {
-    Ok(Quantity(context.call(GetHead).await?.number().0))
+    Ok(Quantity(context.call(GetHeadNumber).await?.0))
 }
 
 pub(crate) async fn chain_id(context: EthContext) -> Result<Quantity, Failure> {

@@ -7,8 +7,9 @@ use tenon_api::{
     Account, BlockId, BlockNumber, Failure, Head, LocatedLog, LogFilter, Request,
     messages::{
         BlockOverrides, BlockReceipts, Call, CallRequest, ChainChanges, ChainInfo, GetAccount, GetBlock,
-        GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetHead, GetHeader, GetLogs, GetReceipt, GetStorage,
-        GetTransaction, LocatedReceipt, LocatedTransaction, LogRange, StoredBlock, StoredHeader, SubmitTransaction,
+        GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetHead, GetHeadNumber, GetHeader, GetLogs,
+        GetReceipt, GetStorage, GetTransaction, LocatedReceipt, LocatedTransaction, LogRange, StoredBlock,
+        StoredHeader, SubmitTransaction,
     },
 };
 
@@ -52,6 +53,14 @@ pub trait Node: Sync {
     /// When the plugin was not granted `ReadChain`, or the database fails; so for all that reads the chain.
     fn head(&self) -> impl Future<Output = Result<Arc<Head>, Failure>> + Send {
         self.ask(GetHead)
+    }
+
+    /// The height of the head; cheaper than [`Node::head`].
+    ///
+    /// # Errors
+    /// As [`Node::head`].
+    fn head_number(&self) -> impl Future<Output = Result<BlockNumber, Failure>> + Send {
+        self.ask(GetHeadNumber)
     }
 
     /// Chain id, genesis hash and kind of chain.

@@ -15,6 +15,12 @@ use crate::{
 pub struct GetHead;
 request!(GetHead => Arc<Head>, topic 0x0100, ReadChain);
 
+/// The height of the head alone: beyond the plugin boundary [`GetHead`] costs as much as the rest of a call, because
+/// its answer is a whole header.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetHeadNumber;
+request!(GetHeadNumber => BlockNumber, topic 0x010f, ReadChain);
+
 /// A header.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetHeader {

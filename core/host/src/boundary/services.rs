@@ -189,17 +189,22 @@ impl Backend for BusBackend {
             return answer;
         }
         let schema = u16::try_from(schema).unwrap_or(u16::MAX);
+        // A read answers on the spot, without a copy of the frame, and in the caller's own context: nobody can drop it
+        // half done.
+        let answer = match context {
+            Some(context) => self.bus.try_read_frame(topic, schema, frame, context),
+            None => self.bus.try_read_frame(topic, schema, frame, &CallContext::new()),
+        };
+        if let Some(answer) = answer {
+            note_crash(&self.crashes, &answer);
+            return ExportedFuture::ready(answer);
+        }
         // A context of its own with the caller's deadline: a plugin that drops one of its questions must not
         // cancel the others. When the caller goes, all of them are dropped with its call.
         let context = match context.and_then(CallContext::deadline) {
             Some(deadline) => CallContext::with_deadline(deadline),
             None => CallContext::new(),
         };
-        // A read answers on the spot, without a copy of the frame.
-        if let Some(answer) = self.bus.try_read_frame(topic, schema, frame, &context) {
-            note_crash(&self.crashes, &answer);
-            return ExportedFuture::ready(answer);
-        }
         let (bus, frame, crashes) = (self.bus.clone(), frame.to_vec(), Arc::clone(&self.crashes));
         ExportedFuture::new(async move {
             let answer = bus.call_frame(topic, schema, &frame, &context).await;

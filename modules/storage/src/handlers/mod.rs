@@ -13,8 +13,8 @@ use tenon_api::{
     Failure, Request, StoreError,
     messages::{
         ChainInfo, CompactDatabase, DumpAccounts, GetAccount, GetBlock, GetBlockReceipts, GetChainChanges,
-        GetChainInfo, GetCode, GetDatabaseProperty, GetHead, GetHeader, GetLogs, GetModifiedAccounts, GetPreimage,
-        GetProof, GetRaw, GetReceipt, GetStorage, GetTransaction, GetTransactionProof,
+        GetChainInfo, GetCode, GetDatabaseProperty, GetHead, GetHeadNumber, GetHeader, GetLogs, GetModifiedAccounts,
+        GetPreimage, GetProof, GetRaw, GetReceipt, GetStorage, GetTransaction, GetTransactionProof,
     },
 };
 use tenon_bus::{Bus, CallContext, RegisterError, WorkPool};
@@ -98,6 +98,7 @@ pub fn register(
 ) -> Result<(), RegisterError> {
     let answers = Arc::new(Answers { store, spec, info, limits });
     read::<GetHead>(bus, &answers, |answers, _| Ok(answers.head()))?;
+    read::<GetHeadNumber>(bus, &answers, |answers, _| Ok(answers.head().number()))?;
     read::<GetChainInfo>(bus, &answers, |answers, _| Ok(Arc::clone(&answers.info)))?;
     read::<GetHeader>(bus, &answers, |answers, request| answers.header(request.block))?;
     read::<GetBlock>(bus, &answers, |answers, request| answers.block(request.block))?;

@@ -70,6 +70,7 @@ fn answers_about_blocks(host: FakeHost, result: &Value) -> FakeHost {
         None => block_with(recorded::located(result)),
     };
     host.answer(|_: GetHead| Ok(head(HEAD)))
+        .answer(|_: GetHeadNumber| Ok(BlockNumber(HEAD)))
         .answer(|_: GetHeader| Ok(Some(stored_header(4, true))))
         .answer(move |_: GetBlock| Ok(found(&blocks, block_of)))
         .answer(move |_: GetBlockReceipts| {

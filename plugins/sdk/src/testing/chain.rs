@@ -14,9 +14,9 @@ use tenon_api::{
     TransactionPayload, TransactionSignature, TransactionType, codec,
     messages::{
         BlockReceipts, BlocksUnwound, ChainChanges, ChainInfo, CommitRecords, GetAccount, GetBlock, GetBlockReceipts,
-        GetChainChanges, GetChainInfo, GetCode, GetHead, GetHeader, GetLogs, GetReceipt, GetRecords, GetSpaceUsage,
-        GetStorage, GetTransaction, LocatedReceipt, LocatedTransaction, LogRange, LogsChanged, NewHead, Profile,
-        ScanRecords, StoredBlock, StoredHeader,
+        GetChainChanges, GetChainInfo, GetCode, GetHead, GetHeadNumber, GetHeader, GetLogs, GetReceipt, GetRecords,
+        GetSpaceUsage, GetStorage, GetTransaction, LocatedReceipt, LocatedTransaction, LogRange, LogsChanged, NewHead,
+        Profile, ScanRecords, StoredBlock, StoredHeader,
     },
 };
 
@@ -527,6 +527,7 @@ impl Chain {
             let (header, total_difficulty) = (head.header(), head.total_difficulty);
             Ok(Arc::new(Head { header, total_difficulty, finalized: None, safe: None }))
         });
+        self.set_read(|blocks, _: GetHeadNumber| Ok(BlockNumber(blocks.head().header().number)));
         self.set_read(|blocks, _: GetChainInfo| {
             let genesis_hash = blocks.at(0).map(|genesis| genesis.block.hash()).unwrap_or_default();
             let profile = Profile::Ethereum;
