@@ -144,7 +144,8 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         });
         let ending = EndTasks(Arc::clone(&shared));
         let limits = self.limits;
-        let stopping = self.stopping.clone();
+        // A token of its own: its lock is taken at every wake, and all connections would share the other's.
+        let stopping = self.stopping.child_token();
         let mut writer = Writer::new(&shared.outgoing, writer, limits, F::keep_alive(), Meter::new(&self.traffic));
         let mut gone = pin!(gone);
         let end = {

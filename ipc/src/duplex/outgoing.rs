@@ -2,7 +2,10 @@
 
 use std::{
     collections::VecDeque,
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     task::{Context, Poll, Waker},
 };
 
@@ -22,6 +25,14 @@ pub(crate) type Encode = fn(Reply, &mut VecDeque<Bytes>);
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     queue: Mutex<Queue>,
+    /// Bytes in the queue and in what the writer has taken and not yet written. Beside the lock, because it is looked at
+    /// twice a message.
+    length: AtomicUsize,
+    /// Whether somebody waits for `drained`.
+    is_awaited: AtomicBool,
+    /// Whether the writer's task sleeps: who pushes wakes it only then. Becomes true under the lock, after a look at the
+    /// queue, so that no push is missed.
+    is_writer_asleep: AtomicBool,
     encode: Encode,
     most: usize,
     drained: Notify,
@@ -30,28 +41,9 @@ pub(crate) struct Outgoing {
 #[derive(Debug, Default)]
 struct Queue {
     pieces: VecDeque<Bytes>,
-    /// Bytes in `pieces` and in what the writer has taken and not yet written.
-    length: usize,
     has_overflowed: bool,
-    /// The task of the writer, and whether it sleeps: who pushes wakes it only then.
+    /// The task of the writer.
     writer: Option<Waker>,
-    is_writer_asleep: bool,
-}
-
-impl Queue {
-    /// Has the task woken at the next push.
-    fn watch(&mut self, context: &Context<'_>) {
-        match &mut self.writer {
-            Some(writer) => writer.clone_from(context.waker()),
-            none => *none = Some(context.waker().clone()),
-        }
-        self.is_writer_asleep = true;
-    }
-
-    /// The waker to call once the lock is given back.
-    fn sleeper(&mut self) -> Option<Waker> {
-        std::mem::take(&mut self.is_writer_asleep).then(|| self.writer.clone()).flatten()
-    }
 }
 
 /// A notification found the queue full.
@@ -60,7 +52,15 @@ pub(crate) struct Overflow;
 
 impl Outgoing {
     pub(crate) fn new(encode: Encode, most: usize) -> Self {
-        Self { queue: Mutex::default(), encode, most, drained: Notify::new() }
+        Self {
+            queue: Mutex::default(),
+            length: AtomicUsize::new(0),
+            is_awaited: AtomicBool::new(false),
+            is_writer_asleep: AtomicBool::new(false),
+            encode,
+            most,
+            drained: Notify::new(),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Queue> {
@@ -71,7 +71,7 @@ impl Outgoing {
     fn push<T>(&self, add: impl FnOnce(&mut Queue) -> T) -> T {
         let mut queue = self.lock();
         let added = add(&mut queue);
-        let sleeper = queue.sleeper();
+        let sleeper = if self.is_writer_asleep.swap(false, Ordering::Relaxed) { queue.writer.clone() } else { None };
         drop(queue);
         if let Some(writer) = sleeper {
             writer.wake();
@@ -81,17 +81,17 @@ impl Outgoing {
 
     /// Queues an answer.
     pub(crate) fn push_answer(&self, reply: Reply) {
-        self.push(|queue| queue.length += self.encode_into(reply, &mut queue.pieces));
+        self.push(|queue| self.encode_into(reply, &mut queue.pieces));
     }
 
     /// Queues a notification.
     pub(crate) fn push_notification(&self, reply: Reply) -> Result<(), Overflow> {
         self.push(|queue| {
-            queue.has_overflowed |= queue.length + reply.len() > self.most;
+            queue.has_overflowed |= self.length() + reply.len() > self.most;
             if queue.has_overflowed {
                 return Err(Overflow);
             }
-            queue.length += self.encode_into(reply, &mut queue.pieces);
+            self.encode_into(reply, &mut queue.pieces);
             Ok(())
         })
     }
@@ -99,34 +99,57 @@ impl Outgoing {
     /// Queues bytes of the transport itself, such as a pong.
     pub(crate) fn push_raw(&self, bytes: Bytes) {
         self.push(|queue| {
-            queue.length += bytes.len();
+            self.length.fetch_add(bytes.len(), Ordering::Relaxed);
             queue.pieces.push_back(bytes);
         });
     }
 
-    fn encode_into(&self, reply: Reply, pieces: &mut VecDeque<Bytes>) -> usize {
+    fn encode_into(&self, reply: Reply, pieces: &mut VecDeque<Bytes>) {
         let before = pieces.len();
         (self.encode)(reply, pieces);
-        pieces.range(before..).map(Bytes::len).sum()
+        let added: usize = pieces.range(before..).map(Bytes::len).sum();
+        self.length.fetch_add(added, Ordering::Relaxed);
+    }
+
+    fn length(&self) -> usize {
+        self.length.load(Ordering::Relaxed)
     }
 
     /// Returns at once while less than the bound is queued, otherwise when the client has read some of it.
     pub(crate) async fn has_room(&self) {
-        while self.lock().length >= self.most {
-            self.drained.notified().await;
+        if self.length() >= self.most {
+            self.drained_below(self.most).await;
         }
     }
 
     /// Returns when all is written.
     pub(crate) async fn is_empty(&self) {
-        while self.lock().length > 0 {
+        self.drained_below(1).await;
+    }
+
+    async fn drained_below(&self, bound: usize) {
+        loop {
+            // Announced before the look, as the writer looks for waiters after it has counted.
+            self.is_awaited.store(true, Ordering::SeqCst);
+            if self.length.load(Ordering::SeqCst) < bound {
+                return;
+            }
             self.drained.notified().await;
         }
     }
 
     /// Says that the writer's task is awake and will look at the queue before it sleeps: pushing need not wake it.
     pub(crate) fn writer_is_awake(&self) {
-        self.lock().is_writer_asleep = false;
+        self.is_writer_asleep.store(false, Ordering::Relaxed);
+    }
+
+    /// Has the task woken at the next push.
+    fn watch(&self, queue: &mut Queue, context: &Context<'_>) {
+        match &mut queue.writer {
+            Some(writer) => writer.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+        self.is_writer_asleep.store(true, Ordering::Relaxed);
     }
 
     /// Moves all that is queued into `pieces`, which is empty; waits if nothing is. Fails when a notification
@@ -145,7 +168,7 @@ impl Outgoing {
             std::mem::swap(&mut queue.pieces, pieces);
             return Poll::Ready(Ok(()));
         }
-        queue.watch(context);
+        self.watch(&mut queue, context);
         Poll::Pending
     }
 
@@ -155,16 +178,17 @@ impl Outgoing {
         if queue.has_overflowed {
             return Poll::Ready(());
         }
-        queue.watch(context);
+        self.watch(&mut queue, context);
         Poll::Pending
     }
 
     /// The writer has sent `count` bytes of what it took.
     pub(crate) fn sent(&self, count: usize) {
-        let mut queue = self.lock();
-        queue.length = queue.length.saturating_sub(count);
-        drop(queue);
+        self.length.fetch_sub(count, Ordering::SeqCst);
         // The reader waits for room, or the end for emptiness; never both at a time.
-        self.drained.notify_one();
+        if self.is_awaited.load(Ordering::SeqCst) {
+            self.is_awaited.store(false, Ordering::SeqCst);
+            self.drained.notify_one();
+        }
     }
 }

@@ -44,7 +44,7 @@ impl Conversation {
         Turn(self)
     }
 
-    /// A number that changes whenever a head or an answer is complete; odd in between.
+    /// A number that changes whenever a head or an answer is complete; odd while a request is answered.
     pub(crate) fn turns(&self) -> u32 {
         self.turns.load(Ordering::Relaxed)
     }

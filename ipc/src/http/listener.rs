@@ -13,9 +13,9 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Ends, Port, Step, WebSocketSide,
+    Port, Step, WebSocketSide,
     conversation::{Conversation, Upgrade},
-    stream::{TimedStream, Waits},
+    stream::{TimedStream, Waits, reset},
 };
 use crate::{
     duplex::{Connection, Half, reap, sends_no_more},
@@ -119,20 +119,20 @@ async fn serve<S: RpcService>(port: Arc<Port<S>>, stream: TcpStream, limits: Con
     // Answers are written whole; waiting for more only delays them.
     let _ = stream.set_nodelay(true);
     let conversation = Arc::new(Conversation::new(limits.request));
-    let service = {
-        let (port, conversation) = (Arc::clone(&port), Arc::clone(&conversation));
-        service_fn(move |request| {
-            let (port, conversation) = (Arc::clone(&port), Arc::clone(&conversation));
-            let step = port.begin(request, &conversation);
-            async move {
-                let _turn = conversation.turn();
-                Ok::<_, Infallible>(match step {
-                    Step::Done(answer) => answer,
-                    Step::Call(call) => port.finish(call, &conversation).await,
-                })
-            }
-        })
-    };
+    let (sides, talk) = (&*port, &*conversation);
+    let service = service_fn(move |request| {
+        // At once, not when the answer is first polled: hyper reads on before that, and the stream would take what it
+        // reads for the rest of a head that comes in parts. A timer and two system calls a request hung on it.
+        let turn = talk.turn();
+        let step = sides.begin(request, talk);
+        async move {
+            let _turn = turn;
+            Ok::<_, Infallible>(match step {
+                Step::Done(answer) => answer,
+                Step::Call(call) => sides.finish(call, talk).await,
+            })
+        }
+    });
     let stream = TokioIo::new(TimedStream::new(stream, limits.waits, Arc::clone(&conversation), Meter::new(traffic)));
     let connection = http1::Builder::new()
         .header_read_timeout(None)
@@ -140,9 +140,12 @@ async fn serve<S: RpcService>(port: Arc<Port<S>>, stream: TcpStream, limits: Con
         .serve_connection(stream, service)
         .with_upgrades();
     let mut connection = pin!(connection);
+    // A token of its own: its lock is taken at every wake, and all connections would share the other's.
+    let stopping = ends.stopping.child_token();
     let result = tokio::select! {
+        biased;
         result = connection.as_mut() => result,
-        () = ends.stopping.cancelled() => {
+        () = stopping.cancelled() => {
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 result = connection => result,
@@ -165,7 +168,7 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
     // It is the stream that `serve` handed to hyper, so this cannot be another type.
     let Ok(parts) = upgraded.downcast::<TokioIo<TimedStream>>() else { return };
     let stream = parts.io.into_inner().into_inner();
-    let Ends { stopping, cut } = side.ends.clone();
+    let (stopping, cut) = (side.ends.stopping.clone(), side.ends.cut.child_token());
     let _open = side.traffic.connect();
     let connection = Connection {
         dispatcher: side.dispatcher.clone(),
@@ -182,6 +185,7 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
         result = serving => {
             if let Err(error) = result {
                 tracing::debug!(%error, "WebSocket connection ended");
+                reset(&stream);
             }
         }
         () = cut.cancelled() => tracing::debug!("WebSocket connection cut: its calls took longer than they may"),

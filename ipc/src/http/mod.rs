@@ -153,10 +153,21 @@ pub(crate) enum Step {
 /// A request whose head is in order.
 pub(crate) struct Call {
     body: Incoming,
+    /// Empty: the request's own, for the answer's headers, which then need no memory.
+    headers: HeaderMap,
     exposure: Exposure,
     takes_gzip: bool,
     /// What the answer must tell a browser.
     cors: Option<Box<HeaderMap>>,
+}
+
+/// What a request's head is worth.
+#[expect(clippy::large_enum_variant, reason = "taken apart by whoever asked for it, never kept")]
+enum Verdict {
+    /// All that there is to say.
+    Answered(Answer),
+    /// It may call what is exposed so.
+    InOrder(Exposure),
 }
 
 impl<S> Port<S> {
@@ -220,8 +231,9 @@ impl<S: RpcService> WebSocketSide<S> {
 }
 
 impl<S: RpcService> HttpSide<S> {
-    /// The reference's order: path, time-out, gzip, virtual host, CORS, JSON-RPC.
-    fn begin(&self, request: Request<Incoming>) -> Step {
+    /// The reference's order: path, time-out, gzip, virtual host, CORS, JSON-RPC. The request itself stays where it is
+    /// until its body is wanted: it is large, and would be moved from check to check.
+    fn begin(&self, mut request: Request<Incoming>) -> Step {
         if !is_root(&request) {
             return Step::Done(match (&self.health, request.uri().path(), request.method()) {
                 (Some(health), "/health", &Method::GET) => report(&health()),
@@ -229,62 +241,67 @@ impl<S: RpcService> HttpSide<S> {
             });
         }
         let takes_gzip = takes_gzip(request.headers());
-        match self.guarded(request) {
-            Step::Done(answer) => Step::Done(coded(answer, takes_gzip)),
-            Step::Call(call) => Step::Call(Call { takes_gzip, ..call }),
+        let (verdict, cors) = self.guarded(&request);
+        match verdict {
+            Verdict::InOrder(exposure) => {
+                let cors = cors.map(Box::new);
+                let mut headers = std::mem::take(request.headers_mut());
+                headers.clear();
+                Step::Call(Call { body: request.into_body(), headers, exposure, takes_gzip, cors })
+            }
+            Verdict::Answered(mut answer) => {
+                if let Some(added) = cors {
+                    answer.headers_mut().extend(added);
+                }
+                Step::Done(coded(answer, takes_gzip))
+            }
         }
     }
 
-    fn guarded(&self, request: Request<Incoming>) -> Step {
-        if !self.hosts.allow(host_of(&request)) {
-            return Step::Done(refused(StatusCode::FORBIDDEN, "invalid host specified"));
+    /// What the head is worth, and what the answer must tell a browser.
+    fn guarded(&self, request: &Request<Incoming>) -> (Verdict, Option<HeaderMap>) {
+        if !self.hosts.allow(host_of(request)) {
+            return (Verdict::Answered(refused(StatusCode::FORBIDDEN, "invalid host specified")), None);
         }
-        let Some(cors) = &self.cors else { return self.checked(request) };
+        let Some(cors) = &self.cors else { return (self.checked(request), None) };
         if Cors::is_preflight(request.method(), request.headers()) {
             let mut answer = Response::new(AnswerBody::empty());
             *answer.headers_mut() = cors.preflight(request.headers());
-            return Step::Done(answer);
+            return (Verdict::Answered(answer), None);
         }
         let mut added = HeaderMap::new();
         cors.decorate(request.method(), request.headers(), &mut added);
-        match self.checked(request) {
-            Step::Done(mut answer) => {
-                answer.headers_mut().extend(added);
-                Step::Done(answer)
-            }
-            Step::Call(call) => Step::Call(Call { cors: Some(Box::new(added)), ..call }),
-        }
+        (self.checked(request), Some(added))
     }
 
-    fn checked(&self, request: Request<Incoming>) -> Step {
+    fn checked(&self, request: &Request<Incoming>) -> Verdict {
         let (method, headers) = (request.method(), request.headers());
         let declared = request.body().size_hint().exact();
         match *method {
-            Method::GET if declared == Some(0) => return Step::Done(status_only(StatusCode::OK)),
+            Method::GET if declared == Some(0) => return Verdict::Answered(status_only(StatusCode::OK)),
             Method::PUT | Method::DELETE => {
-                return Step::Done(refused(StatusCode::METHOD_NOT_ALLOWED, "method not allowed"));
+                return Verdict::Answered(refused(StatusCode::METHOD_NOT_ALLOWED, "method not allowed"));
             }
             _ => {}
         }
         if let Some(length) = declared.filter(|length| *length > self.limits.body_bytes as u64) {
             let text = format!("content length too large ({length}>{})", self.limits.body_bytes);
-            return Step::Done(refused(StatusCode::PAYLOAD_TOO_LARGE, &text));
+            return Verdict::Answered(refused(StatusCode::PAYLOAD_TOO_LARGE, &text));
         }
         if *method != Method::OPTIONS && !is_json(headers) {
             let text = "invalid content type, only application/json is supported";
-            return Step::Done(refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+            return Verdict::Answered(refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
         }
-        let exposure = match self.doors.exposure(headers) {
-            Ok(exposure) => exposure.clone(),
-            Err(reason) => return Step::Done(refused(StatusCode::UNAUTHORIZED, reason)),
-        };
-        Step::Call(Call { body: request.into_body(), exposure, takes_gzip: false, cors: None })
+        match self.doors.exposure(headers) {
+            Ok(exposure) => Verdict::InOrder(exposure.clone()),
+            Err(reason) => Verdict::Answered(refused(StatusCode::UNAUTHORIZED, reason)),
+        }
     }
 
     async fn finish(&self, call: Call, conversation: &Conversation) -> Answer {
         let begun = conversation.request_begins();
-        let Call { body, exposure, takes_gzip, cors } = call;
-        let mut answering = pin!(self.answered(body, exposure, begun));
+        let Call { body, headers, exposure, takes_gzip, cors } = call;
+        let mut answering = pin!(self.answered(body, headers, exposure, begun));
         let in_time = poll_fn(|context| match answering.as_mut().poll(context) {
             Poll::Ready(answer) => Poll::Ready(Some(answer)),
             Poll::Pending => conversation.poll_request_end(context).map(|()| None),
@@ -301,7 +318,7 @@ impl<S: RpcService> HttpSide<S> {
         coded(answer, takes_gzip)
     }
 
-    async fn answered(&self, body: Incoming, exposure: Exposure, begun: Instant) -> Answer {
+    async fn answered(&self, body: Incoming, headers: HeaderMap, exposure: Exposure, begun: Instant) -> Answer {
         let Some(text) = read_body(body, self.limits.body_bytes).await else {
             // The client has broken off; nobody reads this.
             return status_only(StatusCode::BAD_REQUEST);
@@ -316,6 +333,7 @@ impl<S: RpcService> HttpSide<S> {
         let reply = self.dispatcher.answer_body(&text, &self.dispatcher.caller_within(exposure, context)).await;
         guard.disarm();
         let mut answer = Response::new(reply.map_or_else(AnswerBody::empty, AnswerBody::reply));
+        *answer.headers_mut() = headers;
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         answer
     }

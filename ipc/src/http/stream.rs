@@ -32,6 +32,13 @@ pub(crate) struct Waits {
     pub(crate) write: Duration,
 }
 
+/// Has the end of this connection throw away what its client has not read. The system would go on offering it for
+/// minutes, megabytes a connection, and a client whose own buffers are full would not even learn that it was let go.
+pub(crate) fn reset(stream: &TcpStream) {
+    // An error says that the connection has gone already.
+    let _ = stream.set_zero_linger();
+}
+
 /// Ends reading and writing when their time is over.
 pub(crate) struct TimedStream {
     inner: TcpStream,
@@ -40,6 +47,9 @@ pub(crate) struct TimedStream {
     /// The conversation's turns when they were last looked at.
     turns: u32,
     reading: Patience,
+    /// Whether bytes have moved since `reading` began. The clock is read when there is nothing to do, not for every read
+    /// and write.
+    has_moved: bool,
     /// Set while only a part of a request's head has arrived.
     head: Option<Patience>,
     is_in_head: bool,
@@ -50,7 +60,19 @@ pub(crate) struct TimedStream {
 impl TimedStream {
     pub(crate) fn new(inner: TcpStream, waits: Waits, conversation: Arc<Conversation>, meter: Meter) -> Self {
         let reading = Patience::new(waits.idle);
-        Self { inner, waits, conversation, turns: 0, reading, head: None, is_in_head: false, writing: None, meter }
+        let (head, writing) = (None, None);
+        Self {
+            inner,
+            waits,
+            conversation,
+            turns: 0,
+            reading,
+            has_moved: false,
+            head,
+            is_in_head: false,
+            writing,
+            meter,
+        }
     }
 
     pub(crate) fn into_inner(self) -> TcpStream {
@@ -68,7 +90,18 @@ impl TimedStream {
         }
     }
 
+    const fn is_answering(&self) -> bool {
+        !self.turns.is_multiple_of(2)
+    }
+
     fn poll_too_late(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.is_answering() {
+            // The request has a time of its own, and its end has this polled again.
+            return Poll::Pending;
+        }
+        if std::mem::take(&mut self.has_moved) {
+            self.reading.begin_anew();
+        }
         if self.is_in_head {
             // hyper has had the bytes and asks for more: the head came in parts, which is rare.
             let wait = self.waits.head;
@@ -84,12 +117,15 @@ impl TimedStream {
         if let Poll::Ready(outcome) = &result {
             self.meter.send(*outcome.as_ref().unwrap_or(&0));
             self.writing = None;
-            self.reading.begin_anew();
+            self.has_moved = true;
             return result;
         }
         let write = self.waits.write;
         let writing = self.writing.get_or_insert_with(|| Patience::new(write));
-        writing.poll_end(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        writing.poll_end(context).map(|()| {
+            reset(&self.inner);
+            Err(io::ErrorKind::TimedOut.into())
+        })
     }
 }
 
@@ -105,8 +141,8 @@ impl AsyncRead for TimedStream {
             Poll::Pending => self.poll_too_late(context),
             ready => {
                 self.meter.receive(buffer.filled().len() - before);
-                self.reading.begin_anew();
-                self.is_in_head |= self.turns.is_multiple_of(2);
+                self.has_moved = true;
+                self.is_in_head |= !self.is_answering();
                 ready
             }
         }
@@ -149,5 +185,68 @@ impl AsyncWrite for TimedStream {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.inner).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::poll_fn;
+
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+    use crate::traffic::Traffic;
+
+    const SHORT: Duration = Duration::from_millis(20);
+
+    /// A stream whose client is the second part.
+    async fn pair(waits: Waits, conversation: &Arc<Conversation>) -> (TimedStream, TcpStream) {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
+        let (inner, _) = listener.accept().await.unwrap();
+        (TimedStream::new(inner, waits, Arc::clone(conversation), Meter::new(&Traffic::default().http)), client)
+    }
+
+    /// One look for bytes, of which there are none.
+    async fn look(stream: &mut TimedStream) -> Poll<io::Result<()>> {
+        let mut room = [0; 16];
+        poll_fn(|context| Poll::Ready(Pin::new(&mut *stream).poll_read(context, &mut ReadBuf::new(&mut room)))).await
+    }
+
+    #[tokio::test]
+    async fn a_request_that_came_whole_makes_no_timer_and_its_answer_may_take_longer_than_silence() {
+        let conversation = Arc::new(Conversation::new(Duration::from_secs(60)));
+        let waits = Waits { idle: SHORT, head: SHORT, write: Duration::from_secs(60) };
+        let (mut stream, mut client) = pair(waits, &conversation).await;
+        client.write_all(b"head").await.unwrap();
+        stream.read_exact(&mut [0; 4]).await.unwrap();
+
+        let turn = conversation.turn();
+        assert!(look(&mut stream).await.is_pending());
+        assert!(stream.head.is_none());
+        tokio::time::sleep(SHORT * 3).await;
+        assert!(look(&mut stream).await.is_pending());
+
+        drop(turn);
+        assert!(look(&mut stream).await.is_pending(), "silence begins with the end of the answer");
+        tokio::time::sleep(SHORT * 3).await;
+        assert!(matches!(look(&mut stream).await, Poll::Ready(Err(_))));
+    }
+
+    #[tokio::test]
+    async fn a_head_that_comes_in_parts_has_its_own_time() {
+        let conversation = Arc::new(Conversation::new(Duration::from_secs(60)));
+        let waits = Waits { idle: Duration::from_secs(60), head: SHORT, write: Duration::from_secs(60) };
+        let (mut stream, mut client) = pair(waits, &conversation).await;
+        client.write_all(b"he").await.unwrap();
+        stream.read_exact(&mut [0; 2]).await.unwrap();
+
+        assert!(look(&mut stream).await.is_pending());
+        tokio::time::sleep(SHORT * 3).await;
+
+        assert!(matches!(look(&mut stream).await, Poll::Ready(Err(_))));
     }
 }
