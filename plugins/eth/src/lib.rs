@@ -40,7 +40,7 @@ mod uncles;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use futures_util::lock::Mutex as AsyncMutex;
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
@@ -53,6 +53,8 @@ pub struct Eth {
     /// Asked for once: it never changes while the node runs.
     chain_info: OnceLock<Arc<ChainInfo>>,
     filters: Registry,
+    /// The header that a subscription has written last, for all the others: a block is written once, whoever listens.
+    announced: Mutex<Option<(B256, Arc<JsonWriter>)>>,
     /// Held from choosing a nonce until the transaction is in the pool, so that two sends of one account never
     /// choose the same. One lock for all accounts: sending through the node's own keys is rare.
     sending: AsyncMutex<()>,
@@ -64,6 +66,7 @@ impl Plugin for Eth {
             settings: Settings::parse(settings)?,
             chain_info: OnceLock::new(),
             filters: Registry::new(handover),
+            announced: Mutex::default(),
             sending: AsyncMutex::new(()),
         })
     }

@@ -3,7 +3,10 @@
 //! An event stream counts what a slow client missed; the chain kinds then ask the node for the changes since
 //! the last block that they announced, so that a slow client gets late what it did not get in time.
 
-use std::collections::HashSet;
+use std::{
+    collections::HashSet,
+    sync::{Arc, PoisonError},
+};
 
 use tenon_sdk::{
     prelude::*,
@@ -55,14 +58,14 @@ pub(crate) async fn new_heads(context: EthContext, sink: Sink) -> Result<(), Fai
             Delivery::Event(head) => {
                 if !caught_up.has_announced(head.header.hash(), false) {
                     last = head.header.hash();
-                    sink.send(&write_header(profile, &head.header)).await?;
+                    sink.send(&*announcement(&context, profile, &head.header)).await?;
                 }
             }
             Delivery::Missed(_) => {
                 let (changes, seen) = chain_changes(&context, last).await?;
                 for (_, hash) in heads_among(profile, &changes) {
                     if let Some(stored) = context.call(GetHeader { block: BlockId::hash(*hash) }).await? {
-                        sink.send(&write_header(profile, &stored.header)).await?;
+                        sink.send(&*announcement(&context, profile, &stored.header)).await?;
                     }
                 }
                 caught_up.remember(&changes);
@@ -71,6 +74,19 @@ pub(crate) async fn new_heads(context: EthContext, sink: Sink) -> Result<(), Fai
         }
     }
     Ok(())
+}
+
+/// The JSON of a header, which hundreds of subscriptions want at the same moment.
+fn announcement(context: &EthContext, profile: Profile, header: &SealedHeader) -> Arc<JsonWriter> {
+    let mut announced = context.announced.lock().unwrap_or_else(PoisonError::into_inner);
+    match &*announced {
+        Some((hash, json)) if *hash == header.hash() => Arc::clone(json),
+        _ => {
+            let json = Arc::new(write_header(profile, header));
+            *announced = Some((header.hash(), Arc::clone(&json)));
+            json
+        }
+    }
 }
 
 pub(crate) async fn logs(context: EthContext, sink: Sink, criteria: Criteria) -> Result<(), Failure> {
