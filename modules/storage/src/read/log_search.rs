@@ -21,6 +21,9 @@ use crate::{
 /// checked on every log that the others leave; cursors hold memory of the engine.
 const CURSORS_PER_CRITERION: usize = 256;
 
+/// Logs of one block between two looks at whether anybody still waits: a block may have tens of thousands.
+const LOOK_EVERY: usize = 64;
+
 /// A request for logs.
 pub(crate) struct LogSearch<'a> {
     pub(crate) from: u64,
@@ -112,6 +115,9 @@ fn intersect(found: &mut Found<'_>, criteria: &mut [Criterion<'_>], from: u64, t
             };
             let damaged = || corrupt(format!("log {position} of block {number}"));
             found.add(number, position, records::decode_log(record).ok_or_else(damaged)?)?;
+            if found.is_done(number) {
+                return Ok(());
+            }
             // Matching logs often follow one another: a step is much cheaper than a seek.
             logs.next();
         }
@@ -143,10 +149,11 @@ struct Found<'a> {
 }
 
 impl Found<'_> {
-    /// Whether to stop before this block.
+    /// Whether to stop before this block, or inside one with many logs.
     fn is_done(&self, number: u64) -> bool {
         let is_same_block = self.block.is_some_and(|(last, ..)| last == number);
-        self.logs.len() > self.search.limit || (!is_same_block && (self.search.is_cancelled)())
+        let looks = !is_same_block || self.logs.len().is_multiple_of(LOOK_EVERY);
+        self.logs.len() > self.search.limit || (looks && (self.search.is_cancelled)())
     }
 
     /// Keeps a log if it passes the filter and there is room.

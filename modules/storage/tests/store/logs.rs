@@ -109,6 +109,23 @@ fn a_cancelled_search_stops_at_the_next_block() {
 }
 
 #[test]
+fn a_cancelled_search_stops_inside_a_block_of_many_logs() {
+    let mut maker = Maker::new();
+    maker.add(vec![change(1, 1, &[])], &[vec![log(1, &[5], b""); 1_000]]);
+    for filter in [LogFilter::default(), LogFilter { addresses: vec![address(1)], topics: Vec::new() }] {
+        let asked = Cell::new(0);
+        let is_cancelled = || {
+            asked.set(asked.get() + 1);
+            asked.get() > 3
+        };
+
+        let found = maker.store.logs(BlockNumber(0), BlockNumber(1), &filter, 10_000, &is_cancelled).unwrap();
+
+        assert!((1..500).contains(&found.len()), "{}", found.len());
+    }
+}
+
+#[test]
 fn neighbouring_values_and_heights_do_not_run_into_one_another() {
     let mut maker = Maker::new();
     for number in 1..300_u64 {
