@@ -10,6 +10,12 @@ TOKEN = json.loads((servers.ROOT / "tests" / "data" / "contracts" / "Token.json"
 TRANSFER_TOPIC = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 BLOCK_TRANSACTIONS = 100
 BLOCKS = 5
+PATIENCE = 3
+"""Seconds that a server gets for one request, alone. What takes longer is left out of the table for it."""
+LONGEST_QUEUE = 12
+"""Seconds after which a server may have answered one request a connection. Where it needs longer it is left out."""
+SLOW_QUEUE = 1.5
+"""Beyond so many seconds a row lasts as long as its queue and is measured once."""
 
 
 def requests(chain):
@@ -93,7 +99,20 @@ def prepare_anvil(server):
     return chain
 
 
-def measure(arguments, targets):
+def seconds_alone(server, body):
+    """How long a request takes when nobody else asks, the least of five; `None` if too long."""
+    times = []
+    try:
+        for _ in range(5):
+            begun = time.monotonic()
+            server.post(body, PATIENCE)
+            times.append(time.monotonic() - begun)
+    except OSError:
+        return None
+    return min(times)
+
+
+def measure(arguments, targets, alone):
     """Medians by (request, connections, server and transport). The targets take turns, so that noise hits all alike."""
     names = list(next(iter(targets.values()))[2])
     cells = {}
@@ -101,15 +120,20 @@ def measure(arguments, targets):
         for name in names:
             if arguments.only and arguments.only not in name:
                 continue
+            begun = time.monotonic()
             rounds = {target: [] for target in targets}
-            for _ in range(arguments.rounds):
+            for number in range(arguments.rounds):
                 for target, (server, transport, bodies) in targets.items():
-                    if name in bodies and not any("failure" in run for run in rounds[target]):
-                        run = servers.load(server, transport, bodies[name], connections, arguments.seconds)
-                        rounds[target].append(run)
+                    if name not in bodies or any("failure" in run for run in rounds[target]):
+                        continue
+                    queue = alone[server.name].get(name, 0) * connections
+                    if queue > LONGEST_QUEUE or (queue > SLOW_QUEUE and number > 0):
+                        continue
+                    seconds = max(arguments.seconds, queue) if queue > SLOW_QUEUE else arguments.seconds
+                    rounds[target].append(servers.load(server, transport, bodies[name], connections, seconds))
             for target, runs in rounds.items():
                 cells[name, connections, target] = median(name, target, runs)
-            print(f"{connections:5} connections: {name}", file=sys.stderr, flush=True)
+            print(f"{connections:5} connections: {name}, {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
     return cells
 
 
@@ -134,9 +158,10 @@ def run(arguments, folder, stack):
         "Tenon WebSocket": (tenon, "WebSocket", bodies),
         "Tenon Unix": (tenon, "Unix", bodies),
     }
+    alone = {"limit": {}, tenon.name: {name: seconds_alone(tenon, body) or 0 for name, body in bodies.items()}}
     if servers.ANVIL.exists():
-        anvil = stack.enter_context(servers.anvil())
-        targets["anvil"] = (anvil, "HTTP", requests(prepare_anvil(anvil)))
+        anvil, own, alone["anvil"] = rival(stack)
+        targets["anvil"] = (anvil, "HTTP", own)
         targets = {name: targets[name] for name in ("limit", "anvil", "Tenon HTTP", "Tenon WebSocket", "Tenon Unix")}
     else:
         print("anvil is not installed: measured without it", file=sys.stderr)
@@ -144,7 +169,21 @@ def run(arguments, folder, stack):
     for server, transport, own in targets.values():
         for body in own.values():
             servers.load(server, transport, body, 1, 0.1)
-    return measure(arguments, {name: (server, transport, own) for name, (server, transport, own) in order(targets).items()})
+    return measure(arguments, order(targets), alone)
+
+
+def rival(stack):
+    """anvil with its chain, the requests that it answers in time, and how long it takes for one of each. It is asked in
+    a process that ends afterwards, because it goes on with what nobody waits for."""
+    with servers.anvil() as trial:
+        times = {name: seconds_alone(trial, body) for name, body in requests(prepare_anvil(trial)).items()}
+        trial.process.kill()
+    anvil = stack.enter_context(servers.anvil())
+    bodies = requests(prepare_anvil(anvil))
+    for name in [name for name, seconds in times.items() if seconds is None]:
+        print(f"anvil gave no answer to {name} in {PATIENCE} s: left out", file=sys.stderr)
+        del bodies[name]
+    return anvil, bodies, {name: seconds for name, seconds in times.items() if seconds is not None}
 
 
 def order(targets):

@@ -5,12 +5,13 @@ Side by side: hyper with a constant answer (the limit), anvil (if installed), Te
 servers are pinned to one core, the load to another, in turns, several rounds; the median round counts. Absolute figures
 differ from machine to machine; the ratios are what docs/performance.md keeps.
 
-  benches/run.py                      everything: about a quarter of an hour
-  benches/run.py --connections 64     the rows that have targets: about five minutes
+  benches/run.py                      everything: about ten minutes
+  benches/run.py --connections 64     the rows that have targets: about four minutes
   benches/run.py --soak 3600          full load for an hour (or a million blocks); memory and files must stay flat
 """
 
 import argparse
+import collections
 import contextlib
 import json
 import pathlib
@@ -33,6 +34,7 @@ def main():
     parser.add_argument("--json", type=pathlib.Path, help="write the figures here too")
     arguments = parser.parse_args()
 
+    servers.allow_many_files()
     with contextlib.ExitStack() as stack:
         folder = pathlib.Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tenon-bench-", ignore_cleanup_errors=True)))
         if arguments.soak:
@@ -51,6 +53,7 @@ def report_targets(rows):
     """Every target with what was measured beside it."""
     print("\n| Target | must reach | aim | measured | |")
     print("|---|--:|--:|--:|---|")
+    verdicts = collections.Counter()
     for what, value, must, aim, is_less_better in rows:
         if value is None:
             verdict, shown = "not measured", "-"
@@ -58,8 +61,10 @@ def report_targets(rows):
             reaches = (lambda bound: value <= bound) if is_less_better else (lambda bound: value >= bound)
             verdict = "aim reached" if reaches(aim) else "met" if reaches(must) else "**missed**"
             shown = f"{value:.2f}"
+        verdicts[verdict.strip("*")] += 1
         sign = "≤ " if is_less_better else "≥ "
         print(f"| {what} | {sign}{must} | {sign}{aim} | {shown} | {verdict} |")
+    print(f"\n{len(rows)} targets: {', '.join(f'{count} {verdict}' for verdict, count in verdicts.items())}")
 
 
 def write(path, figures):

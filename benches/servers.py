@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import pathlib
+import resource
 import shutil
 import socket
 import subprocess
@@ -18,6 +19,12 @@ TENON = pathlib.Path(os.environ.get("TENON_BIN", ROOT / "dist" / "tenon"))
 ANVIL = CACHE / "node" / "node_modules" / "@foundry-rs" / "anvil-linux-amd64" / "bin" / "anvil"
 CONNECTIONS = 1_100
 TICK = os.sysconf("SC_CLK_TCK")
+
+
+def allow_many_files():
+    """As many open files as may be, for this process and those that it starts: a thousand connections need them."""
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
 def pinned(core, command):
@@ -35,7 +42,7 @@ class Server:
         """Processor time so far."""
         return cpu_seconds(self.process.pid)
 
-    def settle(self, within=60):
+    def settle(self, within=20):
         """Waits until it does no more for clients that have gone: its core belongs to the next one measured."""
         deadline = time.monotonic() + within
         used = self.cpu_seconds()
@@ -52,9 +59,9 @@ class Server:
             raise RuntimeError(f"{self.name}: {method}: {answer['error']}")
         return answer["result"]
 
-    def post(self, request):
+    def post(self, request, timeout=60):
         """Sends a request or a batch over HTTP and gives the whole answer."""
-        connection = http.client.HTTPConnection(self.endpoints["HTTP"][1], timeout=60)
+        connection = http.client.HTTPConnection(self.endpoints["HTTP"][1], timeout=timeout)
         try:
             connection.request("POST", "/", json.dumps(request), {"Content-Type": "application/json"})
             return json.loads(connection.getresponse().read())
