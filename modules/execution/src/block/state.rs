@@ -420,7 +420,8 @@ impl DatabaseCommit for BlockState {
                 self.codes.insert(hash, code);
             }
             if let Some(empty) = &mut self.marks {
-                if account.is_created() {
+                // Not what the journal calls created: before EIP-158 that is every empty account which was touched.
+                if empty.marks.has_created(address) {
                     empty.marks.forget(address);
                 }
                 empty.marks.record(address, Change::Write);

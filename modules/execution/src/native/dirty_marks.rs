@@ -93,6 +93,11 @@ impl DirtyMarks {
         }
     }
 
+    /// Whether the transaction created a contract in an account's place, and did not undo that.
+    pub(crate) fn has_created(&self, address: Address) -> bool {
+        self.journal.iter().any(|(created, change, _)| *created == address && *change == Change::Creation)
+    }
+
     fn undo(&mut self, address: Address, change: Change, before: Mark) {
         let Some(mark) = self.marks.get_mut(&address) else { return };
         match change {

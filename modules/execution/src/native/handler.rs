@@ -16,7 +16,7 @@ use revm::{
     state::EvmState,
 };
 
-use super::{Fees, frames::FrameRunner};
+use super::{Change, Fees, frames::FrameRunner};
 use crate::block::{BlockEvm, EvmFailure};
 
 /// What the EVM gives for a transaction.
@@ -121,6 +121,10 @@ impl<I> Handler for NativeHandler<'_, I> {
         if let Some((receiver, price)) = self.fees.receiver {
             let amount = price.saturating_mul(U256::from(result.gas().used()));
             evm.ctx.journal_mut().load_account_mut(receiver)?.incr_balance(amount);
+            // Also where nothing is paid, which the EVM does not tell of before EIP-158.
+            if let Some(marks) = evm.ctx.db_mut().dirty_marks_mut() {
+                marks.record(receiver, Change::Write);
+            }
         }
         Ok(())
     }
