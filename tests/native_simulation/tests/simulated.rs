@@ -56,14 +56,14 @@ fn node_and_model_agree(name: &str, network: Network, dice: &mut Dice, length: u
     whole.node.import(&from_file);
     compare::same_chain(&whole.node, &follower.node);
     assert_eq!(whole.node.store.head().finalized, follower.node.store.head().finalized);
-    assert_eq!(whole.records(), follower.records(), "candidates that are kept");
+    assert!(whole.records() == follower.records(), "candidates that are kept");
 
     let target = dice.below(height);
     whole.node.importer.set_head(BlockNumber(target)).unwrap();
     whole.node.import(&from_file);
     compare::same_chain(&whole.node, &follower.node);
     compare::is_whole(&whole.node);
-    assert_eq!(whole.records(), follower.records(), "candidates that are kept, after going back to {target}");
+    assert!(whole.records() == follower.records(), "candidates that are kept, after going back to {target}");
     println!(
         "{name}: {height} blocks, {} candidates, epochs of {}: {agreement:?}; {} forks, {} missed rounds, {} transactions; \
          in one call and after going back to {target} the same",

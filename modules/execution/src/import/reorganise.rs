@@ -40,7 +40,6 @@ impl Importer {
                 return Err(error);
             }
         };
-        self.update_finality()?;
         let (old, new) = (removed.len(), added.len());
         tracing::info!(%ancestor, removed = old, added = new, "chain reorganised");
         self.announce_removed(&removed);
@@ -84,6 +83,9 @@ impl Importer {
         for block in branch {
             let parent = self.parent_of(block)?;
             commits.push(self.execute_and_commit(Arc::clone(block), &parent)?);
+            // Of every block, not of the last one alone: this is when a native engine reads the candidates of a gap block,
+            // whose state may be pruned when they are needed.
+            self.update_finality()?;
         }
         Ok(commits)
     }
@@ -94,7 +96,8 @@ impl Importer {
         for old in removed.iter().rev() {
             let parent = self.parent_of(&old.block)?;
             self.execute_and_commit(Arc::clone(&old.block), &parent)?;
+            self.update_finality()?;
         }
-        self.update_finality()
+        Ok(())
     }
 }
