@@ -73,7 +73,7 @@ pub const TARGETS: [Target; 22] = [
     target("trace_options", "options of traces", Bound::bytes(1 << 20, 512), execution::trace_options),
     target("pool_journal", "the journal of local transactions", Bound::bytes(1 << 18, 128), kept::journal),
     target("voting_record", "this node's part in the voting", Bound::bytes(1 << 18, 512), kept::voting),
-    target("filter_handover", "filters from another build", Bound::bytes(1 << 20, 512), kept::filters),
+    target("filter_handover", "filters from another build", Bound::bytes(3 << 20, 512), kept::filters),
 ];
 
 /// A target that has run, ready for any number of inputs.
