@@ -12,6 +12,8 @@ import comparison
 from tenon_node import DATA, Node, RpcError, folder, run, unpacked
 
 RULES = comparison.Rules()
+# Members that have another name in the interface document.
+OWN_NAMES = {f"XDC{name}": f"Native{name}" for name in ("ValidatorAddress", "XListingAddress", "ZAddress")}
 
 
 @pytest.fixture(scope="module")
@@ -76,8 +78,11 @@ def test_every_transport_gives_the_recorded_bytes_by_either_name(node, connected
             assert found.pop("id") == case["id"]
             if any(listed.entry_for("staged/XDPoS", case, one) is not None for one in RULES.differences(case, found)):
                 continue
+            expected = json.dumps(case["response"])
+            for theirs, ours in OWN_NAMES.items() if name == "Consensus" else ():
+                expected = expected.replace(f'"{theirs}"', f'"{ours}"')
             # Members of objects in the recorded order, too.
-            assert json.dumps(found) == json.dumps(case["response"]), case
+            assert json.dumps(found) == expected, case
             compared += 1
     assert compared == 201
 

@@ -20,7 +20,8 @@ impl PluginFolder {
     }
 }
 
-/// Another name of a namespace: its methods and subscriptions are served under both.
+/// Another name of a namespace: its methods and subscriptions are served under both. Where a plugin answers otherwise by
+/// the other name, it has a method for that: `<namespace>_<other name>_<method>` is what `<other name>_<method>` calls.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NamespaceAlias {
     /// The other name.

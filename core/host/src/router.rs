@@ -73,10 +73,14 @@ impl RouteTable {
         if self.namespaces.contains_key(&alias.name) {
             return;
         }
+        let own_form = format!("{}_{}_", alias.namespace, alias.name);
         for (index, method) in (0..).zip(&plugin.manifest.methods) {
-            let Some(name) = method.name.strip_prefix(&alias.namespace) else { continue };
             let route = Route { plugin: Arc::clone(plugin), index, cost: method.cost };
-            self.methods.entry(format!("{}{name}", alias.name).into()).or_insert(route);
+            if let Some(name) = method.name.strip_prefix(&own_form) {
+                self.methods.insert(format!("{}_{name}", alias.name).into(), route);
+            } else if let Some(name) = method.name.strip_prefix(&alias.namespace) {
+                self.methods.entry(format!("{}{name}", alias.name).into()).or_insert(route);
+            }
         }
         self.aliases.insert(alias.name.clone(), Arc::clone(plugin));
     }

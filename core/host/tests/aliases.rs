@@ -35,6 +35,15 @@ async fn a_namespace_answers_by_both_names_with_one_state() {
 }
 
 #[tokio::test]
+async fn a_method_of_its_own_answers_by_the_other_name() {
+    let test = host_with_alias("abacus", "counter");
+    let router = test.host.router();
+
+    assert_eq!(call(&router, "counter_settings").await.unwrap(), r#""{}""#);
+    assert_eq!(call(&router, "abacus_settings").await.unwrap(), r#""by another name""#);
+}
+
+#[tokio::test]
 async fn a_subscription_is_found_by_the_other_name() {
     let test = host_with_alias("abacus", "counter");
 

@@ -119,6 +119,12 @@ fn table() -> Table<Consensus> {
             "Contracts and parameters of the chain's consensus.",
             parameters::network_information,
         )
+        .method(
+            "Consensus_XDPoS_networkInformation",
+            &[],
+            "The same as `XDPoS_networkInformation` answers it: with the reference's names of its members.",
+            parameters::network_information_by_reference,
+        )
         .slow_method(
             "Consensus_getMissedRoundsInEpochByBlockNum",
             &NUMBER,

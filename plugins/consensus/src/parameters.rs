@@ -4,16 +4,29 @@ use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
 use crate::{Answer, ConsensusContext, require_native, write_number};
 
+/// What begins the names of three members: the interface document's word, and the reference's.
+const OWN_PREFIX: &str = "Native";
+const REFERENCE_PREFIX: &str = "XDC";
+
 pub(crate) async fn network_information(context: ConsensusContext) -> Answer {
     require_native(&context, "networkInformation").await?;
+    information(&context, OWN_PREFIX).await
+}
+
+pub(crate) async fn network_information_by_reference(context: ConsensusContext) -> Answer {
+    require_native(&context, "XDPoS_networkInformation").await?;
+    information(&context, REFERENCE_PREFIX).await
+}
+
+async fn information(context: &ConsensusContext, prefix: &str) -> Answer {
     let parameters = context.call(GetConsensusParameters).await?;
     let mut json = JsonWriter::with_capacity(parameters.rounds.len() * 220 + 1200);
     json.begin_object();
     write_number(json.key("NetworkId"), parameters.chain_id);
-    json.key("XDCValidatorAddress").data(parameters.validator_contract);
+    json.key(&format!("{prefix}ValidatorAddress")).data(parameters.validator_contract);
     json.key("RelayerRegistrationAddress").data(parameters.relayer_registration);
-    json.key("XDCXListingAddress").data(parameters.exchange_listing);
-    json.key("XDCZAddress").data(parameters.token_issuer);
+    json.key(&format!("{prefix}XListingAddress")).data(parameters.exchange_listing);
+    json.key(&format!("{prefix}ZAddress")).data(parameters.token_issuer);
     json.key("LendingAddress").data(parameters.lending_registration);
     json.key("ConsensusConfigs").begin_object();
     write_number(json.key("period"), parameters.period);

@@ -63,6 +63,7 @@ fn nothing_is_served_on_chains_without_this_consensus() {
         "getV2BlockByHash",
         "getV2BlockByHeader",
         "networkInformation",
+        "XDPoS_networkInformation",
         "getMissedRoundsInEpochByBlockNum",
         "getEpochNumbersBetween",
         "getBlockInfoByEpochNum",
@@ -355,7 +356,7 @@ fn votes_and_timeouts_that_wait_are_listed_by_what_they_are_for() {
 }
 
 #[test]
-fn parameters_have_the_references_names_and_order() {
+fn parameters_have_the_names_of_whom_they_are_for() {
     let host = native().answer(|_: GetConsensusParameters| {
         let round = |max_masternodes| RoundParameters {
             max_masternodes,
@@ -405,5 +406,10 @@ fn parameters_have_the_references_names_and_order() {
         entry(9),
         entry(7),
     );
-    assert_eq!(ask(&host, "networkInformation", "[]"), Ok(compact(&expected)));
+    let expected = compact(&expected);
+    assert_eq!(ask(&host, "XDPoS_networkInformation", "[]").as_ref(), Ok(&expected));
+    let own = ["ValidatorAddress", "XListingAddress", "ZAddress"]
+        .iter()
+        .fold(expected, |text, name| text.replace(&format!("XDC{name}"), &format!("Native{name}")));
+    assert_eq!(ask(&host, "networkInformation", "[]"), Ok(own));
 }

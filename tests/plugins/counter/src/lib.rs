@@ -34,6 +34,7 @@ fn table() -> Table<Counter> {
         .lasting_subscriptions()
         .method("counter_next", &[], "Counts on.", next)
         .method("counter_settings", &[], "Its settings.", settings)
+        .method("counter_abacus_settings", &[], "What `abacus_settings` answers by that other name.", abacus_settings)
         .subscription("progress", progress)
 }
 
@@ -45,6 +46,10 @@ async fn next(context: Context<Counter>) -> Result<u64, Failure> {
 
 async fn settings(context: Context<Counter>) -> Result<String, Failure> {
     Ok(context.settings.clone())
+}
+
+async fn abacus_settings(_context: Context<Counter>) -> Result<String, Failure> {
+    Ok("by another name".to_owned())
 }
 
 async fn progress(context: Context<Counter>, sink: Sink) -> Result<(), Failure> {
