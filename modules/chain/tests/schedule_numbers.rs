@@ -44,7 +44,7 @@ fn the_base_fee_begins_with_london_and_the_gas_limit_may_double_there() {
 
 #[test]
 fn the_native_base_fee_is_constant_from_its_fork_on() {
-    let file = br#"{"config":{"chainId":77,"eip1559Block":10,"XDPoS":{"epoch":900}},"alloc":{}}"#;
+    let file = br#"{"config":{"chainId":77,"eip1559Block":10,"XDPoS":{"epoch":900}},"gasLimit":"0x1","difficulty":"0x1","alloc":{}}"#;
     let spec = Genesis::from_json(file).unwrap().spec;
 
     assert_eq!(spec.next_base_fee(&Header { number: 8, ..parent(9, 10, None) }), None);

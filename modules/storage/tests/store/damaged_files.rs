@@ -42,13 +42,16 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Flips one to three bits of a random file, or tears its end off; says what it did.
+///
+/// The list of tables (MANIFEST) is not torn: RocksDB takes it for an older list then, and misses tables without a word
+/// (`docs/fuzzing.md`). It is on the disk before what it makes superfluous is removed, so that no crash tears it.
 fn damage(folder: &Path, random: &mut Random) -> String {
     let files = files(folder);
     let file = &files[random.below(files.len() as u64) as usize];
     let name = file.file_name().unwrap().to_string_lossy().into_owned();
     let mut bytes = fs::read(file).unwrap();
     let length = bytes.len() as u64;
-    if random.chance(30) {
+    if random.chance(30) && !name.starts_with("MANIFEST") {
         let left = random.below(length);
         bytes.truncate(left as usize);
         fs::write(file, bytes).unwrap();
