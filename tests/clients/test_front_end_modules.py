@@ -107,7 +107,7 @@ def test_the_seeds_methods_close_and_open_http(node, admin):
         admin("admin_startRPC", "127.0.0.1", port_of(url))
     with pytest.raises(Refused, match="HTTP server already running on 127.0.0.1:"):
         admin("admin_startRPC", "127.0.0.1", 1)
-    assert admin("admin_stopHTTP") is True and admin("admin_startHTTP", "localhost", 0) is True
+    assert admin("admin_stopRPC") is True and admin("admin_startRPC", "localhost", 0) is True
 
 
 def test_what_is_asked_for_obeys_the_checks_of_the_settings(node, admin):

@@ -42,10 +42,8 @@ fn table() -> Table<Admin> {
             import_chain,
         )
         .method("admin_startRPC", &["host", "port", "cors", "apis", "vhosts"], "Opens HTTP.", start_http)
-        .method("admin_startHTTP", &["host", "port", "cors", "apis", "vhosts"], "Opens HTTP.", start_http)
         .method("admin_startWS", &["host", "port", "cors", "apis"], "Opens WebSocket.", start_websocket)
         .method("admin_stopRPC", &[], "Closes HTTP.", stop_http)
-        .method("admin_stopHTTP", &[], "Closes HTTP.", stop_http)
         .method("admin_stopWS", &[], "Closes WebSocket.", stop_websocket)
         .method("admin_listModules", &[], "All modules and their states.", list_modules)
         .method("admin_moduleInfo", &["name"], "One module, with all that is known of it.", module_info)

@@ -162,7 +162,7 @@ fn opens_front_ends_with_what_is_named_and_leaves_the_rest_to_the_settings() {
     };
     let cases = [
         ("admin_startRPC", "[]", bare(FrontEnd::Http)),
-        ("admin_startHTTP", "[null,null,null]", bare(FrontEnd::Http)),
+        ("admin_startRPC", "[null,null,null]", bare(FrontEnd::Http)),
         ("admin_startRPC", r#"["127.0.0.1",8547,"https://a.example, https://b.example","eth, debug",""]"#, full),
         (
             "admin_startWS",
@@ -184,7 +184,7 @@ fn opens_front_ends_with_what_is_named_and_leaves_the_rest_to_the_settings() {
 
 #[test]
 fn closing_is_true_also_when_nothing_was_open_and_never_waits_for_itself() {
-    for (method, module) in [("admin_stopRPC", "http"), ("admin_stopHTTP", "http"), ("admin_stopWS", "websocket")] {
+    for (method, module) in [("admin_stopRPC", "http"), ("admin_stopWS", "websocket")] {
         let (answer, asked) = asked(method, "[]");
 
         let stop = ChangeModule { name: module.to_owned(), change: ModuleChange::Disable, waits_for_drain: false };
