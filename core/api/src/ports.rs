@@ -295,6 +295,13 @@ pub trait ConsensusEngine: Send + Sync {
     /// # Errors
     /// [`ConsensusError`] when the seal does not tell.
     fn author(&self, header: &SealedHeader) -> Result<Address, ConsensusError>;
+    /// Whether the block opens an epoch, where the engine knows epochs.
+    ///
+    /// # Errors
+    /// [`ConsensusError`] when the header does not tell.
+    fn opens_epoch(&self, _header: &SealedHeader) -> Result<bool, ConsensusError> {
+        Ok(false)
+    }
     /// Balance credits that end a block (mining rewards), in the order in which they are applied. Wei.
     ///
     /// # Errors

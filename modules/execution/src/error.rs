@@ -64,6 +64,15 @@ pub enum ExecutionError {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// The historic exchange comes to something else than the block says, or an order may not stand there
+    /// (`spec/chain.md` 6.1). The reason is in the reference's words.
+    #[error("block {number}: {reason}")]
+    Exchange {
+        /// Height of the block.
+        number: BlockNumber,
+        /// Which rule is broken.
+        reason: String,
+    },
     /// Consensus could not tell who is paid.
     #[error(transparent)]
     Consensus(#[from] ConsensusError),
@@ -178,6 +187,7 @@ impl ExecutionError {
             | Self::MissingItem { number, .. }
             | Self::SystemCall { number, .. }
             | Self::DepositLog { number, .. }
+            | Self::Exchange { number, .. }
             | Self::Trie { number, .. } => Some(*number),
             Self::Consensus(error) => Some(error.number),
             Self::Store(_) => None,

@@ -6,67 +6,12 @@ mod support;
 
 use std::sync::Arc;
 
-use alloy_primitives::{Address, U256, hex};
+use alloy_primitives::{Address, hex};
 use serde_json::Value;
-use support::{MemoryChain, test_data};
-use tenon_api::{
-    Block, BlockNumber, ChainReader, ChainWriter, ConsensusEngine, ConsensusError, Head, Header, SealAttributes,
-    SealedHeader,
-};
+use support::{MemoryChain, sealess::SealessEngine, test_data};
+use tenon_api::{BlockNumber, ChainReader, ChainWriter};
 use tenon_chain::{Genesis, decode_block, recover_senders_under};
 use tenon_execution::Executor;
-
-/// The vectors' blocks have no seal: their beneficiary is the author, and nobody is rewarded.
-struct SealessEngine;
-
-impl SealessEngine {
-    fn refusal(header: &SealedHeader) -> ConsensusError {
-        ConsensusError { number: header.number.into(), hash: header.hash(), reason: "makes no blocks".to_owned() }
-    }
-}
-
-impl ConsensusEngine for SealessEngine {
-    fn name(&self) -> &'static str {
-        "sealess"
-    }
-
-    fn verify_header(&self, _: &SealedHeader, _: &SealedHeader, _: &dyn ChainReader) -> Result<(), ConsensusError> {
-        Ok(())
-    }
-
-    fn verify_body(&self, _: &Block, _: &dyn ChainReader) -> Result<(), ConsensusError> {
-        Ok(())
-    }
-
-    fn is_better(&self, _: &SealedHeader, candidate: U256, head: &Head) -> bool {
-        candidate > head.total_difficulty
-    }
-
-    fn author(&self, header: &SealedHeader) -> Result<Address, ConsensusError> {
-        Ok(header.beneficiary)
-    }
-
-    fn rewards(&self, _: &Block, _: &dyn ChainReader) -> Result<Vec<(Address, U256)>, ConsensusError> {
-        Ok(Vec::new())
-    }
-
-    fn prepare(
-        &self,
-        parent: &SealedHeader,
-        _: &SealAttributes,
-        _: &dyn ChainReader,
-    ) -> Result<Header, ConsensusError> {
-        Err(Self::refusal(parent))
-    }
-
-    fn seal(&self, header: Header) -> Result<SealedHeader, ConsensusError> {
-        Ok(tenon_chain::seal(header))
-    }
-
-    fn finality(&self, _: &SealedHeader, _: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>) {
-        (None, None)
-    }
-}
 
 /// Executes a case's blocks; every root is compared by the executor, and the accounts that are empty after each.
 fn run(case: &Value) -> Result<(), String> {
@@ -82,7 +27,8 @@ fn run(case: &Value) -> Result<(), String> {
         let rules = genesis.spec.signer_rules(block.header.number, block.header.timestamp);
         let block = Arc::new(recover_senders_under(block, &rules).map_err(|error| error.to_string())?);
         let parent = chain.head().header.clone();
-        let commit = executor.execute(&chain, &SealessEngine, block, &parent).map_err(|error| error.to_string())?;
+        let commit =
+            executor.execute(&chain, &SealessEngine::default(), block, &parent).map_err(|error| error.to_string())?;
         chain.commit(&commit).unwrap();
         let state = chain.state_at(BlockNumber(commit.block.header.number)).unwrap();
         for address in line["empty"].as_array().into_iter().flatten() {

@@ -22,11 +22,11 @@ use alloy_primitives::{B256, hex};
 use tenon_api::{Failure, StoreError, TrieNodeWrite, TriePosition};
 
 pub use nibbles::{from_hex_prefix, to_hex_prefix};
-pub use plain::{prove_key, update_plain_trie};
+pub use plain::{prove_key, read_key, update_owned_trie, update_plain_trie};
 pub use proof::prove;
 pub use read::{read_account, read_slot};
 pub use state::{decode_account, decode_slot_value, update_state_trie};
-pub use walk::{TrieItem, walk_trie};
+pub use walk::{TrieItem, walk_trie, walk_trie_backwards};
 
 use crate::codec::DecodeError;
 

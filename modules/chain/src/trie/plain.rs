@@ -22,10 +22,23 @@ pub fn update_plain_trie(
     root: B256,
     changes: &BTreeMap<Vec<u8>, Option<Vec<u8>>>,
 ) -> Result<TrieUpdate, TrieError> {
+    update_owned_trie(nodes, None, root, changes)
+}
+
+/// [`update_plain_trie`] for a trie whose nodes are kept under this owner.
+///
+/// # Errors
+/// See [`update_plain_trie`].
+pub fn update_owned_trie(
+    nodes: &dyn TrieReader,
+    owner: Option<B256>,
+    root: B256,
+    changes: &BTreeMap<Vec<u8>, Option<Vec<u8>>>,
+) -> Result<TrieUpdate, TrieError> {
     // Ascending by bytes is ascending by nibbles.
     let changes: Vec<Change> =
         changes.iter().map(|(key, value)| Change { key: unpack(key), value: value.clone() }).collect();
-    update_trie(nodes, None, root, &changes, false)
+    update_trie(nodes, owner, root, &changes, false)
 }
 
 /// The value of a key, if it has one, and the RLP of the stored nodes on the way to where it is or would be.
@@ -34,4 +47,17 @@ pub fn update_plain_trie(
 /// See [`update_plain_trie`].
 pub fn prove_key(nodes: &dyn TrieReader, root: B256, key: &[u8]) -> Result<(Option<Vec<u8>>, Vec<Bytes>), TrieError> {
     Source { nodes, owner: None }.prove(root, &unpack(key))
+}
+
+/// The value of a key of the trie that is kept under this owner, if the key has one.
+///
+/// # Errors
+/// See [`update_plain_trie`].
+pub fn read_key(
+    nodes: &dyn TrieReader,
+    owner: Option<B256>,
+    root: B256,
+    key: &[u8],
+) -> Result<Option<Vec<u8>>, TrieError> {
+    Ok(Source { nodes, owner }.prove(root, &unpack(key))?.0)
 }

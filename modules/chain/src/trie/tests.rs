@@ -11,7 +11,10 @@ use super::nibbles::{from_hex_prefix, to_hex_prefix, unpack};
 use super::source::Source;
 use super::state::encode_account;
 use super::write::update_trie;
-use super::{TrieError, TrieItem, TrieUpdate, prove, update_state_trie, walk_trie};
+use super::{
+    TrieError, TrieItem, TrieUpdate, prove, read_key, update_owned_trie, update_state_trie, walk_trie,
+    walk_trie_backwards,
+};
 
 type StoredKey = (Option<B256>, Vec<u8>, B256);
 
@@ -136,6 +139,39 @@ fn writing_a_value_that_is_there_changes_nothing() {
     let update = update_trie(&trie.live, None, trie.root(), &changes, false).unwrap();
 
     assert_eq!(update, TrieUpdate { root: trie.root(), ..TrieUpdate::default() });
+}
+
+#[test]
+fn tries_of_two_owners_that_hold_the_same_do_not_share_nodes_and_are_read_from_both_ends() {
+    let mut live = LiveNodes::default();
+    let owners = [Some(B256::repeat_byte(1)), Some(B256::repeat_byte(2))];
+    let keys: Vec<B256> = (0u8..40).map(|byte| B256::with_last_byte(byte.wrapping_mul(37))).collect();
+    let all = |value: Option<Vec<u8>>| keys.iter().map(|key| (key.to_vec(), value.clone())).collect();
+    let roots = owners.map(|owner| {
+        let update = update_owned_trie(&live, owner, EMPTY_ROOT_HASH, &all(Some(vec![7; 40]))).unwrap();
+        live.apply(&update);
+        update.root
+    });
+    assert_eq!(roots[0], roots[1]);
+    let emptied = update_owned_trie(&live, owners[0], roots[0], &all(None)).unwrap();
+    assert_eq!(emptied.root, EMPTY_ROOT_HASH);
+    live.apply(&emptied);
+
+    let mut forwards = live.reachable(owners[1], roots[1], &mut HashSet::new());
+    let mut backwards = Vec::new();
+    let mut visit = |item: TrieItem<'_>| {
+        if let TrieItem::Leaf { path, value } = item {
+            backwards.push((path.to_vec(), value.to_vec()));
+        }
+        ControlFlow::Continue(())
+    };
+    walk_trie_backwards(&live, owners[1], roots[1], &mut visit).unwrap();
+    forwards.reverse();
+    assert_eq!((backwards.len(), &backwards), (40, &forwards));
+    for key in keys {
+        assert_eq!(read_key(&live, owners[1], roots[1], key.as_slice()).unwrap(), Some(vec![7; 40]));
+    }
+    assert_eq!(read_key(&live, owners[1], roots[1], &[0xff; 32]).unwrap(), None);
 }
 
 #[test]

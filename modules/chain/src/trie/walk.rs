@@ -42,16 +42,40 @@ pub fn walk_trie(
     root: B256,
     visit: &mut dyn FnMut(TrieItem<'_>) -> ControlFlow<()>,
 ) -> Result<(), TrieError> {
+    walk(nodes, owner, root, false, visit)
+}
+
+/// [`walk_trie`] from the last path to the first. A key that another one continues comes before it all the same.
+///
+/// # Errors
+/// See [`walk_trie`].
+pub fn walk_trie_backwards(
+    nodes: &dyn TrieReader,
+    owner: Option<B256>,
+    root: B256,
+    visit: &mut dyn FnMut(TrieItem<'_>) -> ControlFlow<()>,
+) -> Result<(), TrieError> {
+    walk(nodes, owner, root, true, visit)
+}
+
+fn walk(
+    nodes: &dyn TrieReader,
+    owner: Option<B256>,
+    root: B256,
+    backwards: bool,
+    visit: &mut dyn FnMut(TrieItem<'_>) -> ControlFlow<()>,
+) -> Result<(), TrieError> {
     if root == EMPTY_ROOT_HASH {
         return Ok(());
     }
-    let mut walk = Walk { source: Source { nodes, owner }, path: Vec::with_capacity(64), visit };
+    let mut walk = Walk { source: Source { nodes, owner }, path: Vec::with_capacity(64), backwards, visit };
     walk.node(&Node::Stored(root)).map(|_| ())
 }
 
 struct Walk<'a, 'b> {
     source: Source<'a>,
     path: Vec<u8>,
+    backwards: bool,
     visit: &'b mut dyn FnMut(TrieItem<'_>) -> ControlFlow<()>,
 }
 
@@ -80,8 +104,9 @@ impl Walk<'_, '_> {
                 {
                     return Ok(ControlFlow::Break(()));
                 }
-                for (nibble, child) in (0u8..).zip(&branch.children) {
-                    if self.step(&[nibble], child)?.is_break() {
+                for position in 0..16_u8 {
+                    let nibble = if self.backwards { 15 - position } else { position };
+                    if self.step(&[nibble], &branch.children[usize::from(nibble)])?.is_break() {
                         return Ok(ControlFlow::Break(()));
                     }
                 }

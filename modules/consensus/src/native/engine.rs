@@ -395,6 +395,13 @@ impl ConsensusEngine for NativeEngine {
         author.map_err(of(header))
     }
 
+    fn opens_epoch(&self, header: &SealedHeader) -> Result<bool, ConsensusError> {
+        if !self.is_v2(header.number) {
+            return Ok(header.number.is_multiple_of(self.settings.consensus.epoch.max(1)));
+        }
+        v2::is_epoch_switch(&self.settings.consensus, header).map_err(|error| of(header)(error.into()))
+    }
+
     fn rewards(&self, block: &Block, chain: &dyn ChainReader) -> Result<Vec<(Address, U256)>, ConsensusError> {
         let rewards = self.epoch_rewards(&block.header, chain).map_err(of(&block.header))?;
         Ok(rewards.map(|rewards| rewards.credits()).unwrap_or_default())
@@ -467,6 +474,24 @@ mod tests {
         }
         assert_eq!(engine.author(chain.at(0)).unwrap(), Address::ZERO);
         assert_eq!(engine.finality(chain.at(673), &*chain), (Some(BlockNumber(670)), Some(BlockNumber(670))));
+    }
+
+    #[test]
+    fn epochs_open_at_multiples_in_v1_and_by_rounds_in_v2() {
+        let opens = |name| {
+            let chain = RecordedChain::read(name, &format!("chain/native-genesis-{name}.json.gz"));
+            let engine = engine(&chain);
+            let headers = chain.blocks[1..].iter().map(|block| &block.header);
+            let opening: Vec<u64> =
+                headers.filter(|header| engine.opens_epoch(header).unwrap()).map(|header| header.number).collect();
+            (opening, chain.settings().consensus.clone())
+        };
+        let (local, _) = opens("local");
+        assert_eq!(local, [1, 60, 120, 168, 228, 288, 348, 407, 461, 520, 580, 640]);
+        let (switched, rules) = opens("v1switch");
+        let in_v1: Vec<u64> = (1..=rules.switch_block).filter(|number| number % rules.epoch == 0).collect();
+        assert!(!in_v1.is_empty() && switched.starts_with(&in_v1), "{switched:?}");
+        assert_eq!(switched[in_v1.len()], rules.switch_block + 1);
     }
 
     /// Whole chains, both engines, with the candidates of every gap block, the revelations and the owners read

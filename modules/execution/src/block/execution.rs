@@ -13,7 +13,7 @@ use revm::{
 use tenon_api::{
     AccountChange, Block, BlockNumber, Header, Log, Receipt, ReceiptOutcome, Transaction, TransactionType, TrieReader,
 };
-use tenon_chain::ChainSpec;
+use tenon_chain::{ChainSpec, TrieUpdate};
 
 use super::{
     dao_fork,
@@ -27,7 +27,7 @@ use super::{
 use crate::{
     ExecutionError,
     error::TransactionRejection,
-    native::{Fees, Interception, NativeBlock, Outcome, Treatment, log_of, transact},
+    native::{ExchangeOpening, Fees, Interception, NativeBlock, Outcome, Treatment, log_of, transact},
 };
 
 /// A block that is being executed. The same value executes blocks of the chain, builds new ones and brings the
@@ -69,6 +69,8 @@ pub(crate) struct BlockOutcome {
     pub(crate) requests_hash: Option<B256>,
     /// The state after the block.
     pub(crate) state: BlockState,
+    /// What the block did to the historic exchange's trading state.
+    pub(crate) trading: Option<TrieUpdate>,
 }
 
 /// What the header says about the receipts.
@@ -93,8 +95,9 @@ impl BlockExecution<()> {
         author: Address,
         state: BlockState,
         trie: (Arc<dyn TrieReader>, B256),
+        exchange: Option<ExchangeOpening>,
     ) -> Result<Self, ExecutionError> {
-        let mut execution = Self::watched(spec, header, author, state, Interrupt::never(), ())?;
+        let mut execution = Self::watched(spec, header, author, state, Interrupt::never(), (), exchange)?;
         execution.root_receipts_on(trie.0, trie.1);
         execution.run_opening_calls();
         Ok(execution)
@@ -110,6 +113,7 @@ impl<I> BlockExecution<I> {
         mut state: BlockState,
         interrupt: Interrupt,
         inspector: I,
+        exchange: Option<ExchangeOpening>,
     ) -> Result<Self, ExecutionError> {
         let rules = BlockRules::for_header(spec, header)?;
         let block = rules.block_env(spec, header, author);
@@ -119,8 +123,8 @@ impl<I> BlockExecution<I> {
         if spec.native.is_some() {
             state.look_after_empty_accounts(rules.clears_empty_accounts);
         }
-        let native = NativeBlock::open(spec, header, author, &mut state)?;
-        let evm = build_evm(&rules, block, state, interrupt, inspector);
+        let mut evm = build_evm(&rules, block, state, interrupt, inspector);
+        let native = NativeBlock::open(spec, header, author, &mut evm, exchange)?;
         let number = BlockNumber(header.number);
         Ok(Self { rules, number, evm, receipts: Vec::new(), gas_used: 0, blob_gas_used: 0, native, trie: None })
     }
@@ -370,9 +374,10 @@ impl<I> BlockExecution<I> {
         };
         let clears_empty = self.rules.clears_empty_accounts;
         let mut state = self.evm.ctx.journaled_state.database;
-        if let Some(native) = self.native {
-            native.close(&mut state)?;
-        }
+        let trading = match self.native {
+            Some(native) => native.close(&mut state)?,
+            None => None,
+        };
         for withdrawal in block.withdrawals.iter().flatten() {
             let wei = U256::from(withdrawal.amount) * U256::from(1_000_000_000u64);
             state.credit(withdrawal.address, wei, clears_empty)?;
@@ -381,7 +386,7 @@ impl<I> BlockExecution<I> {
             state.credit(*address, *amount, clears_empty)?;
         }
         let (receipts, gas_used, blob_gas_used) = (self.receipts, self.gas_used, self.blob_gas_used);
-        Ok(BlockOutcome { receipts, gas_used, blob_gas_used, requests_hash, state })
+        Ok(BlockOutcome { receipts, gas_used, blob_gas_used, requests_hash, state, trading })
     }
 
     fn collect_requests(&mut self, rules: &RequestRules) -> Result<Requests, ExecutionError> {

@@ -15,7 +15,7 @@ use super::{
     rules::BlockRules,
     state::BlockState,
 };
-use crate::{ExecutionError, error::TransactionRejection};
+use crate::{ExecutionError, error::TransactionRejection, native::ExchangeOpening};
 
 /// What a block did to the state, ready for the database.
 pub(crate) struct StateChanges {
@@ -115,7 +115,8 @@ impl Executor {
         self.check_size(&block)?;
         let author = engine.author(&block.header)?;
         let trie = (chain.trie(), parent.state_root);
-        let mut execution = BlockExecution::begin(&self.spec, &block.header, author, state, trie)?;
+        let exchange = ExchangeOpening::of(&self.spec, chain, engine, &block, author, parent)?;
+        let mut execution = BlockExecution::begin(&self.spec, &block.header, author, state, trie, exchange)?;
         run_transactions(&mut execution, &block)?;
         let rewards = engine.rewards(&block, chain)?;
         let outcome = execution.finish(&block, &rewards)?;
@@ -135,8 +136,12 @@ impl Executor {
         parent: &SealedHeader,
     ) -> Result<BlockCommit, ExecutionError> {
         let ExecutedBlock { block, outcome } = executed;
-        let changes = self.state_changes(chain, parent, &outcome.state)?;
+        let mut changes = self.state_changes(chain, parent, &outcome.state)?;
         compare(block.number(), "state root", changes.root, block.header.state_root)?;
+        if let Some(trading) = outcome.trading {
+            changes.trie_nodes.extend(trading.writes);
+            changes.superseded_trie_nodes.extend(trading.superseded);
+        }
         Ok(assemble(chain, block, parent, outcome.receipts, changes)?)
     }
 
@@ -147,10 +152,11 @@ impl Executor {
         engine: &dyn ConsensusEngine,
         header: &SealedHeader,
         parent: &SealedHeader,
+        exchange: Option<ExchangeOpening>,
     ) -> Result<BlockExecution, ExecutionError> {
         let state = self.state_after(chain, parent.number.into())?;
         let author = engine.author(header)?;
-        BlockExecution::begin(&self.spec, header, author, state, (chain.trie(), parent.state_root))
+        BlockExecution::begin(&self.spec, header, author, state, (chain.trie(), parent.state_root), exchange)
     }
 
     /// A state to execute on: the one after a canonical block.

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use tenon_api::{AccountChange, ChainReader, ConsensusEngine, Receipt, ReceiptOutcome, RecoveredBlock, SealedHeader};
 
 use super::{executor::Executor, executor::StateChanges};
-use crate::{ExecutionError, TransactionRejection};
+use crate::{ExecutionError, TransactionRejection, native::ExchangeOpening};
 
 /// What another node says about a block: receipts as `eth_getBlockReceipts` gives them, and accounts after the block.
 /// Members that are absent are not compared.
@@ -78,7 +78,9 @@ impl Executor {
         parent: &SealedHeader,
         reference: &ReferenceBlock,
     ) -> Result<Explanation, ExecutionError> {
-        let mut execution = self.begin(chain, engine, &block.header, parent)?;
+        let author = engine.author(&block.header)?;
+        let exchange = ExchangeOpening::of(self.spec(), chain, engine, block, author, parent)?;
+        let mut execution = self.begin(chain, engine, &block.header, parent, exchange)?;
         let mut explanation = Explanation {
             differences: Vec::new(),
             receipts: Vec::new(),

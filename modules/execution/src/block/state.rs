@@ -105,6 +105,18 @@ impl BlockState {
         Ok(())
     }
 
+    /// Sets a balance as a block of a native chain does by itself: an account that is empty then goes, where those go
+    /// that are touched (EIP-158).
+    pub(crate) fn set_balance(&mut self, address: Address, balance: U256) -> Result<(), StoreError> {
+        self.update(address, |info| info.balance = balance)?;
+        let goes = self.marks.as_ref().is_some_and(|empty| empty.disappear) && self.is_written(address);
+        let account = self.tracked(address)?;
+        if goes && account.now.as_ref().is_some_and(AccountInfo::is_empty) {
+            account.destroy();
+        }
+        Ok(())
+    }
+
     /// Changes an account as a state override does; an absent account comes into being.
     pub(crate) fn update(&mut self, address: Address, change: impl FnOnce(&mut AccountInfo)) -> Result<(), StoreError> {
         change(self.tracked(address)?.now.get_or_insert_with(absent_account));

@@ -50,7 +50,7 @@ impl Executor {
     ) -> Result<Transition, ExecutionError> {
         let state = self.state_over(Arc::clone(&before.state));
         let author = header.beneficiary;
-        let mut execution = BlockExecution::watched(self.spec(), header, author, state, Interrupt::never(), ())?;
+        let mut execution = BlockExecution::watched(self.spec(), header, author, state, Interrupt::never(), (), None)?;
         execution.root_receipts_on(Arc::clone(&before.trie), before.root);
         let result = execution.run_transaction(transaction, sender);
         let clears_empty = execution.clears_empty_accounts();

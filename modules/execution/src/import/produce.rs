@@ -43,7 +43,7 @@ impl Importer {
         let parent = Arc::clone(&self.chain.head().header);
         let draft = self.draft(&parent, attributes)?;
 
-        let mut execution = self.executor.begin(&*self.chain, &*self.engine, &draft, &parent)?;
+        let mut execution = self.executor.begin(&*self.chain, &*self.engine, &draft, &parent, None)?;
         let taken = take_transactions(&mut execution, transactions);
         let withdrawals = draft.withdrawals_root.map(|_| Vec::new());
         let block = tenon_chain::assemble_block(draft, taken.transactions, Vec::new(), withdrawals);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::{Address, U256};
 use revm::state::EvmState;
 use tenon_api::{BlockNumber, Header, Transaction};
-use tenon_chain::{ChainSpec, NativeSettings};
+use tenon_chain::{ChainSpec, NativeSettings, TrieUpdate};
 
 use super::{
     Candidate, Fees, Interception,
@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     ExecutionError,
-    block::{BlockContext, BlockState, StateError},
+    block::{BlockContext, BlockEvm, BlockState, StateError},
     error::TransactionRejection,
 };
 
@@ -29,6 +29,10 @@ pub(crate) struct NativeBlock {
     author: Address,
     owner: Address,
     sponsorship: Sponsorship,
+    /// The exchange's step was executed, so its transactions need no other judgement.
+    has_exchange: bool,
+    /// What that step did to the trading state.
+    trading: Option<TrieUpdate>,
 }
 
 /// What is done with a transaction.
@@ -42,14 +46,23 @@ pub(crate) enum Treatment {
 impl NativeBlock {
     /// Opens a block of a native chain: the exchange, the sponsorships, the removal of the block signers' contract,
     /// the receiver of fees. None on other chains.
-    pub(crate) fn open(
+    pub(crate) fn open<I>(
         spec: &Arc<ChainSpec>,
         header: &Header,
         author: Address,
-        state: &mut BlockState,
+        evm: &mut BlockEvm<I>,
+        exchange: Option<exchange::Opening>,
     ) -> Result<Option<Self>, ExecutionError> {
         let Some(native) = &spec.native else { return Ok(None) };
-        exchange::check_block(native, header, state)?;
+        let has_exchange = exchange.is_some();
+        let trading = match exchange {
+            Some(opening) => Some(opening.apply(native, header, author, evm)?),
+            None => {
+                exchange::check_block(native, header, &mut evm.ctx.journaled_state.database)?;
+                None
+            }
+        };
+        let state = &mut evm.ctx.journaled_state.database;
         let sponsorship = Sponsorship::read(native.contracts.trc21_issuer, state)?;
         if header.number == native.heights.tip_signing {
             state.remove_account(BLOCK_SIGNERS)?;
@@ -62,6 +75,8 @@ impl NativeBlock {
             author,
             owner,
             sponsorship,
+            has_exchange,
+            trading,
         }))
     }
 
@@ -72,7 +87,9 @@ impl NativeBlock {
     pub(crate) fn treat(&self, transaction: &Transaction, sender: Address) -> Result<Treatment, TransactionRejection> {
         let Some(native) = &self.settings.native else { return Ok(Treatment::Executed(None)) };
         self.check_denylist(native, transaction, sender)?;
-        exchange::check_transaction(native, self.number, self.author, transaction, sender)?;
+        if !self.has_exchange {
+            exchange::check_transaction(native, self.number, self.author, transaction, sender)?;
+        }
         if let Some(interception) = Interception::of(transaction, &native.heights, self.number) {
             return Ok(Treatment::Intercepted(interception));
         }
@@ -152,17 +169,18 @@ impl NativeBlock {
         Ok(self.sponsorship.finalise(state)?)
     }
 
-    /// Ends the block, before rewards.
+    /// Ends the block, before rewards; gives what it did to the trading state.
     ///
     /// # Errors
     /// [`ExecutionError::Unsupported`] when the issuer paid more than it holds: the reference would give it a
     /// negative balance.
-    pub(crate) fn close(mut self, state: &mut BlockState) -> Result<(), ExecutionError> {
+    pub(crate) fn close(mut self, state: &mut BlockState) -> Result<Option<TrieUpdate>, ExecutionError> {
         let number = BlockNumber(self.number);
         let unpaid = |lacking: U256| ExecutionError::Unsupported {
             number,
             what: format!("a sponsorship that paid {lacking} wei more than its contract holds (spec/chain.md 3.5)"),
         };
-        self.sponsorship.write_back(state)?.map_err(unpaid)
+        self.sponsorship.write_back(state)?.map_err(unpaid)?;
+        Ok(self.trading)
     }
 }

@@ -1,27 +1,57 @@
-//! The historic on-chain exchange (`spec/chain.md` 6), as far as this node follows it: as long as it stands empty.
+//! The historic on-chain exchange (`spec/chain.md` 6): trading as it is specified, lending refused by name.
 //!
-//! The specification only outlines lending, and one cannot be had without the other, since both write into the same
-//! balances. So the first block in which anything happens there is refused by name. Nothing has happened as long as
-//! no batch has come, no root differs from the empty one, and no relayer is registered whose pairs an epoch switch
-//! would write down.
+//! The specification only outlines lending. So the first block in which anything is lent, or whose lending root is not
+//! the empty one, is refused, before anything of it can be committed.
+//!
+//! Orders are in `order`, batches of them in `batch`, what is kept of them in `state`; `matching` applies them, with
+//! `settlement` for what a match moves, on the main state as `ledger` shows it. `opening` is the step that begins a block.
 
-use alloy_primitives::{Address, U256};
-use serde_json::{Map, Value};
-use tenon_api::{EMPTY_ROOT_HASH, Header, Transaction};
-use tenon_chain::NativeSettings;
+mod amounts;
+mod batch;
+mod ledger;
+mod matching;
+mod opening;
+mod order;
+mod settlement;
+mod state;
 
+use alloy_primitives::Address;
+use tenon_api::{EMPTY_ROOT_HASH, Header, StoreError, Transaction};
+use tenon_chain::{NativeSettings, TrieError};
+
+pub(crate) use self::opening::Opening;
+
+use self::{batch::may_hold_orders, ledger::RELAYER_COUNT};
 use super::{
     addresses::{EXCHANGE_ROOTS, LENDING, TRADING},
     interception::is_exchange_received,
 };
 use crate::{ExecutionError, block::BlockState, error::TransactionRejection};
 
+/// Why the exchange's step of a block ends the block.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+enum ExchangeError {
+    /// The block is not valid.
+    #[error("{0}")]
+    Rule(String),
+    /// What is not executed here.
+    #[error("{0}")]
+    Unsupported(&'static str),
+    /// The stored trading state does not decode, or contradicts itself.
+    #[error("the trading state is damaged: {0}")]
+    Damaged(&'static str),
+    /// Its tries could not be read.
+    #[error(transparent)]
+    Trie(#[from] TrieError),
+    /// The main state could not be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
 /// The exchange does nothing in blocks up to this one.
 const QUIET_UNTIL: u64 = 900;
-/// `RelayerCount` of the relayer registration (`spec/chain.md` 10.5).
-const RELAYER_COUNT_SLOT: U256 = U256::from_limbs([7, 0, 0, 0]);
 
-/// Refuses a block whose opening step would change the exchange's state.
+/// Refuses a block whose opening step would change the exchange's state, where that step is not executed.
 pub(super) fn check_block(
     native: &NativeSettings,
     header: &Header,
@@ -33,7 +63,7 @@ pub(super) fn check_block(
     }
     // In v2 an epoch may begin at any height.
     let may_update_prices = number.is_multiple_of(native.consensus.epoch) || number > native.consensus.switch_block;
-    if may_update_prices && !state.read_slot(native.contracts.relayer_registration, RELAYER_COUNT_SLOT)?.is_zero() {
+    if may_update_prices && !state.read_slot(native.contracts.relayer_registration, RELAYER_COUNT)?.is_zero() {
         return Err(ExecutionError::Unsupported {
             number: number.into(),
             what: "the prices of the historic exchange at the end of an epoch (spec/chain.md 6.1)".to_owned(),
@@ -42,7 +72,7 @@ pub(super) fn check_block(
     Ok(())
 }
 
-/// Refuses a transaction that only the exchange could judge. Of roots those of the block's author count; batches are
+/// Refuses a transaction that only the exchange could judge, where its step was not executed. Of roots those of the block's author count; batches are
 /// taken from anybody, and finalized lending trades are for information only.
 pub(super) fn check_transaction(
     native: &NativeSettings,
@@ -80,19 +110,7 @@ fn check_roots(input: &[u8]) -> Result<(), TransactionRejection> {
     Err(TransactionRejection::Unsupported("a state of the historic exchange that is not empty (spec/chain.md 6.3)"))
 }
 
-/// Whether a batch may hold anything. The reference skips what it cannot decode; whether it can is only said here of
-/// what is no JSON object at all, and of objects without a list or with an empty one.
-fn may_hold_orders(input: &[u8]) -> bool {
-    if input.trim_ascii_start().first() != Some(&b'{') {
-        return false;
-    }
-    let Ok(batch) = serde_json::from_slice::<Map<String, Value>>(input) else { return true };
-    batch.iter().filter(|(name, _)| name.eq_ignore_ascii_case("data")).any(|(_, list)| match list {
-        Value::Null => false,
-        Value::Array(orders) => !orders.is_empty(),
-        _ => true,
-    })
-}
-
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod vectors;

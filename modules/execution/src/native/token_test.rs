@@ -16,7 +16,7 @@ use revm::{
     primitives::TxKind,
     state::{Account as EvmAccount, EvmStorageSlot},
 };
-use tenon_api::Transaction;
+use tenon_api::{StoreError, Transaction};
 use tenon_chain::NativeSettings;
 
 use super::{addresses::as_text, interception::is_exchange_received, sponsorship::balance_slot};
@@ -101,11 +101,11 @@ impl Candidate {
     /// The number that the token answers with; what is wrong with its answer otherwise. The outer error is the
     /// database's.
     fn ask<I>(
-        self,
+        &self,
         evm: &mut BlockEvm<I>,
         question: Vec<u8>,
         shown: Option<(U256, U256)>,
-    ) -> Result<Result<U256, String>, TransactionRejection> {
+    ) -> Result<Result<U256, String>, StoreError> {
         let nonce = self.show(evm, shown).map_err(|StateError(error)| error)?;
         evm.ctx.set_tx(TxEnv {
             caller: ASKER,
@@ -127,13 +127,13 @@ impl Candidate {
             Ok(ExecutionResult::Success { output, .. }) => Ok(number_in(output.data())),
             // A failed call gives nothing back there, which then is what cannot be read.
             Ok(_) => Ok(number_in(&Bytes::new())),
-            Err(EVMError::Database(StateError(error))) => Err(error.into()),
+            Err(EVMError::Database(StateError(error))) => Err(error),
             Err(failure) => Ok(Err(failure.to_string())),
         }
     }
 
     /// Shows the next call the asker's funds and the number; gives the asker's nonce.
-    fn show<I>(self, evm: &mut BlockEvm<I>, shown: Option<(U256, U256)>) -> Result<u64, StateError> {
+    fn show<I>(&self, evm: &mut BlockEvm<I>, shown: Option<(U256, U256)>) -> Result<u64, StateError> {
         let journaled = &mut evm.ctx.journaled_state;
         let mut asker = journaled.database.basic(ASKER)?.unwrap_or_default();
         asker.balance = FUNDS;
@@ -160,6 +160,13 @@ impl Candidate {
         journal.state.entry(ASKER).or_insert_with(|| cold(asker)).info.balance = FUNDS;
         Ok(nonce)
     }
+}
+
+/// The decimals of a token, asked on the state as it is; none when it does not answer as it should.
+pub(super) fn decimals_of<I>(evm: &mut BlockEvm<I>, token: Address) -> Result<Option<u8>, StoreError> {
+    let candidate = Candidate { token, is_for_sponsoring: false };
+    let answer = candidate.ask(evm, DECIMALS.to_vec(), None)?;
+    Ok(answer.ok().and_then(|decimals| u8::try_from(decimals).ok()))
 }
 
 /// One word of an answer; longer answers must be whole words.

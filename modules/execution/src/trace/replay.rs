@@ -22,6 +22,7 @@ use crate::{
     ExecutionLimits, TransactionRejection,
     block::{BlockEvm, BlockExecution, BlockState, Interrupt, Prepared, StateError, Stopped},
     call::{Calls, RunFailure, invalid_transaction_text, prepare},
+    native::ExchangeOpening,
     native::{Fees, Outcome, inspect},
 };
 
@@ -278,7 +279,8 @@ pub(super) fn open_block(
     let state = calls.state_after(&parent)?;
     let author = calls.engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
     let (spec, unhurried) = (calls.executor.spec(), Interrupt::when(caller, None));
-    Ok(BlockExecution::watched(spec, &block.header, author, state, unhurried, inspector()?)?)
+    let exchange = ExchangeOpening::of(spec, &*calls.chain, &*calls.engine, block, author, &parent)?;
+    Ok(BlockExecution::watched(spec, &block.header, author, state, unhurried, inspector()?, exchange)?)
 }
 
 /// A transaction of a block, and who sent it.

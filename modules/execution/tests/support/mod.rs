@@ -29,6 +29,7 @@ use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Importer, regist
 use tenon_supervisor::{ActorOptions, Supervisor};
 
 pub mod native;
+pub mod sealess;
 
 type State = BTreeMap<Address, Arc<(Account, BTreeMap<B256, U256>)>>;
 

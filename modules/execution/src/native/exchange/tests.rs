@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::{B256, Bytes};
+use alloy_primitives::{B256, Bytes, U256};
 use tenon_api::{Account, BlockNumber, NativeSeal, StateReader, StoreError, TransactionPayload, TransactionSignature};
 use tenon_chain::{ChainSpec, Genesis};
 
@@ -31,7 +31,7 @@ impl StateReader for Relayers {
 
     fn storage(&self, contract: Address, slot: B256) -> Result<U256, StoreError> {
         let registration = spec().native.as_ref().unwrap().contracts.relayer_registration;
-        let is_count = contract == registration && slot == B256::from(RELAYER_COUNT_SLOT);
+        let is_count = contract == registration && slot == B256::from(RELAYER_COUNT);
         Ok(if is_count { U256::from(self.0) } else { U256::ZERO })
     }
 
@@ -60,7 +60,7 @@ fn verdict(number: u64, relayers: u64, transactions: &[(Address, Address, &[u8])
     let header =
         Header { number, gas_limit: 500_000_000, native_seal: Some(NativeSeal::default()), ..Header::default() };
     let state = Executor::new(Arc::clone(&spec)).state_over(Arc::new(Relayers(relayers)));
-    let mut execution = BlockExecution::watched(&spec, &header, AUTHOR, state, Interrupt::never(), ())
+    let mut execution = BlockExecution::watched(&spec, &header, AUTHOR, state, Interrupt::never(), (), None)
         .map_err(|error| error.to_string())?;
     for (to, sender, input) in transactions {
         let transaction = Transaction {

@@ -96,7 +96,8 @@ fn verdict(code: Bytes, to: impl Fn(&NativeSettings) -> Address) -> Result<(), S
     let header =
         Header { number: 150, gas_limit: 500_000, native_seal: Some(NativeSeal::default()), ..Header::default() };
     let state = Executor::new(Arc::clone(&spec)).state_over(Arc::new(OneContract(code)));
-    let mut execution = BlockExecution::watched(&spec, &header, Address::ZERO, state, Interrupt::never(), ()).unwrap();
+    let mut execution =
+        BlockExecution::watched(&spec, &header, Address::ZERO, state, Interrupt::never(), (), None).unwrap();
     let candidate = candidate(native, 150, &apply(to(native))).unwrap();
 
     let verdict = candidate.try_out(execution.evm_mut());

@@ -1,0 +1,55 @@
+//! Batches of orders, as the transactions to 0x91 carry them (`spec/chain.md` 6.1).
+
+use alloy_primitives::Bytes;
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+/// A batch as miners wrote it, and nothing else.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(dead_code, reason = "time and hash must be well formed; nothing reads them")]
+struct Batch {
+    #[serde(rename = "Data")]
+    data: Vec<Item>,
+    #[serde(rename = "Timestamp")]
+    timestamp: i64,
+    #[serde(rename = "TxHash")]
+    hash: alloy_primitives::B256,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Item {
+    #[serde(rename = "Order")]
+    order: String,
+}
+
+/// A batch that the reference may read otherwise than this node: its decoder takes other spellings of names, repeated
+/// ones and more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Unclear;
+
+/// The RLP of each order of a batch; nothing of what the reference skips.
+pub(super) fn orders_in(input: &[u8]) -> Result<Vec<Bytes>, Unclear> {
+    if !may_hold_orders(input) {
+        return Ok(Vec::new());
+    }
+    let batch: Batch = serde_json::from_slice(input).map_err(|_| Unclear)?;
+    let decoded = batch.data.iter().map(|item| STANDARD.decode(&item.order).map(Bytes::from).map_err(|_| Unclear));
+    decoded.collect()
+}
+
+/// Whether a batch may hold anything. The reference skips what it cannot decode; whether it can is only said here of
+/// what is no JSON object at all, and of objects without a list or with an empty one.
+pub(super) fn may_hold_orders(input: &[u8]) -> bool {
+    if input.trim_ascii_start().first() != Some(&b'{') {
+        return false;
+    }
+    let Ok(batch) = serde_json::from_slice::<Map<String, Value>>(input) else { return true };
+    batch.iter().filter(|(name, _)| name.eq_ignore_ascii_case("data")).any(|(_, list)| match list {
+        Value::Null => false,
+        Value::Array(orders) => !orders.is_empty(),
+        _ => true,
+    })
+}
