@@ -19,13 +19,24 @@ use crate::{
     store::Store,
 };
 
+impl Store {
+    /// The canonical block of a height, up to the head. A block stands in the database a moment before the head moves to it:
+    /// who finds its transaction then, and asks for the latest state next, would get that of the block before.
+    fn hash_on_chain(&self, number: u64) -> Result<Option<B256>, StoreError> {
+        if number > self.head().number().0 {
+            return Ok(None);
+        }
+        Ok(self.shared.canonical(number)?.map(|(hash, _)| hash))
+    }
+}
+
 impl ChainReader for Store {
     fn head(&self) -> Arc<Head> {
         self.shared.head.load_full()
     }
 
     fn canonical_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
-        Ok(self.shared.canonical(number.0)?.map(|(hash, _)| hash))
+        self.hash_on_chain(number.0)
     }
 
     fn header(&self, hash: B256) -> Result<Option<Arc<SealedHeader>>, StoreError> {
@@ -46,8 +57,7 @@ impl ChainReader for Store {
 
     fn transaction_location(&self, transaction_hash: B256) -> Result<Option<(B256, u64)>, StoreError> {
         let Some((number, index)) = self.shared.transaction(transaction_hash)? else { return Ok(None) };
-        let canonical = self.shared.canonical(number)?;
-        Ok(canonical.map(|(hash, _)| (hash, u64::from(index))))
+        Ok(self.hash_on_chain(number)?.map(|hash| (hash, u64::from(index))))
     }
 
     fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {

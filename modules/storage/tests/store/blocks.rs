@@ -224,3 +224,30 @@ fn every_durability_setting_keeps_what_was_committed() {
         assert_eq!(all.len(), count);
     }
 }
+
+#[test]
+fn a_block_is_found_by_its_height_only_once_it_is_the_head() {
+    let mut maker = Maker::new();
+    for number in 1..400 {
+        maker.add(vec![change(1, number, &[])], &[]);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let store = open(folder.path(), Mode::Archive);
+    store.initialise(&maker.commits[0], CHAIN_ID).unwrap();
+    let last = maker.commits.len() as u64 - 1;
+
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            loop {
+                let next = store.head().number().0 + 1;
+                if next > last {
+                    break;
+                }
+                if store.canonical_hash(next.into()).unwrap().is_some() {
+                    assert!(store.head().number().0 >= next, "block {next} was found, and is not on the chain");
+                }
+            }
+        });
+        maker.commits[1..].iter().for_each(|commit| store.commit(commit).unwrap());
+    });
+}
