@@ -55,7 +55,8 @@ async fn what_a_plugin_leaves_behind_when_it_is_unloaded_is_named() {
         (&[], "", ""),
         (&["-DLEAKS=131072"], "does not grow with its loads", "KiB over 100 loads"),
         (&["-DLEAVES_A_THREAD=1"], "leaves no thread behind", "threads were left after 100 stops"),
-        (&["-DLEAVES_A_THREAD_THAT_WAKES=1"], "is loaded", "signal 11, invalid access to memory"),
+        // By which signal depends on what is mapped there when the thread wakes.
+        (&["-DLEAVES_A_THREAD_THAT_WAKES=1"], "is loaded", "its process ended before it was ready (signal"),
         (&["-DCRASHES_AT_UNLOAD=1"], "is loaded", "at load number 1: its process ended before it was ready (signal 11"),
     ];
     for (flags, statement, words) in cases {
