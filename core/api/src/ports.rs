@@ -189,10 +189,7 @@ pub trait ChainWriter: Send + Sync {
     ///
     /// # Errors
     /// [`StoreError::Engine`].
-    fn keep_side_state(&self, commit: &BlockCommit) -> Result<(), StoreError> {
-        let _ = commit;
-        Ok(())
-    }
+    fn keep_side_state(&self, commit: &BlockCommit) -> Result<(), StoreError>;
     /// Takes canonical blocks off until `number` is the head. Their headers and bodies stay, as a side branch.
     ///
     /// # Errors

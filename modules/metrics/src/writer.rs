@@ -111,6 +111,10 @@ mod tests {
             Ok(())
         }
 
+        fn keep_side_state(&self, _: &BlockCommit) -> Result<(), StoreError> {
+            Err(StoreError::Engine("full".to_owned()))
+        }
+
         fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
             let refusal = StoreError::UnknownBlock { what: number.to_string() };
             if number < BlockNumber(5) { Ok(()) } else { Err(refusal) }

@@ -222,6 +222,11 @@ impl ChainWriter for MemoryChain {
         Ok(())
     }
 
+    /// States of canonical blocks only are kept here.
+    fn keep_side_state(&self, _: &BlockCommit) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
         let tables = &mut *self.tables.write();
         tables.canonical.truncate(number.0 as usize + 1);
