@@ -34,6 +34,11 @@ export async function startDevelopmentNetwork(...args) {
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (text) => (output += text));
   const ended = new Promise((resolve) => child.on("exit", (code) => resolve(code)));
+  // The test runner ends a file that takes too long with this signal; the network must not outlive it.
+  process.once("SIGTERM", () => {
+    child.kill("SIGKILL");
+    process.exit(1);
+  });
   const file = join(datadir, "endpoints.json");
   for (let waited = 0; !existsSync(file); waited += 10) {
     if (child.exitCode !== null || waited > 60_000) throw new Error(`tenon dev did not start:\n${output}`);
