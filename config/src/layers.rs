@@ -359,6 +359,29 @@ mod tests {
     }
 
     #[test]
+    fn what_is_shown_of_a_plugin_is_read_back_the_same() {
+        let folder = folder_with(
+            "[plugins.mine]\npath = \"/opt/mine.so\"\nenabled = false\nrequired = true\nisolation = \"process\"\n\
+             capabilities = [\"ReadChain\", \"Storage\"]\n\
+             [plugins.mine.limits]\nmemory = \"64MiB\"\ncall-time = \"1500ms\"\ncalls = 8\nrestarts = 1\nlog-lines = 2\n\
+             storage = 5\nstorage-records = 7\n\
+             [plugins.mine.settings]\ndepth = -3\nshare = 0.5\n\"two words\" = { \"\" = [true, \"\\u007f\\\"\"] }\n\
+             [plugins.plain]\n",
+        );
+        let entries = resolve(layers_in(&folder)).unwrap().settings.plugin_entries;
+        let mut shown = String::new();
+        for (name, entry) in &entries {
+            shown += &format!("[plugins.{name}]\n");
+            shown.extend(entry.show().into_iter().map(|(key, value)| format!("{key} = {value}\n")));
+        }
+
+        let again = resolve(layers_in(&folder_with(&shown))).unwrap().settings.plugin_entries;
+
+        assert_eq!(entries, again, "{shown}");
+        assert!(shown.ends_with("[plugins.plain]\nenabled = true\n"), "{shown}");
+    }
+
+    #[test]
     fn looks_for_no_settings_in_a_temporary_data_folder() {
         let folder = folder_with("[http]\nport = 1\n");
         let default = Value::Text(folder.path().display().to_string());

@@ -34,6 +34,10 @@ enabled = false
 Kinds of values: a *list* is `[\"a\", \"b\"]` in a file and `a,b` elsewhere; a *duration* is `500ms`, `5s`, `1m30s`,
 `3h`, or a number of seconds; a *size* is `512MiB`, `5MB`, or a number of bytes; a *switch* is `true` or `false`, and its
 flag alone means `true`; a *path* may begin with `~/`.
+
+A running node reads its settings again on SIGHUP and applies what changed under `[plugins.NAME]`: plugins are loaded,
+unloaded, enabled, disabled, and replaced where their library, bounds or own settings differ. Everything else holds from the
+next start on.
 ";
 
 /// The text of `docs/settings.md`.

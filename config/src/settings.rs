@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::table::{Section, SettingInfo, section};
-use crate::value::{ByteSize, DevProfile, Durability, HistoryMode, LogFormat, Value};
+use crate::value::{ByteSize, DevProfile, Durability, HistoryMode, LogFormat, SettingValue, Value};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -320,6 +320,32 @@ impl Default for PluginEntry {
             limits: PluginLimits::default(),
             settings_json: "{}".into(),
         }
+    }
+}
+
+impl PluginEntry {
+    /// The lines of its table in a settings file, keys and values, from which the same entry is read.
+    pub fn show(&self) -> Vec<(String, Value)> {
+        let limits = &self.limits;
+        let bound = |name: &str, value: Value| (format!("limits.{name}"), value);
+        let settings = serde_json::from_str(&self.settings_json).unwrap_or_default();
+        let lines = [
+            ("path".to_owned(), self.path.show()),
+            ("enabled".to_owned(), self.is_enabled.show()),
+            ("required".to_owned(), self.is_required.then_some(true).show()),
+            ("isolation".to_owned(), self.isolation.show()),
+            ("capabilities".to_owned(), self.capabilities.show()),
+            bound("memory", limits.memory.show()),
+            bound("call-time", limits.call_time.show()),
+            bound("calls", limits.calls.show()),
+            bound("restarts", limits.restarts.show()),
+            bound("log-lines", limits.log_lines.show()),
+            bound("storage", limits.storage.show()),
+            bound("storage-records", limits.storage_records.show()),
+            ("settings".to_owned(), Value::from_json(&settings)),
+        ];
+        let is_said = |value: &Value| !matches!(value, Value::Absent) && *value != Value::Table(Vec::new());
+        lines.into_iter().filter(|(_, value)| is_said(value)).collect()
     }
 }
 

@@ -43,6 +43,30 @@ impl Value {
             Self::Table(entries) => entries.iter().map(|(key, value)| (key.clone(), value.to_json())).collect(),
         }
     }
+
+    /// What [`Value::to_json`] made.
+    pub(crate) fn from_json(json: &serde_json::Value) -> Self {
+        match json {
+            serde_json::Value::Null => Self::Absent,
+            serde_json::Value::Bool(value) => Self::Bool(*value),
+            serde_json::Value::Number(number) => match (number.as_i128(), number.as_f64()) {
+                (Some(value), _) => Self::Integer(value),
+                (None, Some(value)) => Self::Float(value),
+                (None, None) => Self::Text(number.to_string()),
+            },
+            serde_json::Value::String(text) => Self::Text(text.clone()),
+            serde_json::Value::Array(values) => Self::List(values.iter().map(Self::from_json).collect()),
+            serde_json::Value::Object(entries) => {
+                Self::Table(entries.iter().map(|(key, value)| (key.clone(), Self::from_json(value))).collect())
+            }
+        }
+    }
+}
+
+/// A key of TOML, in quotes where it needs them.
+fn write_key(formatter: &mut fmt::Formatter<'_>, key: &str) -> fmt::Result {
+    let is_bare = |letter: u8| letter.is_ascii_alphanumeric() || matches!(letter, b'-' | b'_');
+    if !key.is_empty() && key.bytes().all(is_bare) { formatter.write_str(key) } else { write_text(formatter, key) }
 }
 
 /// A basic string of TOML, on one line.
@@ -77,11 +101,13 @@ impl fmt::Display for Value {
                 formatter.write_str("]")
             }
             Self::Table(entries) => {
-                formatter.write_str("{ ")?;
+                formatter.write_str("{")?;
                 for (index, (key, value)) in entries.iter().enumerate() {
-                    write!(formatter, "{}{key} = {value}", if index == 0 { "" } else { ", " })?;
+                    formatter.write_str(if index == 0 { " " } else { ", " })?;
+                    write_key(formatter, key)?;
+                    write!(formatter, " = {value}")?;
                 }
-                formatter.write_str(" }")
+                formatter.write_str(if entries.is_empty() { "}" } else { " }" })
             }
         }
     }

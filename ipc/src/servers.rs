@@ -293,7 +293,7 @@ impl<S: RpcService> Servers<S> {
         warn_if_wide("http", settings.address, settings.cors_origins.iter().chain(&settings.virtual_hosts));
         HttpSide {
             dispatcher: self.dispatcher(&settings.limits.envelope, Transport::Http),
-            doors: doors("http", &settings.modules, &settings.without_token, tokens),
+            doors: doors("http", settings.address, &settings.modules, &settings.without_token, tokens),
             cors: Cors::new(&settings.cors_origins),
             hosts: VirtualHosts::new(&settings.virtual_hosts),
             limits: settings.limits,
@@ -307,7 +307,7 @@ impl<S: RpcService> Servers<S> {
         warn_if_wide("websocket", settings.address, settings.origins.iter());
         WebSocketSide {
             dispatcher: self.dispatcher(&settings.limits.envelope, Transport::WebSocket),
-            doors: doors("websocket", &settings.modules, &settings.without_token, tokens),
+            doors: doors("websocket", settings.address, &settings.modules, &settings.without_token, tokens),
             origins: OriginRules::new(&settings.origins),
             limits: settings.limits,
             ends: Ends::default(),
@@ -323,12 +323,23 @@ impl<S: RpcService> std::fmt::Debug for Servers<S> {
 }
 
 /// What a port shows with and without a token.
-fn doors(endpoint: &'static str, modules: &[String], without_token: &[String], tokens: Option<&TokenCheck>) -> Doors {
+fn doors(
+    endpoint: &'static str,
+    address: IpAddr,
+    modules: &[String],
+    without_token: &[String],
+    tokens: Option<&TokenCheck>,
+) -> Doors {
     let is_powerful = |name: &str| POWERFUL_NAMESPACES.contains(&name);
     let is_open = |name: &&String| !is_powerful(name) || without_token.contains(name);
     let open: Vec<String> = modules.iter().filter(is_open).cloned().collect();
     for name in open.iter().filter(|name| is_powerful(name)) {
-        tracing::warn!(endpoint, namespace = %name, "powerful namespace open to everybody who reaches this port");
+        // On this machine alone, as in every development network, it asks for no action.
+        if address.is_loopback() {
+            tracing::info!(endpoint, namespace = %name, "powerful namespace open to every program of this machine");
+        } else {
+            tracing::warn!(endpoint, namespace = %name, "powerful namespace open to everybody who reaches this port");
+        }
     }
     if tokens.is_none() {
         for name in modules.iter().filter(|name| !is_open(name)) {

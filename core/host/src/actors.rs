@@ -252,7 +252,7 @@ impl PluginHost {
             self.start_again(actor, switch).await?;
         } else {
             if state == ModuleState::Disabled {
-                return Err(wrong("is disabled and not enabled"));
+                return Err(wrong("is disabled already"));
             }
             // Callers are told first, so that nobody waits for one that stops.
             self.bus.suspend(actor.module.answers, &actor.stopped());
@@ -315,6 +315,15 @@ impl PluginHost {
         let mut actors = self.known_actors();
         actors.sort_by_key(|actor| actor.name());
         actors.iter().map(|actor| self.info_of_actor(actor)).collect()
+    }
+
+    /// An error that lists what can be named instead, with the parts of the node among it.
+    pub(crate) fn naming_parts(&self, error: HostError) -> HostError {
+        let HostError::Unknown { name, known } = error else { return error };
+        let mut parts: Vec<_> = self.known_actors().iter().map(|actor| actor.name().to_owned()).collect();
+        parts.sort();
+        let known = [vec![known], parts].concat().into_iter().filter(|name| !name.is_empty()).collect::<Vec<_>>();
+        HostError::Unknown { name, known: known.join(", ") }
     }
 
     /// One part of the node, if the name is one's.

@@ -152,6 +152,12 @@ pub enum HostError {
         /// What was given.
         name: String,
     },
+    /// A file whose name tells no module's.
+    #[error("plugin {}: a library is called NAME.so or libNAME.so; give the module's name with it otherwise", path.display())]
+    NamelessFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// No plugin folder has a library of this name.
     #[error("no plugin folder has a library for {name}; looked in {folders}")]
     NotFound {

@@ -300,7 +300,7 @@ impl PluginHost {
         }
         let (info, limits) = {
             let modules = self.modules();
-            let module = modules.get(name)?;
+            let module = modules.get(name).map_err(|error| self.naming_parts(error))?;
             (module.info(modules.needing(name)), module.plan.storage)
         };
         Ok(self.with_storage(info, limits))

@@ -57,7 +57,7 @@ impl PluginHost {
         let (host, name) = (Arc::clone(self), name.to_owned());
         let task = tokio::spawn(async move {
             let _operation = host.operation.lock().await;
-            host.change_alone(&name, change, waits_for_drain).await
+            host.change_alone(&name, change, waits_for_drain).await.map_err(|error| host.naming_parts(error))
         });
         task.await.unwrap_or(Err(HostError::Crashed))
     }
@@ -133,9 +133,9 @@ impl PluginHost {
     ) -> Result<ModuleReport, HostError> {
         // A library that is loaded without a name gets that of its file.
         let name = match &change {
-            ModuleChange::Load { path: Some(path), .. } if name.is_empty() => {
-                library_name(Path::new(path)).unwrap_or_default()
-            }
+            ModuleChange::Load { path: Some(path), .. } if name.is_empty() => library_name(Path::new(path))
+                .filter(|name| check_name(name).is_ok())
+                .ok_or_else(|| HostError::NamelessFile { path: path.into() })?,
             _ => name,
         };
         let name = name.to_owned();
@@ -274,7 +274,7 @@ impl PluginHost {
             modules.check_needed(name, None)?;
             let module = modules.get_mut(name)?;
             let Some(running) = module.running().cloned() else {
-                let problem = format!("is {} and not enabled", module.state().name());
+                let problem = not_running(module.state());
                 return Err(HostError::WrongState { name: name.to_owned(), problem });
             };
             module.state = State::Disabled;
@@ -521,6 +521,14 @@ impl PluginHost {
             is_draining: false,
             dependants: Vec::new(),
         }
+    }
+}
+
+/// Why a module that does not run cannot be disabled.
+fn not_running(state: ModuleState) -> String {
+    match state {
+        ModuleState::Disabled => "is disabled already".to_owned(),
+        other => format!("is {} and not enabled", other.name()),
     }
 }
 

@@ -328,6 +328,8 @@ async fn every_way_into_a_wrong_state_is_refused_by_name() {
     assert!(refusal(change("hello", ModuleChange::Enable).await).ends_with("module hello is enabled already"));
     assert_eq!(refusal(change("bye", ModuleChange::Disable).await), "there is no module \"bye\"; there are: hello");
     assert!(refusal(change("absent", by_name(true)).await).starts_with("no plugin folder has a library for absent"));
+    let nameless = refusal(change("", load(Path::new("/etc/hostname"))).await);
+    assert!(nameless.contains("/etc/hostname: a library is called NAME.so or libNAME.so"), "{nameless}");
     for name in ["", "../hello", "a/b", ".", "a b", "hello\0"] {
         assert!(refusal(change(name, by_name(true)).await).contains("is no name of a module"), "{name:?}");
     }

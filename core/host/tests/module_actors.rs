@@ -121,7 +121,9 @@ async fn a_part_is_stopped_and_started_and_its_dependants_are_told() {
     let Some(Delivery::Event(ModuleChanged { report: told })) = changes.next().await else { panic!("an event") };
     assert_eq!(told, report);
     let twice = test.host.change("base", ModuleChange::Disable, true).await.unwrap_err().to_string();
-    assert_eq!(twice, "module base is disabled and not enabled");
+    assert_eq!(twice, "module base is disabled already");
+    let unknown = test.host.info("nobody").unwrap_err().to_string();
+    assert_eq!(unknown, "there is no module \"nobody\"; there are: bad, base, user");
 
     test.host.change("base", ModuleChange::Enable, true).await.unwrap();
     assert_eq!(version(&test).await, Ok("Tenon/test".to_owned()));

@@ -169,7 +169,9 @@ fn export(
     let first = request.first.map_or(0, |first| first.0);
     let last = request.last.map_or(head, |last| last.0);
     if first > last || last > head {
-        return Err(Failure::invalid_params(format!("blocks {first} to {last} are none of the chain's 0 to {head}")));
+        return Err(Failure::invalid_params(format!(
+            "there are no blocks {first} to {last}; the chain has 0 to {head}"
+        )));
     }
     let path = folders.to_write(&request.path)?;
     let blocks = Blocks { chain, first, last, is_interrupted: &|| caller.is_cancelled() };

@@ -13,9 +13,9 @@ mod tests {
 
 <!-- Generated from core/node/src/commands/: TENON_WRITE_PAGES=1 cargo test -p tenon-node --bin tenon -->
 
-`tenon COMMAND --help` shows all flags of a command. Flags that are settings can also stand in a settings file or in the
-environment; [settings.md](settings.md) explains each of them. Older spellings of other clients (`--rpcport`,
-`--http-api`, …) are accepted and listed there.
+`tenon help COMMAND`, or `tenon COMMAND --help`, shows all flags of a command. Flags that are settings can also
+stand in a settings file or in the environment; [settings.md](settings.md) explains each of them. Older spellings of other
+clients (`--rpcport`, `--http-api`, …) are accepted and listed there.
 
 | Exit code | Meaning |
 |---|---|
@@ -57,8 +57,13 @@ Log lines go to standard error, results to standard output. A running node write
                 Some(long) => format!("--{long} {value}"),
                 None => value,
             };
-            let help = argument.get_help().map(ToString::to_string).unwrap_or_default();
-            let _ = writeln!(page, "| `{}` | {} |", spelling.trim(), help.replace('|', "\\|"));
+            let mut help = argument.get_help().map(ToString::to_string).unwrap_or_default();
+            let default = argument.get_default_values().first().filter(|_| argument.get_action().takes_values());
+            if let Some(default) = default.filter(|_| !help.contains("[default: ")) {
+                let _ = write!(help, " [default: {}]", default.to_string_lossy());
+            }
+            let escaped = |text: &str| text.replace('|', "\\|");
+            let _ = writeln!(page, "| `{}` | {} |", escaped(spelling.trim()), escaped(&help));
         }
         let sections: std::collections::BTreeSet<_> =
             command.get_arguments().filter_map(|argument| argument.get_help_heading()).collect();
@@ -73,9 +78,14 @@ Log lines go to standard error, results to standard output. A running node write
             let lines: Vec<String> = examples.to_string().lines().skip(1).map(as_shell).collect();
             let _ = write!(page, "\n```sh\n{}\n```\n", lines.join("\n"));
         }
-        for inner in command.get_subcommands().filter(|inner| !inner.is_hide_set()) {
+        for inner in command.get_subcommands().filter(|inner| is_shown(inner)) {
             describe(page, &name, inner);
         }
+    }
+
+    /// Of the commands `help`, which clap adds at every level, the page says once what they do.
+    fn is_shown(command: &Command) -> bool {
+        !command.is_hide_set() && command.get_name() != "help"
     }
 
     /// An example of a help text, its explanation as a comment.
@@ -90,7 +100,7 @@ Log lines go to standard error, results to standard output. A running node write
         let mut page = String::from(HEAD);
         let mut command = definition();
         command.build();
-        for command in command.get_subcommands().filter(|command| !command.is_hide_set()) {
+        for command in command.get_subcommands().filter(|command| is_shown(command)) {
             describe(&mut page, "tenon", command);
         }
         page

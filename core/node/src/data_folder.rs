@@ -193,7 +193,11 @@ fn orphan(folder: &Path, user: u32) -> Option<File> {
 }
 
 fn refusal(path: &Path, error: &io::Error) -> Stop {
-    Stop::DataFolder(format!("{}: {error}; choose another folder with --datadir", path.display()))
+    let reason = match error.kind() {
+        io::ErrorKind::AlreadyExists => "is a file, not a folder".to_owned(),
+        _ => error.to_string(),
+    };
+    Stop::DataFolder(format!("{}: {reason}; choose another folder with --datadir", path.display()))
 }
 
 #[cfg(test)]

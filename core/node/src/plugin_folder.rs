@@ -23,7 +23,7 @@ pub(crate) fn folders(settings: &Settings, program_folder: &Path) -> Vec<PluginF
 /// What the settings say about every plugin, by name.
 ///
 /// # Errors
-/// [`Stop::Usage`] when a folder can't be read, an enabled plugin of the settings has no library, or a capability does
+/// [`Stop::Usage`] when a folder can't be read, a required plugin of the settings has no library, or a capability does
 /// not exist.
 pub(crate) fn plans(settings: &Settings, folders: &[PluginFolder]) -> Result<Vec<PluginPlan>, Stop> {
     let mut libraries = BTreeMap::new();
@@ -37,10 +37,16 @@ pub(crate) fn plans(settings: &Settings, folders: &[PluginFolder]) -> Result<Vec
         if let Some(path) = &entry.path {
             libraries.insert(name.clone(), path.clone());
         } else if entry.is_enabled && !libraries.contains_key(name) {
-            return Err(Stop::Usage(format!(
-                "plugins.{name}: no library libtenon_plugin_{name}.so in the plugin folder; give its path, or choose the \
-                 folder with --plugins"
-            )));
+            let library = format!("libtenon_plugin_{name}.so");
+            if entry.is_required {
+                return Err(Stop::Usage(format!(
+                    "plugins.{name}: no library {library} in the plugin folder; give its path, or choose the folder with \
+                     --plugins"
+                )));
+            }
+            // The module fails, as any does whose library can't be opened, and the others serve.
+            let folder = folders.first().map(|folder| folder.path.as_path()).unwrap_or(Path::new(""));
+            libraries.insert(name.clone(), folder.join(library));
         }
     }
     let entry = |name: &str| settings.plugin_entries.get(name).cloned().unwrap_or_default();
@@ -136,16 +142,22 @@ mod tests {
     }
 
     #[test]
-    fn names_a_plugin_whose_library_is_missing() {
+    fn a_missing_library_is_left_to_fail_unless_its_plugin_is_required() {
         let folder = folder_with(&["eth.so"]);
         let mut settings = Settings::default();
         settings.plugins.dir = Some(folder.path().to_owned());
         settings.plugin_entries.insert("trace".into(), PluginEntry::default());
+        let plans_of = |settings: &Settings| plans(settings, &folders(settings, Path::new("/nowhere")));
 
-        let error = plans(&settings, &folders(&settings, Path::new("/nowhere"))).unwrap_err().to_string();
+        let plans = plans_of(&settings).unwrap();
+        let required = PluginEntry { is_required: true, ..PluginEntry::default() };
+        settings.plugin_entries.insert("trace".into(), required);
+        let error = plans_of(&settings).unwrap_err().to_string();
 
+        assert_eq!(plans[1].path, folder.path().join("libtenon_plugin_trace.so"));
         assert!(error.contains("plugins.trace: no library libtenon_plugin_trace.so in the plugin folder"), "{error}");
     }
+
     #[test]
     fn names_a_capability_that_does_not_exist() {
         let folder = folder_with(&["eth.so"]);

@@ -217,7 +217,7 @@ fn a_plugin_that_can_not_be_loaded_does_not_keep_the_others_from_being_served_un
     let broken = path.path().join("broken.so");
     std::fs::write(&broken, "no library").unwrap();
     let file = path.path().join("node.toml");
-    let settings = format!("[plugins.broken]\npath = {broken:?}\n");
+    let settings = format!("[plugins.absent]\n[plugins.broken]\npath = {broken:?}\n");
     std::fs::write(&file, &settings).unwrap();
     let file = file.to_str().unwrap();
 
@@ -232,6 +232,8 @@ fn a_plugin_that_can_not_be_loaded_does_not_keep_the_others_from_being_served_un
     let row = table.lines().find(|line| line.starts_with("broken ")).unwrap();
     assert_eq!(row.split_whitespace().nth(2), Some("failed"), "{table}");
     assert!(table.contains("not a loadable library: it is a text file"), "{table}");
+    let reason = table.lines().find(|line| line.starts_with("absent: ")).unwrap();
+    assert!(reason.contains("libtenon_plugin_absent.so: cannot open the library"), "{table}");
     assert!(answer.contains("\"result\":\"0x0\""), "{answer}");
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("broken.so: not a loadable library: it is a text file"));

@@ -192,6 +192,12 @@ fn verifies_real_headers() {
     let (_folder, headers, _) = recorded_headers("chain51", 0, 0.667);
     let report = verify_headers(&["--network", "testnet", &headers]);
     assert_eq!((report["inFull"].as_u64(), report["alone"].as_u64()), (Some(1), Some(0)));
+    let empty = file("empty.rlp", b"");
+    let unread = run(&["verify-headers", &empty.1]);
+    assert_eq!(
+        (unread.status.code(), text(&unread.stderr).contains("empty.rlp: there is no header in it")),
+        (Some(1), true)
+    );
     let refused = run(&["verify-headers", "--network", "mainnet", &headers]);
     assert_eq!(refused.status.code(), Some(1));
     assert!(text(&refused.stderr).contains("block 0 is not this network's"));

@@ -78,7 +78,9 @@ impl Pool {
                 }
             })?;
             journal.rotate(&inner.state.read().local())?;
-            tracing::info!(back, lost, journal = %path.display(), "local transactions read back");
+            if back + lost > 0 {
+                tracing::info!(back, lost, journal = %path.display(), "local transactions read back");
+            }
             inner.journal = Some(Mutex::new(journal));
         }
         Ok(Self { inner: Arc::new(inner) })

@@ -88,23 +88,8 @@ fn as_toml(resolved: &Resolved) -> String {
     for (name, entry) in &resolved.settings.plugin_entries {
         lines.push((String::new(), String::new()));
         lines.push((format!("[plugins.{name}]"), String::new()));
-        if let Some(path) = &entry.path {
-            lines.push((format!("path = {:?}", path.display().to_string()), "settings file".into()));
-        }
-        lines.push((format!("enabled = {}", entry.is_enabled), "settings file".into()));
-        if entry.is_required {
-            lines.push(("required = true".into(), "settings file".into()));
-        }
-        if let Some(isolation) = &entry.isolation {
-            lines.push((format!("isolation = {isolation:?}"), "settings file".into()));
-        }
-        if let Some(capabilities) = &entry.capabilities {
-            lines.push((format!("capabilities = {capabilities:?}"), "settings file".into()));
-        }
-        if entry.limits != tenon_config::PluginLimits::default() {
-            lines.push((format!("# limits = {}", limits(entry)), "settings file".into()));
-        }
-        lines.push((format!("# settings = {}", entry.settings_json), "settings file".into()));
+        let said = entry.show().into_iter().map(|(key, value)| format!("{key} = {value}"));
+        lines.extend(said.map(|line| (line, "settings file".into())));
     }
     let width = lines.iter().map(|(left, _)| left.chars().count()).filter(|width| *width <= 56).max().unwrap_or(0);
     lines.iter().fold(String::new(), |text, (left, origin)| match origin.as_str() {

@@ -46,7 +46,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let first = matches.get_one::<u64>("first").copied().unwrap_or(0);
     let last = matches.get_one::<u64>("last").copied().unwrap_or(head);
     if first > last || last > head {
-        return Err(Stop::Usage(format!("blocks {first} to {last} are none of the chain's 0 to {head}")));
+        return Err(Stop::Usage(format!("there are no blocks {first} to {last}; the chain has 0 to {head}")));
     }
 
     let runtime = shutdown::runtime()?;

@@ -187,6 +187,8 @@ pub(crate) fn table(modules: &Value) -> String {
     let mut reasons = String::new();
     for module in modules.as_array().into_iter().flatten() {
         let field = |key| or_dash(text(module, key)).to_owned();
+        // Parts of the node have no process and no count of their own.
+        let of_plugin = |value: String| if module["kind"] == "actor" { "-".to_owned() } else { value };
         rows.push([
             field("name"),
             field("kind"),
@@ -194,9 +196,9 @@ pub(crate) fn table(modules: &Value) -> String {
             field("namespace"),
             field("version"),
             short(&field("contentHash")).to_owned(),
-            field("isolation"),
-            module["runningCalls"].to_string(),
-            module["openSubscriptions"].to_string(),
+            of_plugin(field("isolation")),
+            of_plugin(module["runningCalls"].to_string()),
+            of_plugin(module["openSubscriptions"].to_string()),
         ]);
         if let Some(reason) = module["reason"].as_str() {
             let _ = writeln!(reasons, "\n{}: {reason}", text(module, "name"));
@@ -221,6 +223,22 @@ fn names(object: &Value, key: &str) -> String {
 fn lines(rows: Vec<(&str, String)>) -> String {
     rows.iter()
         .fold(String::new(), |lines, (key, value)| lines + format!("{key:<11} {}", or_dash(value)).trim_end() + "\n")
+}
+
+/// Names in lines that a terminal shows whole, each below the one before it.
+fn column(names: &str) -> String {
+    const WIDTH: usize = 88;
+    let (mut lines, mut length) = (String::new(), 0);
+    for name in names.split_inclusive(", ") {
+        if length + name.trim_end().len() > WIDTH {
+            lines.truncate(lines.trim_end().len());
+            let _ = write!(lines, "\n{:<11} ", "");
+            length = 0;
+        }
+        lines.push_str(name);
+        length += name.len();
+    }
+    lines
 }
 
 /// All that is known of a part of the node.
@@ -314,7 +332,7 @@ fn facts(module: &Value) -> String {
     if module["kind"] == "actor" {
         return actor_facts(module);
     }
-    let list = |key: &str| names(module, key);
+    let list = |key: &str| column(&names(module, key));
     let mut rows = vec![
         ("module", text(module, "name").to_owned()),
         ("state", text(module, "state").to_owned()),
@@ -330,9 +348,8 @@ fn facts(module: &Value) -> String {
         ("needs", list("needs")),
         ("needed by", list("neededBy")),
         ("methods", list("methods")),
-        ("kinds", list("subscriptions")),
-        ("calls", module["runningCalls"].to_string()),
-        ("open", format!("{} subscriptions", module["openSubscriptions"])),
+        ("subscribe", list("subscriptions")),
+        ("running", format!("{} calls, {} subscriptions", module["runningCalls"], module["openSubscriptions"])),
         ("limits", limits(module)),
         ("storage", storage(module)),
     ];
@@ -414,6 +431,27 @@ mine    plugin  failed   -          -        -             -           0      0
 mine: it fell over
 ";
         assert_eq!(table(&json!([eth, mine])), expected);
+    }
+
+    #[test]
+    fn parts_of_the_node_have_dashes_where_plugins_have_figures() {
+        let pool = json!({ "name": "pool", "kind": "actor", "state": "enabled", "namespace": "", "version": "",
+            "contentHash": "", "isolation": "in-process", "runningCalls": 0, "openSubscriptions": 0, "reason": null });
+
+        let shown = table(&json!([pool]));
+
+        assert!(shown.ends_with("pool    actor  enabled  -          -        -      -          -      -\n"), "{shown}");
+    }
+
+    #[test]
+    fn long_lists_of_names_are_shown_in_lines() {
+        let methods: Vec<_> = (10..30).map(|number| format!("eth_method{number}")).collect();
+
+        let shown = facts(&json!({ "name": "eth", "kind": "plugin", "methods": methods }));
+
+        let first = methods[..6].join(", ");
+        let second = methods[6..12].join(", ");
+        assert!(shown.contains(&format!("methods     {first},\n            {second},\n")), "{shown}");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `tenon module new`: writes the crate of a plugin that builds as it is.
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
@@ -75,7 +76,10 @@ fn write_crate(folder: &Path, name: &str, sdk: &str) -> Result<(), Stop> {
     let target = folder.join(name);
     let failed = |error| Stop::Failure(format!("{}: {error}", target.display()));
     // Fails when it exists: nothing is ever written over.
-    fs::create_dir(&target).map_err(failed)?;
+    fs::create_dir(&target).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Stop::Usage(format!("{name} exists here already; choose another name")),
+        _ => failed(error),
+    })?;
     fs::create_dir(target.join("src")).map_err(failed)?;
     let (mut first, rest) = (name.to_owned(), name.get(1..).unwrap_or_default());
     first.truncate(1);

@@ -139,6 +139,8 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     if outcome.is_err() {
         // What was good before the first bad one; the refusal itself goes to standard error.
         eprint!("tenon: {}", tally.as_text());
+    } else if tally.count() == 0 {
+        return Err(Stop::Failure(format!("{}: there is no header in it", files.join(", "))));
     } else {
         print(if matches.get_flag("json") { tally.as_json() } else { tally.as_text() }.as_bytes())?;
     }
