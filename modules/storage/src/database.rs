@@ -8,7 +8,7 @@ use rocksdb::{
 };
 use tenon_api::StoreError;
 
-use crate::{StoreOptions, format::columns::Column};
+use crate::{StoreOptions, format::columns::Column, table_list::TableList};
 
 /// Single-threaded only in that columns are neither created nor dropped after opening, which saves a lock and a
 /// reference count a read; reads and writes come from any thread.
@@ -20,6 +20,7 @@ pub(crate) type Cursor<'a> = DBRawIteratorWithThreadMode<'a, Engine>;
 /// The open database.
 pub(crate) struct Database {
     engine: Engine,
+    tables: TableList,
 }
 
 /// Turns an error of the engine into ours.
@@ -43,6 +44,8 @@ impl Database {
         engine.set_bytes_per_sync(1 << 20);
         // After a power loss the log is replayed up to its first gap: whole batches, hence whole blocks.
         engine.set_wal_recovery_mode(DBRecoveryMode::PointInTime);
+        // A closed log that is missing or shorter than it was is refused; RocksDB would go on with the next one.
+        engine.set_track_and_verify_wals_in_manifest(true);
         engine.set_keep_log_file_num(4);
         engine.set_max_log_file_size(4 << 20);
 
@@ -55,7 +58,8 @@ impl Database {
             .map(|name| ColumnFamilyDescriptor::new(name, Options::default()));
         let known =
             Column::ALL.into_iter().map(|column| ColumnFamilyDescriptor::new(column.name(), column.options(&cache)));
-        Ok(Self { engine: Engine::open_cf_descriptors(&engine, path, known.chain(unknown))? })
+        let engine = Engine::open_cf_descriptors(&engine, path, known.chain(unknown))?;
+        Ok(Self { engine, tables: TableList::start(path) })
     }
 
     fn family(&self, column: Column) -> Result<&ColumnFamily, StoreError> {
@@ -107,7 +111,9 @@ impl Database {
     /// Writes the memory tables to files, so that the next start has no log to replay.
     pub(crate) fn flush(&self) -> Result<(), StoreError> {
         let families = Column::ALL.into_iter().map(|column| self.family(column)).collect::<Result<Vec<_>, _>>()?;
-        self.engine.flush_cfs_opt(&families, &rocksdb::FlushOptions::default()).map_err(engine_error)
+        let outcome = self.engine.flush_cfs_opt(&families, &rocksdb::FlushOptions::default());
+        self.tables.note();
+        outcome.map_err(engine_error)
     }
 
     /// The table files.
@@ -118,12 +124,21 @@ impl Database {
     /// Rewrites a column without what is deleted or overwritten.
     pub(crate) fn compact(&self, column: Column) -> Result<(), StoreError> {
         self.engine.compact_range_cf(self.family(column)?, None::<&[u8]>, None::<&[u8]>);
+        self.tables.note();
         Ok(())
     }
 
     /// A number that the engine keeps of a column.
     pub(crate) fn property(&self, column: Column, name: &str) -> Result<u64, StoreError> {
         Ok(self.engine.property_int_value_cf(self.family(column)?, name).map_err(engine_error)?.unwrap_or_default())
+    }
+}
+
+impl Drop for Database {
+    /// Records the last of its tables. After this the engine only closes its files.
+    fn drop(&mut self) {
+        self.engine.cancel_all_background_work(true);
+        self.tables.note();
     }
 }
 
@@ -162,6 +177,8 @@ impl Batch<'_> {
     pub(crate) fn write(self, is_synced: bool) -> Result<(), StoreError> {
         let mut options = WriteOptions::default();
         options.set_sync(is_synced);
-        self.database.engine.write_opt(self.changes, &options).map_err(engine_error)
+        let outcome = self.database.engine.write_opt(self.changes, &options);
+        self.database.tables.note();
+        outcome.map_err(engine_error)
     }
 }

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use alloy_primitives::B256;
 use tenon_api::StoreError;
 
+use crate::TableListProblem;
+
 /// Why a database could not be opened or set up.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
@@ -53,6 +55,18 @@ pub enum OpenError {
         wanted_chain: u64,
         /// Configured genesis hash.
         wanted_genesis: B256,
+    },
+    /// Its list of tables is not all that it was: opened so, it would lack blocks without a word.
+    #[error(
+        "database {path}: {problem}; nothing was changed; restore a copy of the folder, or import the chain into a new \
+         one. To go on with what is left: copy the folder, remove {path}/TABLES, start, run `tenon db verify`; what the \
+         list does not name is deleted then"
+    )]
+    TableList {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with the list.
+        problem: TableListProblem,
     },
     /// The folder can't be used: rights, disk, damage.
     #[error("database {path}: {reason}")]

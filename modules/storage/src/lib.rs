@@ -11,7 +11,7 @@
 //!
 //! Layout: `format` says what is stored, how, and why so; `write` has the three ways in which anything changes; `read`
 //! the readings that are more than a look-up; `space` keeps the records of plugins, apart from all of
-//! it; `ports` and `handlers` are the two faces, `verify` checks it all.
+//! it; `table_list` sees to it that a torn list of tables is refused; `ports` and `handlers` are the two faces, `verify` checks it all.
 //!
 //! ```no_run
 //! use tenon_api::{BlockCommit, ChainReader, ChainWriter};
@@ -39,6 +39,7 @@ mod read;
 mod space;
 mod statistics;
 mod store;
+mod table_list;
 mod verify;
 mod write;
 
@@ -47,4 +48,5 @@ pub use handlers::{StoreLimits, register};
 pub use options::{Durability, Mode, StoreOptions};
 pub use statistics::{ColumnStatistics, EngineStatistics, StoreStatistics};
 pub use store::Store;
+pub use table_list::TableListProblem;
 pub use verify::{Damage, VerifyProgress, VerifyReport, VerifyStage};

@@ -4,17 +4,20 @@ use std::{path::Path, sync::Arc, time::Instant};
 
 use alloy_primitives::{B256, U256};
 use parking_lot::Mutex;
-use tenon_api::{BlockCommit, Head, Header, SealedHeader};
+use tenon_api::{BlockCommit, Head, Header, SealedHeader, StoreError};
 
 use crate::{
     Durability, Mode, OpenError, StoreOptions,
     database::Database,
     format::{
+        columns::Column,
+        keys,
         meta::{self, Identity, MIGRATIONS},
         migration,
     },
-    read::shared::{Shared, corrupt},
+    read::shared::{Shared, corrupt, cursor_status},
     space::Writers,
+    table_list,
 };
 
 /// The chain database of one node. See the crate's head.
@@ -51,11 +54,12 @@ impl Store {
     ///
     /// # Errors
     /// [`OpenError::Locked`] when a process has it open, [`OpenError::NewerFormat`] when a newer release has
-    /// written it, [`OpenError::Migration`] when it is older and can't be brought up, [`OpenError::Engine`] when it
+    /// written it, [`OpenError::TableList`] when tables or logs of it are missing, [`OpenError::Migration`] when it is older and can't be brought up, [`OpenError::Engine`] when it
     /// can't be used.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Arc<Self>, OpenError> {
         std::fs::create_dir_all(path)
             .map_err(|error| OpenError::Engine { path: path.into(), reason: error.to_string() })?;
+        table_list::check(path)?;
         let database = Database::open(path, &options).map_err(|error| refusal(path, error))?;
         migration::bring_up(path, &database, &MIGRATIONS)?;
         let identity = meta::identity(&database)?;
@@ -68,6 +72,7 @@ impl Store {
                 .read_header(number, hash)?
                 .ok_or_else(|| corrupt(format!("header of the head, block {number}")))?;
             shared.head.store(Arc::new(Head { header: Arc::new(header), total_difficulty, finalized, safe }));
+            check_last_blocks(&shared, number)?;
         }
         let writer = Writer { identity, blocks_since_sync: 0, last_sync: Instant::now() };
         Ok(Arc::new(Self {
@@ -143,6 +148,24 @@ impl Drop for Store {
             tracing::warn!(%error, "database not flushed; its log is replayed at the next start");
         }
     }
+}
+
+/// Blocks below the head that are looked for when a folder is opened; a few milliseconds.
+const LAST_BLOCKS: u64 = 4_096;
+
+/// Refuses a chain with a hole among its last blocks. The engine knows the lengths of logs only once it has synced them:
+/// a power loss may take one, or its end, and leave the next, with which the engine goes on.
+fn check_last_blocks(shared: &Shared, head: u64) -> Result<(), StoreError> {
+    let first = head.saturating_sub(LAST_BLOCKS);
+    let mut blocks = shared.database.range_cursor(Column::Canonical, &keys::number(first), None)?;
+    for number in first..=head {
+        if blocks.key() != Some(&keys::number(number)[..]) {
+            cursor_status(&blocks)?;
+            return Err(corrupt(format!("block {number} of the chain, whose head is block {head}")));
+        }
+        blocks.next();
+    }
+    cursor_status(&blocks)
 }
 
 /// What `head()` says before there is a genesis block.

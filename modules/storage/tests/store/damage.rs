@@ -56,12 +56,9 @@ fn the_damaged_record_is_named() {
         ("bodies", "body of block 1"),
         ("receipts", "receipts of block 1"),
         ("logs", "receipts of block 1"),
-        ("canonical", "canonical block 1"),
+        ("canonical", "header of block 1"),
     ] {
-        let found = damage_after(|path, _| match column {
-            "canonical" => overwrite(path, column, &block_1, None),
-            _ => spoil(path, column, &block_1),
-        });
+        let found = damage_after(|path, _| spoil(path, column, &block_1));
         assert!(found.as_ref().is_some_and(|found| found.starts_with(named)), "{column}: {found:?}");
     }
     for (column, named) in [

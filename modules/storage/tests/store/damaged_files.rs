@@ -17,7 +17,7 @@ use crate::{
 
 /// How one damaged copy behaved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Ending {
+pub(crate) enum Ending {
     /// It would not open, and said why.
     Refused,
     /// It opened; `verify` named the damage, or the engine did.
@@ -33,7 +33,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
         .filter(|path| {
             let name = path.file_name().unwrap().to_string_lossy();
             let holds_records =
-                [".sst", ".log", "MANIFEST", "CURRENT", "OPTIONS"].iter().any(|part| name.contains(part));
+                [".sst", ".log", "MANIFEST", "CURRENT", "OPTIONS", "TABLES"].iter().any(|part| name.contains(part));
             holds_records && fs::metadata(path).unwrap().len() > 0
         })
         .collect();
@@ -42,16 +42,13 @@ fn files(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// Flips one to three bits of a random file, or tears its end off; says what it did.
-///
-/// The list of tables (MANIFEST) is not torn: RocksDB takes it for an older list then, and misses tables without a word
-/// (`docs/fuzzing.md`). It is on the disk before what it makes superfluous is removed, so that no crash tears it.
 fn damage(folder: &Path, random: &mut Random) -> String {
     let files = files(folder);
     let file = &files[random.below(files.len() as u64) as usize];
     let name = file.file_name().unwrap().to_string_lossy().into_owned();
     let mut bytes = fs::read(file).unwrap();
     let length = bytes.len() as u64;
-    if random.chance(30) && !name.starts_with("MANIFEST") {
+    if random.chance(30) {
         let left = random.below(length);
         bytes.truncate(left as usize);
         fs::write(file, bytes).unwrap();
@@ -68,11 +65,12 @@ fn damage(folder: &Path, random: &mut Random) -> String {
 }
 
 /// Opens a damaged copy and compares everything that it answers with the chain.
-fn ending(folder: &Path, maker: &Maker) -> Ending {
+pub(crate) fn ending(folder: &Path, maker: &Maker) -> Ending {
     let store = match Store::open(folder, options(Mode::Archive)) {
         Ok(store) => store,
         Err(error) => {
             let is_named = matches!(&error, OpenError::Engine { path, reason } if path == folder && !reason.is_empty())
+                || matches!(&error, OpenError::TableList { path, .. } if path == folder)
                 || matches!(&error, OpenError::Store(StoreError::Engine(_) | StoreError::Corrupt { .. }));
             assert!(is_named, "{error}");
             return Ending::Refused;

@@ -12,4 +12,5 @@ mod history;
 mod logs;
 mod spaces;
 mod support;
+mod table_list;
 mod unwind;
