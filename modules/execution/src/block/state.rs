@@ -15,7 +15,7 @@ use revm::{
 use tenon_api::{Account, AccountChange, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, SlotChange, StateReader, StoreError};
 
 use super::code_cache::{CodeCache, analyse};
-use crate::native::{Change, DirtyMarks};
+use crate::native::{Change, DirtyMarks, RIPEMD};
 
 /// A database failure as the EVM passes it through.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -294,6 +294,15 @@ impl TrackedAccount {
         is_bare && (kept || self.slots.values().any(|slot| !slot.now.is_zero()))
     }
 
+    /// Whether a transaction left the account as it found it.
+    fn is_as_before(&self, account: &EvmAccount) -> bool {
+        let is_same = |now: &AccountInfo| {
+            (now.balance, now.nonce, now.code_hash)
+                == (account.info.balance, account.info.nonce, account.info.code_hash)
+        };
+        self.now.as_ref().is_some_and(is_same) && account.storage.values().all(|slot| !slot.is_changed())
+    }
+
     fn apply(&mut self, account: EvmAccount) {
         // The journal has already adapted empty accounts to the rules of before EIP-161.
         let is_cleared = account.is_empty() && !account.is_created();
@@ -432,6 +441,11 @@ impl DatabaseCommit for BlockState {
                 self.codes.insert(hash, code);
             }
             if let Some(empty) = &mut self.marks {
+                // The EVM leaves it touched by all that was undone, also by a SELFDESTRUCT that had no gas for it. What
+                // the reference would have marked is marked already.
+                if address == RIPEMD && tracked.is_as_before(&account) {
+                    continue;
+                }
                 // Not what the journal calls created: before EIP-158 that is every empty account which was touched.
                 if empty.marks.has_created(address) {
                     empty.marks.forget(address);

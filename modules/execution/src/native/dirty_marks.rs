@@ -15,7 +15,7 @@
 use alloy_primitives::{Address, address, map::AddressMap};
 
 /// RIPEMD-160: undoing a touch of it does not take its mark back, as on Ethereum.
-const RIPEMD: Address = address!("0000000000000000000000000000000000000003");
+pub(crate) const RIPEMD: Address = address!("0000000000000000000000000000000000000003");
 
 /// What was done to an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -25,7 +25,7 @@ mod token_test;
 
 pub(crate) use addresses::{as_text as address_text, is_exempt_receiver};
 pub(crate) use block::{NativeBlock, Treatment};
-pub(crate) use dirty_marks::{Change, DirtyMarks};
+pub(crate) use dirty_marks::{Change, DirtyMarks, RIPEMD};
 pub(crate) use exchange::Opening as ExchangeOpening;
 pub(crate) use fees::Fees;
 pub(crate) use handler::{Outcome, inspect, transact};
