@@ -236,7 +236,7 @@ section! {
     /// 512 MiB), `call-time` (processor time of one call, default 5 s), `restarts` (of its process in a minute, default
     /// 5), which hold in a process of its own, and `calls` (at a time, no default), `log-lines` (a second, default 50
     /// in a process of its own), `storage` (bytes that it keeps in the node's database, default 1 GiB) and
-    /// `storage-records` (default 4 million), which hold everywhere. SIGHUP applies what changed.
+    /// `storage-records` (default 4 million), which hold everywhere. `tenon module reload` and SIGHUP apply what changed.
     PluginSettings {
         /// Folder of the plugins. Without it: `plugins` beside the program, then the program's own folder.
         dir: Option<PathBuf> = None, "plugins.dir", "plugins";

@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { KEY, OTHER, load, startDevelopmentNetwork, token } from "./support.mjs";
+import { KEY, OTHER, load, pause, startDevelopmentNetwork, token, until } from "./support.mjs";
 
 const { ethers } = load("ethers");
 
@@ -49,16 +49,23 @@ test("a failing call tells its reason", async () => {
   provider.destroy();
 });
 
-test("events arrive over WebSocket", async () => {
+/** A provider over WebSocket whose subscriptions are sent `delay` later, and the answers to its ends of subscriptions. */
+function overWebSocket(delay = 0) {
   const provider = new ethers.WebSocketProvider(node.ws);
   // ethers ends subscriptions without waiting for the answers; destroying it before they are there is an error of its own.
   const unsubscribed = [];
   const send = provider.send.bind(provider);
-  provider.send = (method, params) => {
+  provider.send = async (method, params) => {
+    if (method === "eth_subscribe" && delay) await pause(delay);
     const answer = send(method, params);
     if (method === "eth_unsubscribe") unsubscribed.push(answer);
     return answer;
   };
+  return { provider, unsubscribed };
+}
+
+test("events arrive over WebSocket", async () => {
+  const { provider, unsubscribed } = overWebSocket();
   const contract = await deploy(provider);
   const arrived = new Promise((resolve) => contract.once("Transfer", (from, to, value) => resolve([to, value])));
   const head = new Promise((resolve) => provider.once("block", resolve));
@@ -69,7 +76,20 @@ test("events arrive over WebSocket", async () => {
   assert.deepEqual(await arrived, [OTHER, 11n]);
   assert.ok((await head) > 0);
   await provider.removeAllListeners();
-  while (unsubscribed.length < 2) await new Promise((resolve) => setTimeout(resolve, 10));
+  await until("the ends of both subscriptions", () => unsubscribed.length >= 2);
   assert.deepEqual(new Set(await Promise.all(unsubscribed)), new Set([true]));
+  await provider.destroy();
+});
+
+test("a receipt is found however late the subscription to heads is", { timeout: 60_000 }, async () => {
+  // The provider looks for the receipt once after sending, and otherwise waits for the next block, which is not to come.
+  const { provider } = overWebSocket(200);
+  const signer = new ethers.NonceManager(new ethers.Wallet(KEY, provider));
+
+  for (let sent = 0; sent < 10; sent++) {
+    const response = await signer.sendTransaction({ to: OTHER, value: 1n });
+    assert.equal((await response.wait()).status, 1);
+  }
+
   await provider.destroy();
 });

@@ -1,7 +1,7 @@
 // Starts the real program for the JavaScript clients, on ports that the system chose.
 
 import { spawn } from "node:child_process";
-import { mkdtempSync, readFileSync, rmSync, existsSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join, dirname } from "node:path";
@@ -23,14 +23,58 @@ export const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4
 export const ADDRESS = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 export const OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8";
 
+/** What a folder of these tests is called: its process stands in the name, so that later ones see whether it is gone. */
+const FOLDER = /^tenon-clients-(\d+)-/;
+
+const remove = (folder) => rmSync(folder, { recursive: true, force: true });
+
+const isAlive = (process_id) => {
+  try {
+    return process.kill(process_id, 0);
+  } catch (error) {
+    return error.code === "EPERM";
+  }
+};
+
+/** Nodes that run, with their folders: a test that is ended from outside takes them along. */
+const running = new Map();
+
+process.on("exit", () => {
+  for (const [child, folder] of running) {
+    child.kill("SIGKILL");
+    remove(folder);
+  }
+});
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"]) process.on(signal, () => process.exit(1));
+
+/** A folder for a node. Removes those of earlier tests that were killed before they could. */
+function freshFolder() {
+  for (const name of readdirSync(tmpdir())) {
+    const owner = FOLDER.exec(name);
+    if (owner && !isAlive(Number(owner[1]))) remove(join(tmpdir(), name));
+  }
+  return mkdtempSync(join(tmpdir(), `tenon-clients-${process.pid}-`));
+}
+
+export const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
+
+/** Waits until `holds` does. What never comes fails the test, with its name, instead of holding up the run. */
+export async function until(what, holds) {
+  for (let waited = 0; !(await holds()); waited += 10) {
+    if (waited > 60_000) throw new Error(`${what}: did not come in a minute`);
+    await pause(10);
+  }
+}
+
 /** Starts `tenon dev`; gives its endpoints and a function that stops it and tells its exit code. */
 export async function startDevelopmentNetwork(...args) {
-  const folder = mkdtempSync(join(tmpdir(), "tenon-clients-"));
+  const folder = freshFolder();
   const datadir = join(folder, "data");
   const binary = process.env.TENON_BIN ?? join(here, "../../dist/tenon");
   const child = spawn(binary, ["dev", "--datadir", datadir, "--http.port", "0", "--ws.port", "0", ...args], {
     stdio: ["ignore", "pipe", "pipe"],
   });
+  running.set(child, folder);
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (text) => (output += text));
   const ended = new Promise((resolve) => child.on("exit", (code) => resolve(code)));
@@ -42,13 +86,14 @@ export async function startDevelopmentNetwork(...args) {
   const file = join(datadir, "endpoints.json");
   for (let waited = 0; !existsSync(file); waited += 10) {
     if (child.exitCode !== null || waited > 60_000) throw new Error(`tenon dev did not start:\n${output}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
+    await pause(10);
   }
   const endpoints = JSON.parse(readFileSync(file, "utf8"));
   const stop = async () => {
     child.kill("SIGTERM");
     const code = await ended;
-    rmSync(folder, { recursive: true, force: true });
+    running.delete(child);
+    remove(folder);
     return code;
   };
   return { ...endpoints, output: () => output, stop };

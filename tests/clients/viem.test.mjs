@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 
-import { ADDRESS, KEY, OTHER, load, startDevelopmentNetwork, token } from "./support.mjs";
+import { ADDRESS, KEY, OTHER, load, startDevelopmentNetwork, token, until } from "./support.mjs";
 
 const viem = load("viem");
 const { ipc } = load("viem/node");
@@ -74,9 +74,7 @@ test("new heads, logs and pending transactions arrive over WebSocket", async () 
 
   const hash = await contract.write.transfer([OTHER, 1n]);
   const receipt = await client.waitForTransactionReceipt({ hash });
-  while (!seen.heads.length || !seen.logs.length || !seen.pending.length) {
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
+  await until("a head, a log and a pending transaction", () => seen.heads.length && seen.logs.length && seen.pending.length);
 
   assert.ok(seen.heads.includes(receipt.blockHash));
   assert.equal(seen.logs[0].transactionHash, hash);

@@ -98,9 +98,9 @@ impl Node {
         self.folder.path().join("plugins").join(file)
     }
 
-    /// A place for a library that is on its way there.
-    pub(crate) fn unfinished_library(&self) -> PathBuf {
-        self.folder.path().join("unfinished.so")
+    /// A place for a library beside the plugin folder.
+    pub(crate) fn build(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
     }
 
     /// What the node holds now.

@@ -4,7 +4,6 @@ use std::{
     collections::BTreeMap,
     fs,
     io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
     path::PathBuf,
     sync::Arc,
     time::{Duration, Instant},
@@ -61,6 +60,37 @@ impl Operation {
     }
 }
 
+/// Two libraries with other content and the same code, as an old and a new build would be. Both are written before the load
+/// begins: what a compiler or a package manager does on the way to a new library is not what is measured here.
+struct TwoBuilds {
+    /// Where the node finds the one that counts.
+    place: PathBuf,
+    /// The other ones, where nobody looks for libraries.
+    builds: [PathBuf; 2],
+    /// On its way to the place.
+    next: PathBuf,
+    is_second: bool,
+}
+
+impl TwoBuilds {
+    fn prepare(node: &Node, file: &str) -> Result<Self, Error> {
+        let place = node.library(file);
+        let builds = ["first", "second"].map(|build| node.build(&format!("{file}.{build}")));
+        fs::copy(&place, &builds[0])?;
+        fs::copy(&place, &builds[1])?;
+        fs::OpenOptions::new().append(true).open(&builds[1])?.write_all(b"another build")?;
+        Ok(Self { place, builds, next: node.build(&format!("{file}.next")), is_second: false })
+    }
+
+    /// Puts the other build in the place, in one step: the node may be reading what is there.
+    fn turn(&mut self) -> Result<(), Error> {
+        self.is_second = !self.is_second;
+        fs::hard_link(&self.builds[usize::from(self.is_second)], &self.next)?;
+        fs::rename(&self.next, &self.place)?;
+        Ok(())
+    }
+}
+
 /// Does the operations, and tells the tally what callers may see.
 pub(crate) struct Operator {
     connection: Connection,
@@ -68,9 +98,8 @@ pub(crate) struct Operator {
     random: StdRng,
     states: [State; SUBJECTS.len()],
     is_sealing: bool,
-    /// Where each library lies, and where a new one is written first.
-    libraries: [PathBuf; SUBJECTS.len()],
-    unfinished: PathBuf,
+    /// Two builds of each library, and which of them is in its place.
+    builds_of: Vec<TwoBuilds>,
     builds: u64,
     counts: BTreeMap<Operation, u32>,
     begun: Instant,
@@ -84,8 +113,10 @@ impl Operator {
             random: StdRng::seed_from_u64(seed),
             states: [State::Enabled; SUBJECTS.len()],
             is_sealing: true,
-            libraries: SUBJECTS.map(|subject| node.library(subject.file)),
-            unfinished: node.unfinished_library(),
+            builds_of: SUBJECTS
+                .iter()
+                .map(|subject| TwoBuilds::prepare(node, subject.file))
+                .collect::<Result<_, _>>()?,
             builds: 0,
             counts: BTreeMap::new(),
             begun: Instant::now(),
@@ -182,7 +213,8 @@ impl Operator {
         let name = SUBJECTS[module].name;
         let story = match operation {
             Operation::Replace => {
-                self.write_another_build(module)?;
+                self.builds_of[module].turn()?;
+                self.builds += 1;
                 let report = self.ask("admin_replaceModule", json!([name])).await?;
                 story(&report)
             }
@@ -266,24 +298,6 @@ impl Operator {
             }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
-    }
-
-    /// Puts a library with other content and the same code in a module's place: of two, as a new build would be.
-    fn write_another_build(&mut self, module: usize) -> Result<(), Error> {
-        const MARK: &[u8] = b"another build";
-        let path = &self.libraries[module];
-        let mut bytes = fs::read(path)?;
-        match bytes.strip_suffix(MARK) {
-            Some(first) => bytes.truncate(first.len()),
-            None => bytes.extend_from_slice(MARK),
-        }
-        let mut file =
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o755).open(&self.unfinished)?;
-        file.write_all(&bytes)?;
-        // Renamed, never written in place: the node may be reading it.
-        fs::rename(&self.unfinished, path)?;
-        self.builds += 1;
-        Ok(())
     }
 
     async fn ask(&mut self, method: &str, params: Value) -> Result<Value, Error> {

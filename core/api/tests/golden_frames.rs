@@ -288,6 +288,7 @@ fn pool_and_account_frames(frames: &mut Frames) {
     frames.request(GetPoolNonce { address: ADDRESS }, 4);
     frames.request(GetPendingSince { cursor: Some(1) }, PendingSince { cursor: 2, hashes: vec![HASH] });
     frames.request(GetRawPoolTransaction { hash: HASH }, Some(Bytes::from_static(&[1])));
+    frames.request(AwaitSealing { hash: HASH }, ());
     frames.request(ListAccounts, vec![ADDRESS]);
     frames.request(SignMessage { address: ADDRESS, message: Bytes::from_static(b"hi") }, Bytes::from_static(&[1]));
     let signed = SignedTransactionReply { raw: Bytes::from_static(&[1]), hash: HASH };
@@ -392,6 +393,16 @@ fn module_frames(frames: &mut Frames) {
     frames.request(GetModule { name: "eth".to_owned() }, module_info());
     let change = ModuleChange::Load { path: Some("/eth.so".to_owned()), settings: None, is_enabled: true };
     frames.request(ChangeModule { name: "eth".to_owned(), change, waits_for_drain: true }, module_report());
+    let report = SettingsReport {
+        modules: vec![module_report()],
+        failures: vec![ModuleFailure { module: "mine".to_owned(), reason: "no".to_owned() }],
+        needs_restart: vec![ChangedSetting {
+            key: "http.port".to_owned(),
+            running: Some("8545".to_owned()),
+            wanted: None,
+        }],
+    };
+    frames.request(ReloadSettings { asked_by: Some("admin".to_owned()) }, report);
     frames.event(ModuleChanged { report: module_report() });
 }
 

@@ -42,8 +42,7 @@ impl PluginHost {
     /// The choices as they are now, if they are kept, and the copies of libraries that are used.
     fn to_be_kept(&self) -> (Option<Choices>, Vec<PathBuf>) {
         let modules = self.modules();
-        let copies = modules.by_name.values().filter_map(|module| Some(module.build.as_ref()?.library.copy.clone()));
-        let copies = copies.collect();
+        let copies = modules.copies();
         let has_file = self.options.choices_file.is_some();
         (has_file.then(|| Choices::of(&modules, &self.settled(), &self.known_actors())), copies)
     }

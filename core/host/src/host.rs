@@ -111,6 +111,9 @@ impl PluginHost {
             self.modules().by_name.insert(module.plan.name.clone(), module);
         }
         self.start_in_order(waiting)?;
+        // What the process before had mapped, and what it left half when it was killed.
+        let copies = self.modules().copies();
+        self.libraries.remove_unused(&copies);
         Ok(self.list())
     }
 
@@ -188,7 +191,11 @@ impl PluginHost {
         limits: PluginLimits,
     ) -> Result<Candidate, HostError> {
         let opened: Box<dyn OpenedPlugin> = match (isolation, &self.options.processes) {
-            (Isolation::InProcess, _) => Box::new(Library::open(&library)?),
+            (Isolation::InProcess, _) => {
+                let opened = Library::open(&library)?;
+                self.libraries.note_mapped(&library.copy);
+                Box::new(opened)
+            }
             (Isolation::Process, Some(options)) => isolation::open(&library, &limits.apply_to(options))?,
             (Isolation::Process, None) => {
                 let reason = "this program cannot start plugins in processes of their own".to_owned();

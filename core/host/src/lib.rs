@@ -50,6 +50,7 @@ pub use host::{PluginHost, ShutdownReport, register};
 pub use isolation::fuzzing;
 pub use isolation::{Isolation, IsolationOptions, run_plugin_child};
 pub use library_file::libraries_in;
+pub use life_cycle::AppliedPlan;
 pub use limits::PluginLimits;
 pub use manifest::{Cost, Manifest, Method, Need};
 pub use options::{HostOptions, NamespaceAlias, PluginFolder, PluginPlan};

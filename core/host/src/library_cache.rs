@@ -4,7 +4,7 @@
 //! written again (`spec/dependencies.md` 4.3): the file of a loaded library must not change.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs::{self, File},
     io::{self, Read, Write},
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
@@ -37,11 +37,14 @@ pub(crate) struct LibraryCache {
     /// Copies whose content was compared with their name, and how they were then. Touched by operations; nothing awaits
     /// under the lock.
     known: Mutex<BTreeMap<PathBuf, Moment>>,
+    /// Copies that this process has mapped, which is for ever. They are kept: without their names they would take the same
+    /// place on the disk, and a build that comes back would be written anew.
+    mapped: Mutex<BTreeSet<PathBuf>>,
 }
 
 impl LibraryCache {
     pub(crate) fn new(folder: PathBuf) -> Self {
-        Self { folder, known: Mutex::default() }
+        Self { folder, known: Mutex::default(), mapped: Mutex::default() }
     }
 
     /// Checks a library and copies it, unless its copy is there. It must lie directly in one of `folders`, if there are
@@ -63,10 +66,19 @@ impl LibraryCache {
         steps.checked();
         let folder = self.own_folder()?;
         let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        let path_of = |hash: &str| folder.join(format!("{stem}-{hash}.so"));
+        // A build that was here before is only read: writing megabytes beside it is what callers would feel.
+        if self.may_hold(&library) {
+            let hash = library.read(|_| Ok(()))?;
+            let copy = path_of(&hash);
+            if self.holds(&copy, &hash) {
+                return Ok(CheckedLibrary { path: path.to_owned(), copy, hash });
+            }
+        }
         // Written beside and renamed, so that no other process ever sees half a file under the final name. A power loss can
         // leave one there, whose content is compared before it is used.
         let unfinished = folder.join(format!("{stem}.{}.new", std::process::id()));
-        let taken = self.copy(&library, &unfinished, |hash| folder.join(format!("{stem}-{hash}.so")));
+        let taken = self.copy(&library, &unfinished, path_of);
         if taken.is_err() {
             let _ = fs::remove_file(&unfinished);
         }
@@ -83,6 +95,16 @@ impl LibraryCache {
         check_owner(Ownership::of(&facts), "the folder for loaded libraries")
             .map_err(|reason| HostError::Untrusted { path: folder.clone(), reason })?;
         Ok(folder)
+    }
+
+    /// Whether one of the copies could be of this library, by its length.
+    fn may_hold(&self, library: &OpenedLibrary) -> bool {
+        self.known().values().any(|moment| moment.length() == library.length())
+    }
+
+    /// Notes that a copy has become part of this process.
+    pub(crate) fn note_mapped(&self, copy: &Path) {
+        self.mapped().insert(copy.to_owned());
     }
 
     /// Whether a copy is there and has the content that its name says. One that was looked at before and has not been
@@ -126,17 +148,20 @@ impl LibraryCache {
 
     /// Whether there are copies beyond these, as far as is known.
     pub(crate) fn has_unused(&self, used: &[PathBuf]) -> bool {
-        self.known().keys().any(|copy| !used.contains(copy))
+        let mapped = self.mapped();
+        self.known().keys().any(|copy| !used.contains(copy) && !mapped.contains(copy))
     }
 
-    /// Removes copies that nothing uses any more, or the folder would grow with every build. One of them may still be
-    /// mapped: its mapping outlives its name. Blocks.
+    /// Removes copies that nothing uses any more, or the folder would grow with every build of a plugin in a process of its
+    /// own; those that this process has mapped go when the next one starts. Blocks.
     pub(crate) fn remove_unused(&self, used: &[PathBuf]) {
-        self.known().retain(|copy, _| used.contains(copy));
+        let mapped = self.mapped().clone();
+        let is_used = |copy: &PathBuf| used.contains(copy) || mapped.contains(copy);
+        self.known().retain(|copy, _| is_used(copy));
         // What cannot be removed does no harm.
         let Ok(folder) = self.folder.canonicalize() else { return };
         let Ok(entries) = fs::read_dir(&folder) else { return };
-        for path in entries.flatten().map(|entry| entry.path()).filter(|path| !used.contains(path)) {
+        for path in entries.flatten().map(|entry| entry.path()).filter(|path| !is_used(path)) {
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let hash = name.strip_suffix(".so").and_then(|stem| stem.rsplit_once('-')).map(|(_, hash)| hash);
             let is_copy =
@@ -148,6 +173,10 @@ impl LibraryCache {
                 let _ = fs::remove_file(path);
             }
         }
+    }
+
+    fn mapped(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+        self.mapped.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<PathBuf, Moment>> {

@@ -95,6 +95,11 @@ impl OpenedLibrary {
         Ok(Self { path: path.to_owned(), file, facts })
     }
 
+    /// Its length when it was checked, bytes.
+    pub(crate) fn length(&self) -> u64 {
+        self.facts.len()
+    }
+
     /// Reads the whole file, a piece at a time, and gives the SHA-256 of what was read.
     ///
     /// # Errors
@@ -132,6 +137,11 @@ impl Moment {
             [facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec()],
             [facts.dev(), facts.ino(), facts.len()],
         )
+    }
+
+    /// Bytes.
+    pub(crate) const fn length(&self) -> u64 {
+        self.1[2]
     }
 }
 

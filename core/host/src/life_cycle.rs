@@ -31,6 +31,15 @@ const ACCEPT_WAIT: Duration = Duration::from_millis(500);
 /// The longest name of a module.
 const MAX_NAME: usize = 64;
 
+/// What taking over one module's settings has brought about.
+#[derive(Debug)]
+pub struct AppliedPlan {
+    /// The module.
+    pub name: String,
+    /// The report of the step that was taken, or why it could not be.
+    pub outcome: Result<ModuleReport, HostError>,
+}
+
 /// What became of what was in flight.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ended {
@@ -64,33 +73,58 @@ impl PluginHost {
 
     /// Takes over what changed in the settings since they were read last: new plugins are loaded, those that are gone
     /// are unloaded, enabled and disabled ones change, and those with other settings or libraries are replaced. What an
-    /// operator chose at run time stays as long as the settings say the same as before.
-    pub async fn apply(self: &Arc<Self>, plans: Vec<PluginPlan>) -> Vec<Result<ModuleReport, HostError>> {
-        let host = Arc::clone(self);
+    /// operator chose at run time stays as long as the settings say the same as before. What runs in the module of the
+    /// namespace `asked_by` is not waited for.
+    pub async fn apply(self: &Arc<Self>, plans: Vec<PluginPlan>, asked_by: Option<&str>) -> Vec<AppliedPlan> {
+        let (host, asked_by) = (Arc::clone(self), asked_by.map(str::to_owned));
         let task = tokio::spawn(async move {
             let _operation = host.operation.lock().await;
-            host.apply_alone(plans).await
+            host.apply_alone(plans, asked_by.as_deref()).await
         });
-        task.await.unwrap_or_else(|_| vec![Err(HostError::Crashed)])
+        task.await.unwrap_or_else(|_| vec![AppliedPlan { name: String::new(), outcome: Err(HostError::Crashed) }])
     }
 
-    async fn apply_alone(self: &Arc<Self>, plans: Vec<PluginPlan>) -> Vec<Result<ModuleReport, HostError>> {
+    async fn apply_alone(self: &Arc<Self>, plans: Vec<PluginPlan>, asked_by: Option<&str>) -> Vec<AppliedPlan> {
         let new = plans.into_iter().map(|plan| (plan.name.clone(), plan)).collect();
         let old = std::mem::replace(&mut *self.settled(), new);
         let new = self.settled().clone();
         let mut outcomes = Vec::new();
         for name in old.keys().filter(|name| !new.contains_key(*name)) {
             if self.modules().by_name.contains_key(name) {
-                outcomes.push(self.change_alone(name, ModuleChange::Unload, true).await);
+                let waits_for_drain = !self.serves(name, asked_by);
+                let outcome = self.change_alone(name, ModuleChange::Unload, waits_for_drain).await;
+                outcomes.push(AppliedPlan { name: name.clone(), outcome });
             }
         }
         for (name, plan) in new.iter().filter(|(name, plan)| old.get(*name) != Some(plan)) {
-            outcomes.push(self.apply_plan(name, plan).await);
+            let waits_for_drain = !self.serves(name, asked_by);
+            let outcome = self.apply_plan(name, plan, waits_for_drain).await;
+            if outcome.is_err() {
+                // Not taken over, so that the next reading tries it again: the library may have been mended by then.
+                let mut settled = self.settled();
+                match old.get(name) {
+                    Some(before) => settled.insert(name.clone(), before.clone()),
+                    None => settled.remove(name),
+                };
+            }
+            outcomes.push(AppliedPlan { name: name.clone(), outcome });
         }
         outcomes
     }
 
-    async fn apply_plan(self: &Arc<Self>, name: &str, plan: &PluginPlan) -> Result<ModuleReport, HostError> {
+    /// Whether the module runs and has this namespace.
+    fn serves(&self, name: &str, namespace: Option<&str>) -> bool {
+        let modules = self.modules();
+        let running = modules.by_name.get(name).and_then(|module| module.running());
+        running.is_some_and(|running| Some(running.manifest.namespace.as_str()) == namespace)
+    }
+
+    async fn apply_plan(
+        self: &Arc<Self>,
+        name: &str,
+        plan: &PluginPlan,
+        waits_for_drain: bool,
+    ) -> Result<ModuleReport, HostError> {
         let started = Instant::now();
         if self.actor(name).is_some() {
             return Err(HostError::name_of_actor(name));
@@ -99,10 +133,10 @@ impl PluginHost {
         let report = match (is_enabled, plan.is_enabled) {
             (Some(true), true) => {
                 let candidate = self.open_in_background(plan, true).await?;
-                self.switch(name, plan.clone(), candidate, true, started).await
+                self.switch(name, plan.clone(), candidate, waits_for_drain, started).await
             }
             (Some(true), false) => {
-                let report = self.disable(name, true, started).await;
+                let report = self.disable(name, waits_for_drain, started).await;
                 self.modules().get_mut(name)?.plan = plan.clone();
                 report
             }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
+    path::PathBuf,
     sync::Arc,
 };
 
@@ -115,6 +116,11 @@ pub(crate) struct Modules {
 }
 
 impl Modules {
+    /// The copies of libraries that modules have.
+    pub(crate) fn copies(&self) -> Vec<PathBuf> {
+        self.by_name.values().filter_map(|module| Some(module.build.as_ref()?.library.copy.clone())).collect()
+    }
+
     pub(crate) fn get(&self, name: &str) -> Result<&Module, HostError> {
         self.by_name.get(name).ok_or_else(|| self.unknown(name))
     }

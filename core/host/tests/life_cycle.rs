@@ -451,7 +451,7 @@ async fn what_is_loaded_is_what_was_checked_whatever_its_path_becomes() {
 }
 
 #[tokio::test]
-async fn copies_that_nothing_uses_are_removed() {
+async fn copies_that_are_mapped_stay_until_the_next_start_removes_them() {
     let test = TestHost::new();
     let builds: Vec<_> = (0..4).map(|number| build(test.folder.path(), "tenon-test-counter", number)).collect();
     test.host.change("counter", load(&builds[0]), true).await.unwrap();
@@ -460,8 +460,16 @@ async fn copies_that_nothing_uses_are_removed() {
         test.host.change("counter", replace_by(path), true).await.unwrap();
     }
 
-    assert_eq!(fs::read_dir(test.folder.path().join("cache")).unwrap().count(), 1);
+    let cache = test.folder.path().join("cache");
+    let copies = || fs::read_dir(&cache).unwrap().count();
+    assert_eq!(copies(), 4);
     assert_eq!(call(&test, "counter_next", None).await.as_deref(), Ok("1"));
+    // Nothing of the process before is mapped in this one.
+    let plan = PluginPlan::new("counter", &builds[0]);
+    let next = TestHost::over(test.folder);
+    next.host.start(&[plan]).unwrap();
+    assert_eq!(copies(), 1);
+    assert_eq!(call(&next, "counter_next", None).await.as_deref(), Ok("1"));
 }
 
 #[tokio::test]
@@ -529,17 +537,17 @@ async fn settings_that_changed_are_applied_and_others_left_alone() {
     test.host.change("hello", ModuleChange::Disable, true).await.unwrap();
     call(&test, "counter_next", None).await.unwrap();
 
-    let nothing = test.host.apply(vec![counter.clone(), hello.clone()]).await;
+    let nothing = test.host.apply(vec![counter.clone(), hello.clone()], None).await;
     let changed = PluginPlan { settings: "{\"new\":1}".to_owned(), ..counter };
-    let outcomes = test.host.apply(vec![changed, hello.clone(), bad.clone()]).await;
+    let outcomes = test.host.apply(vec![changed, hello.clone(), bad.clone()], None).await;
     assert_eq!((nothing.len(), outcomes.len()), (0, 2));
     assert_eq!(call(&test, "counter_settings", None).await.as_deref(), Ok("\"{\\\"new\\\":1}\""));
     assert_eq!(call(&test, "counter_next", None).await.as_deref(), Ok("2"), "the state went along");
     assert_eq!(test.host.info("hello").unwrap().state, ModuleState::Disabled, "the choice stays");
     assert_eq!(test.host.info("bad").unwrap().state, ModuleState::Enabled);
 
-    let outcomes = test.host.apply(vec![hello, PluginPlan { is_enabled: false, ..bad }]).await;
-    assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+    let outcomes = test.host.apply(vec![hello, PluginPlan { is_enabled: false, ..bad }], None).await;
+    assert!(outcomes.iter().all(|applied| applied.outcome.is_ok()), "{outcomes:?}");
     let states: Vec<_> = test.host.list().into_iter().map(|info| (info.name, info.state)).collect();
     assert_eq!(states, [("bad".to_owned(), ModuleState::Disabled), ("hello".to_owned(), ModuleState::Disabled)]);
 }
@@ -555,7 +563,7 @@ async fn the_bus_has_it_all_and_grants_are_each_plugins_own() {
         PluginPlan { capabilities: Some(Vec::new()), ..PluginPlan::new("bad", rust_plugin("tenon-test-misbehaving")) };
     test.host.start(std::slice::from_ref(&plan)).unwrap();
     let denied = call(&test, "bad_version", None).await.unwrap_err().message;
-    test.host.apply(vec![PluginPlan { capabilities: None, ..plan }]).await;
+    test.host.apply(vec![PluginPlan { capabilities: None, ..plan }], None).await;
 
     let list = test.bus.call(ListModules, &context).await.unwrap();
     let info = test.bus.call(GetModule { name: "bad".to_owned() }, &context).await.unwrap();

@@ -177,8 +177,8 @@ async fn what_can_not_be_done_is_refused_by_name_and_names_are_no_plugins() {
     assert!(test.host.add_actor(fixed("part")).unwrap_err().to_string().ends_with("is known already"));
     let hello = PluginPlan::new("part", rust_plugin("tenon-example-hello"));
     test.host.start(std::slice::from_ref(&hello)).unwrap();
-    let applied = test.host.apply(vec![PluginPlan { settings: "{\"new\":1}".to_owned(), ..hello }]).await;
-    assert!(applied[0].as_ref().unwrap_err().to_string().contains("is a part of the node"));
+    let applied = test.host.apply(vec![PluginPlan { settings: "{\"new\":1}".to_owned(), ..hello }], None).await;
+    assert!(applied[0].outcome.as_ref().unwrap_err().to_string().contains("is a part of the node"));
     assert_eq!(states(&test), ["part enabled", "rock enabled"]);
     assert_eq!(test.host.info("rock").unwrap().fixed.as_deref(), Some("it is all there is"));
 }

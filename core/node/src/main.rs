@@ -28,6 +28,7 @@ mod opened_chain;
 mod plugin_folder;
 mod pool_settings;
 mod process_facts;
+mod reload;
 mod shutdown;
 mod socket_client;
 mod version;

@@ -15,7 +15,7 @@ use tenon_api::messages::{
 };
 use tenon_api::{Failure, PendingTransactions, RecoveredTransaction, Request, Topic};
 use tenon_bus::Bus;
-use tenon_consensus::{SealerOptions, SealerPorts, spawn_sealer};
+use tenon_consensus::{SealerOptions, SealerPorts, SealingOnDemand, spawn_sealer};
 use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch};
 use tenon_supervisor::{ActorHealth, ActorState, Supervisor};
 use tenon_txpool::Pool;
@@ -120,9 +120,10 @@ pub(crate) fn sealing(
     bus: &Bus,
     options: SealerOptions,
     ports: SealerPorts,
+    on_demand: SealingOnDemand,
 ) -> ActorModule {
     let supervisor = Arc::downgrade(supervisor);
-    let switch = Sealing { supervisor, bus: bus.clone(), options, ports, waker: Mutex::default() };
+    let switch = Sealing { supervisor, bus: bus.clone(), options, ports, on_demand, waker: Mutex::default() };
     ActorModule {
         name: "sealing",
         summary: "Makes blocks of pending transactions.",
@@ -199,6 +200,8 @@ struct Sealing {
     bus: Bus,
     options: SealerOptions,
     ports: SealerPorts,
+    /// For those who wait for their transactions' blocks.
+    on_demand: SealingOnDemand,
     /// What wakes the sealer. Nothing awaits under the lock.
     waker: Mutex<Option<JoinHandle<()>>>,
 }
@@ -213,7 +216,8 @@ impl ActorSwitch for Sealing {
     fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
         async {
             let supervisor = self.supervisor.upgrade().ok_or_else(|| Failure::server("the node is shutting down"))?;
-            let waker = spawn_sealer(&supervisor, &self.bus, self.options.clone(), self.ports.clone())?;
+            let (options, ports) = (self.options.clone(), self.ports.clone());
+            let waker = spawn_sealer(&supervisor, &self.bus, options, ports, &self.on_demand)?;
             *lock(&self.waker) = Some(tokio::spawn(waker.run()));
             Ok(())
         }

@@ -10,7 +10,7 @@ use tenon_api::{ChainWriter, ConsensusEngine, EngineRecords, PendingTransactions
 use tenon_bus::{Bus, Delivery, WorkPool};
 use tenon_config::{NamespaceNames, Settings};
 use tenon_consensus::native::questions;
-use tenon_consensus::{SealerClock, SealerOptions, SealerPorts};
+use tenon_consensus::{SealerClock, SealerOptions, SealerPorts, SealingOnDemand};
 use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Importer};
 use tenon_host::{ActorStage, HostOptions, IsolationOptions, NamespaceAlias, PluginHost, Router};
 use tenon_ipc::{HealthCheck, HealthReport, Servers};
@@ -20,6 +20,7 @@ use tenon_supervisor::{ActorOptions, ActorState, Supervisor};
 use tenon_txpool::Pool;
 use tokio::task::JoinSet;
 
+use crate::allocator;
 use crate::chain_files::{self, RequestFolders};
 use crate::data_folder::DataFolder;
 use crate::endpoints::{Announcer, Endpoints};
@@ -28,6 +29,7 @@ use crate::front_end_modules::{self, FrontEnds};
 use crate::metrics::{self, NodeSource};
 use crate::module_actors::{self, PoolSwitch};
 use crate::opened_chain::OpenedChain;
+use crate::reload::{Reloader, SettingsSource};
 use crate::{node_facts, plugin_folder, pool_settings, process_facts};
 
 /// How long actors and tasks may take to finish what they have accepted.
@@ -47,6 +49,8 @@ pub(crate) struct NodePlan {
     pub(crate) engine: Arc<dyn ConsensusEngine>,
     /// What the node does beside serving.
     pub(crate) role: Role,
+    /// Where the settings are read again.
+    pub(crate) source: SettingsSource,
 }
 
 /// What a node does beside serving.
@@ -68,6 +72,7 @@ pub(crate) struct Node {
     plugin_grace: Duration,
     servers: Arc<Servers<Router>>,
     plugins: Arc<PluginHost>,
+    reloader: Reloader,
     tasks: JoinSet<()>,
     supervisor: Arc<Supervisor>,
     bus: Bus,
@@ -83,7 +88,8 @@ impl Node {
     /// # Errors
     /// [`Stop`] naming the room that did not start.
     pub(crate) async fn start(plan: NodePlan) -> Result<Self, Stop> {
-        let NodePlan { settings, folder, chain, engine, role } = plan;
+        let NodePlan { settings, folder, chain, engine, role, source } = plan;
+        allocator::give_back_in_background();
         let bus = Bus::new();
         let supervisor = Arc::new(Supervisor::new()?);
         let mut tasks = JoinSet::new();
@@ -95,6 +101,8 @@ impl Node {
         let writer = start_chain(&bus, &supervisor, &settings, &chain, &engine, &work, Arc::clone(&counted))?;
         chain_files::register(&bus, &work, RequestFolders::of(&settings), chain.reader(), writer.clone())?;
         let plugins = plugin_host(&bus, &settings, &chain)?;
+        let reloader = Reloader::new(source, Arc::clone(&plugins));
+        reloader.register(&bus)?;
         let pool = open_pool(&bus, &settings, &chain)?;
         add_actors(&plugins, role, &bus, &supervisor, &chain, &pool, writer)?;
         let endpoints = Arc::new(Announcer::new(&folder));
@@ -122,6 +130,7 @@ impl Node {
             plugin_grace: settings.plugins.grace,
             servers,
             plugins,
+            reloader,
             tasks,
             supervisor,
             bus,
@@ -141,20 +150,10 @@ impl Node {
         self.folder.is_ephemeral().then(|| self.folder.path().to_owned())
     }
 
-    /// Takes over what changed in the settings and needs no restart: the plugins.
-    pub(crate) async fn reload(&self, settings: Result<Settings, Stop>) {
-        let plans = settings.and_then(|settings| {
-            plugin_folder::plans(&settings, &plugin_folder::folders(&settings, &plugin_folder::program_folder()?))
-        });
-        match plans {
-            Ok(plans) => {
-                let outcomes = self.plugins.apply(plans).await;
-                for error in outcomes.iter().filter_map(|outcome| outcome.as_ref().err()) {
-                    tracing::error!(%error, "SIGHUP: a change of the settings could not be applied");
-                }
-                tracing::info!(changes = outcomes.len(), "SIGHUP: settings of the plugins read again");
-            }
-            Err(error) => tracing::error!(%error, "SIGHUP: the settings can't be used; nothing changed"),
+    /// Reads the settings again and takes over what changed and needs no restart; what came of it is in the log.
+    pub(crate) async fn reload(&self) {
+        if let Err(error) = self.reloader.reload(None).await {
+            tracing::error!(%error, "SIGHUP: the settings can't be used");
         }
     }
 
@@ -176,7 +175,7 @@ impl Node {
             }
         }
         self.bus.close();
-        drop((self.bus, self.plugins, self.servers));
+        drop((self.bus, self.reloader, self.plugins, self.servers));
         let store = self.chain.store;
         store.flush()?;
         let head = tenon_api::ChainReader::head(&*store);
@@ -263,6 +262,8 @@ fn add_actors(
         Role::Develop { accounts, sealer } => (accounts, Some(sealer)),
     };
     tenon_accounts::register(bus, &accounts)?;
+    let on_demand = SealingOnDemand::default();
+    on_demand.register(bus, chain.reader())?;
     if let Some(options) = sealer {
         let ports = SealerPorts {
             spec: Arc::clone(&chain.spec),
@@ -271,7 +272,7 @@ fn add_actors(
             producer: Arc::new(writer),
             clock: SealerClock::system(),
         };
-        host.add_actor(module_actors::sealing(supervisor, bus, options, ports)).map_err(Stop::failure)?;
+        host.add_actor(module_actors::sealing(supervisor, bus, options, ports, on_demand)).map_err(Stop::failure)?;
     }
     Ok(())
 }

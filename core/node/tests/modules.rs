@@ -212,6 +212,57 @@ fn choices_outlast_a_restart_and_sighup_applies_what_changed_in_the_file() {
 }
 
 #[test]
+fn settings_are_reloaded_by_command_and_by_request_with_a_report_of_what_changed_failed_and_waits() {
+    let (path, folder) = data_folder();
+    let node = RunningNode::start_dev(&["--datadir", &folder]);
+    let write = |text: &str| std::fs::write(path.path().join("tenon.toml"), text).unwrap();
+    let json = || -> Value { serde_json::from_str(&module_well(&folder, &["reload", "--json"])).unwrap() };
+    let none = json!({ "modules": [], "failures": [], "needsRestart": [] });
+    let over_tcp = node.ask_http(r#"{"jsonrpc":"2.0","id":1,"method":"admin_reloadSettings"}"#);
+    assert!(over_tcp.contains("the method admin_reloadSettings does not exist/is not available"), "{over_tcp}");
+    assert_eq!(json(), none);
+
+    // The module that serves the request is replaced by it, and answers.
+    write("[plugins.web3]\nenabled = false\n[plugins.admin.settings]\na = 1\n[rpc]\ngascap = 7\n");
+    let report = json();
+    let changed = |report: &Value| -> Vec<Value> {
+        let reports = report["modules"].as_array().unwrap().iter();
+        reports.map(|report| json!([report["module"], report["operation"], report["state"]])).collect()
+    };
+    let expected = [json!(["admin", "replace", "enabled"]), json!(["web3", "disable", "disabled"])];
+    assert_eq!(changed(&report), expected, "{report}");
+    assert_eq!(report["failures"], json!([]));
+    let gas_cap = json!([{ "key": "rpc.gascap", "running": "50000000", "wanted": "7" }]);
+    assert_eq!(report["needsRestart"], gas_cap, "{report}");
+    // What is done is not done again; what waits for a restart waits on.
+    let again = json();
+    assert_eq!((&again["modules"], &again["needsRestart"]), (&json!([]), &gas_cap));
+
+    let broken = path.path().join("broken.so");
+    std::fs::write(&broken, "no library").unwrap();
+    write(&format!("[plugins.web3]\nenabled = true\n[plugins.broken]\npath = {broken:?}\n"));
+    let partly = module(&folder, &["reload"]);
+    let (table, errors) = (text(&partly.stdout), text(&partly.stderr));
+    assert_eq!(partly.status.code(), Some(1));
+    assert!(
+        table.contains("web3         enable   enabled") && table.contains("admin        replace  enabled"),
+        "{table}"
+    );
+    assert!(table.contains("broken       not changed") && table.contains("it is a text file"), "{table}");
+    assert!(errors.contains("1 of the changes could not be taken over"), "{errors}");
+    let again = text(&module(&folder, &["reload"]).stdout);
+    assert!(again.starts_with("broken       not changed"), "what failed is tried again: {again}");
+
+    write("[plugins.web3]\nenabled = \"perhaps\"\n");
+    // The command line reads the same file, so that it would not get as far as asking.
+    let refused = node.ask_socket(r#"{"jsonrpc":"2.0","id":1,"method":"admin_reloadSettings"}"#);
+    assert!(refused.contains("nothing changed: ") && refused.contains("tenon.toml"), "{refused}");
+    write("");
+    assert!(states(&folder).contains(&"web3 enabled".to_owned()));
+    assert_eq!(module_well(&folder, &["reload"]), "nothing changed\n");
+}
+
+#[test]
 fn a_plugin_that_can_not_be_loaded_does_not_keep_the_others_from_being_served_unless_it_is_required() {
     let (path, folder) = data_folder();
     let broken = path.path().join("broken.so");

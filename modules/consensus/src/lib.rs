@@ -24,5 +24,7 @@ mod violation;
 pub use dev::DevEngine;
 pub use ethereum::EthereumEngine;
 pub use native::{NativeEngine, NativeError};
-pub use sealer::{SealMode, SealRequest, Sealer, SealerClock, SealerOptions, SealerPorts, SealerWaker, spawn_sealer};
+pub use sealer::{
+    SealMode, SealRequest, Sealer, SealerClock, SealerOptions, SealerPorts, SealerWaker, SealingOnDemand, spawn_sealer,
+};
 pub use violation::Violation;

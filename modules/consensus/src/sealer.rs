@@ -1,5 +1,7 @@
 //! When the development network makes a block.
 
+mod demand;
+
 use std::{
     collections::HashMap,
     fmt,
@@ -17,8 +19,12 @@ use tenon_api::{
 };
 use tenon_bus::{Bus, Delivery, Subscription};
 use tenon_chain::ChainSpec;
-use tenon_supervisor::{Actor, ActorOptions, Mailbox, Supervisor};
-use tokio::time::MissedTickBehavior;
+use tenon_supervisor::{Actor, ActorOptions, Supervisor};
+use tokio::{sync::watch, time::MissedTickBehavior};
+
+use demand::{Bell, Progress};
+
+pub use demand::SealingOnDemand;
 
 /// One wake-up waits at most, because it stands for everything that is pending when it is handled; the second
 /// place is slack between the flag's fall and the message's end.
@@ -96,8 +102,10 @@ pub struct SealRequest;
 pub struct Sealer {
     options: SealerOptions,
     ports: SealerPorts,
-    /// Whether a request waits in the mailbox; shared with the [`SealerWaker`].
+    /// Whether a request waits in the mailbox; shared with its [`Bell`].
     is_woken: Arc<AtomicBool>,
+    /// For those who wait for their transactions' blocks; shared with the predecessors and successors of this one.
+    progress: Arc<watch::Sender<Progress>>,
     /// Whether the one before it panicked.
     is_successor: bool,
 }
@@ -105,7 +113,7 @@ pub struct Sealer {
 impl Sealer {
     /// A sealer that is told by messages only; [`spawn_sealer`] also wires the waker.
     pub fn new(options: SealerOptions, ports: SealerPorts) -> Self {
-        Self { options, ports, is_woken: Arc::default(), is_successor: false }
+        Self { options, ports, is_woken: Arc::default(), progress: Arc::default(), is_successor: false }
     }
 
     /// Makes what is due now: on an interval one block, on transactions as many blocks as the executable ones
@@ -134,6 +142,7 @@ impl Sealer {
             }
             let block = self.produce(&head, transactions)?;
             blocks += 1;
+            self.progress.send_modify(Progress::note_block);
             // What is executable by nonce and price may still not fit, for its blob price for instance. The
             // next event tries it again; trying here would fill the chain with empty blocks.
             if block.transactions.is_empty() {
@@ -231,9 +240,11 @@ impl Actor for Sealer {
     fn handle(&mut self, _: SealRequest) {
         // The flag falls before the pool is read: a transaction that comes later wakes the sealer again.
         self.is_woken.store(false, Ordering::SeqCst);
+        self.progress.send_if_modified(Progress::begin_round);
         if let Err(error) = self.seal() {
             tracing::error!(%error, "no block was made");
         }
+        self.progress.send_modify(Progress::end_round);
     }
 }
 
@@ -248,8 +259,9 @@ impl fmt::Debug for Sealer {
 pub struct SealerWaker {
     mode: SealMode,
     begins_at_once: bool,
-    mailbox: Mailbox<SealRequest>,
-    is_woken: Arc<AtomicBool>,
+    bell: Bell,
+    /// Told that this sealing is over when the waker goes.
+    on_demand: SealingOnDemand,
     /// Made before the sealer starts, so that no transaction falls between.
     pending: Subscription<TransactionPending>,
 }
@@ -265,15 +277,15 @@ impl SealerWaker {
 
     async fn wake_on_transactions(mut self) {
         // Transactions of the journal may be waiting since before the subscription.
-        self.wake();
+        self.bell.ring();
         while let Some(Delivery::Event(_) | Delivery::Missed(_)) = self.pending.next().await {
-            self.wake();
+            self.bell.ring();
         }
     }
 
     async fn wake_on_interval(self, period: Duration) {
         if self.begins_at_once {
-            self.wake();
+            self.bell.ring();
         }
         // Zero would be no interval at all.
         let period = period.max(Duration::from_millis(1));
@@ -282,22 +294,19 @@ impl SealerWaker {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             ticks.tick().await;
-            self.wake();
-        }
-    }
-
-    fn wake(&self) {
-        if self.is_woken.swap(true, Ordering::SeqCst) {
-            return;
-        }
-        if let Err(error) = self.mailbox.try_send(SealRequest) {
-            self.is_woken.store(false, Ordering::SeqCst);
-            tracing::warn!(%error, "the sealer was not woken");
+            self.bell.ring();
         }
     }
 }
 
-/// Starts the sealer under supervision and gives back what wakes it.
+impl Drop for SealerWaker {
+    fn drop(&mut self) {
+        self.on_demand.end();
+    }
+}
+
+/// Starts the sealer under supervision and gives back what wakes it. One that makes blocks for transactions is also rung
+/// through `on_demand`, until its waker is dropped.
 ///
 /// # Errors
 /// What [`Supervisor::spawn`] answers.
@@ -306,23 +315,31 @@ pub fn spawn_sealer(
     bus: &Bus,
     options: SealerOptions,
     ports: SealerPorts,
+    on_demand: &SealingOnDemand,
 ) -> Result<SealerWaker, Failure> {
     let pending = bus.subscribe::<TransactionPending>();
     let (mode, begins_at_once) = (options.mode, options.begins_at_once);
     let is_woken = Arc::new(AtomicBool::new(false));
     let shared = Arc::clone(&is_woken);
+    let (progress, watched) = watch::channel(Progress::default());
+    let progress = Arc::new(progress);
     let mut is_successor = false;
     let make = move || {
         // A sealer that panicked has handled its request: without this, its successor would never be woken.
         shared.store(false, Ordering::SeqCst);
         let is_woken = Arc::clone(&shared);
-        let sealer = Sealer { options: options.clone(), ports: ports.clone(), is_woken, is_successor };
+        let progress = Arc::clone(&progress);
+        let sealer = Sealer { options: options.clone(), ports: ports.clone(), is_woken, progress, is_successor };
         is_successor = true;
         Ok(sealer)
     };
     let actor_options = ActorOptions { mailbox_capacity: MAILBOX_CAPACITY, ..ActorOptions::default() };
     let mailbox = supervisor.spawn("sealer", actor_options, make)?;
-    Ok(SealerWaker { mode, begins_at_once, mailbox, is_woken, pending })
+    let bell = Bell::new(mailbox, is_woken, watched);
+    if mode == SealMode::OnTransaction {
+        on_demand.begin(bell.clone());
+    }
+    Ok(SealerWaker { mode, begins_at_once, bell, on_demand: on_demand.clone(), pending })
 }
 
 #[cfg(test)]

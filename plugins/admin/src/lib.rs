@@ -53,6 +53,12 @@ fn table() -> Table<Admin> {
         .method("admin_replaceModule", &["name", "options"], "Puts another build in a module's place.", replace_module)
         .method("admin_unloadModule", &["name"], "Stops a module and forgets it.", unload_module)
         .method(
+            "admin_reloadSettings",
+            &[],
+            "Reads the settings again and takes over what needs no restart.",
+            reload_settings,
+        )
+        .method(
             "admin_purgeModuleStorage",
             &["name"],
             "Removes what a module has stored; not while it is enabled.",
@@ -159,6 +165,10 @@ async fn unload_module(context: AdminContext, name: String) -> Result<ModuleRepo
     context.call(ChangeModule { name, change: ModuleChange::Unload, waits_for_drain: true }).await
 }
 
+async fn reload_settings(context: AdminContext) -> Result<SettingsReport, Failure> {
+    context.call(ReloadSettings { asked_by: Some(NAMESPACE.to_owned()) }).await
+}
+
 async fn purge_storage(context: AdminContext, name: String) -> Result<SpaceUsage, Failure> {
     context.call(PurgeSpace { module: name }).await
 }
@@ -184,7 +194,7 @@ async fn refuse_own(context: &AdminContext, name: &str) -> Result<(), Failure> {
     if is_own(context, name).await? {
         return Err(Failure::server(format!(
             "module {name} serves this request, and nobody could bring it back; set plugins.{name}.enabled = false and \
-             send SIGHUP instead"
+             reload the settings instead"
         )));
     }
     Ok(())

@@ -117,6 +117,21 @@ fn names_what_is_wrong_with_options() {
 }
 
 #[test]
+fn reloads_the_settings_without_waiting_for_itself_and_reports_in_the_words_of_json() {
+    let host = FakeHost::new().answer(|request: ReloadSettings| {
+        let failures = vec![ModuleFailure { module: request.asked_by.unwrap_or_default(), reason: "no".to_owned() }];
+        let change = ChangedSetting { key: "http.port".to_owned(), running: None, wanted: Some("1".to_owned()) };
+        Ok(SettingsReport { modules: vec![report("eth")], failures, needs_restart: vec![change] })
+    });
+
+    let answer = host.call(&table(), &Arc::new(Admin), "admin_reloadSettings", "[]").unwrap();
+
+    let json: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!((&json["modules"][0]["module"], &json["failures"][0]["module"]), (&"eth".into(), &"admin".into()));
+    assert_eq!(json["needsRestart"][0]["key"], "http.port");
+}
+
+#[test]
 fn shows_a_module_in_the_words_of_json() {
     let host = FakeHost::new().answer(|_: ListModules| Ok(vec![info("eth")]));
 

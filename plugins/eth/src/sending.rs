@@ -20,7 +20,8 @@ pub(crate) async fn send_raw_transaction(context: EthContext, raw: Bytes) -> Res
     {
         return Err(Failure::server(words));
     }
-    context.call(SubmitTransaction { raw }).await
+    let hash = context.call(SubmitTransaction { raw }).await?;
+    Ok(sealed(&context, hash).await)
 }
 
 /// What the reference says of bytes that are no transaction of a native chain; none when they may be one.
@@ -52,9 +53,12 @@ pub(crate) async fn fill_transaction(context: EthContext, arguments: CallArgumen
 pub(crate) async fn send_transaction(context: EthContext, arguments: CallArguments) -> Result<B256, Failure> {
     require_account(&context, arguments.from).await?;
     let request = filling::fill(&context, arguments).await?;
-    let _sending = context.sending.lock().await;
+    let sending = context.sending.lock().await;
     let request = with_nonce(&context, request).await?;
-    sign_and_submit(&context, request).await
+    let hash = sign_and_submit(&context, request).await?;
+    // The nonce is taken: the next sender must not wait for this one's block, or each would get a block of its own.
+    drop(sending);
+    Ok(sealed(&context, hash).await)
 }
 
 pub(crate) async fn sign(context: EthContext, address: Address, message: Bytes) -> Result<Bytes, Failure> {
@@ -92,7 +96,7 @@ pub(crate) async fn resend(
     }
     require_account(&context, arguments.from).await?;
     let mut request = filling::fill(&context, arguments).await?;
-    let _sending = context.sending.lock().await;
+    let sending = context.sending.lock().await;
     if find_pooled(&context, &request).await?.is_none() {
         let nonce = request.nonce.unwrap_or_default();
         return Err(Failure::server(format!("transaction with nonce {nonce} not found")));
@@ -104,7 +108,9 @@ pub(crate) async fn resend(
     if let Some(gas_limit) = gas_limit.filter(|gas_limit| gas_limit.0 > 0) {
         request.gas = Some(gas_limit.0);
     }
-    sign_and_submit(&context, request).await
+    let hash = sign_and_submit(&context, request).await?;
+    drop(sending);
+    Ok(sealed(&context, hash).await)
 }
 
 /// A price for a transaction with caps raises both: the reference changes neither and so can never replace it.
@@ -168,6 +174,14 @@ async fn with_nonce(context: &EthContext, mut request: CallRequest) -> Result<Ca
         request.nonce = Some(context.call(GetPoolNonce { address }).await?);
     }
     Ok(request)
+}
+
+/// The hash of a transaction that the pool has, once it is in a block where blocks are made for transactions. Clients look
+/// for the receipt right after the answer and then wait for another block, which on such a chain may never come.
+async fn sealed(context: &EthContext, hash: B256) -> B256 {
+    // Whatever hinders the waiting, the transaction is in the pool, and the sender has to know it.
+    let _ = context.call(AwaitSealing { hash }).await;
+    hash
 }
 
 async fn sign_and_submit(context: &EthContext, request: CallRequest) -> Result<B256, Failure> {

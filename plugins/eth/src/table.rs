@@ -166,6 +166,8 @@ fn with_calls_and_fees(table: Table<Eth>) -> Table<Eth> {
         )
 }
 
+/// What sends is not slow, though it may estimate gas, which is work of its own: it waits for a block where blocks are made
+/// for transactions, and would keep the place of one that runs meanwhile.
 fn with_sending(table: Table<Eth>) -> Table<Eth> {
     table
         .method(
@@ -174,7 +176,7 @@ fn with_sending(table: Table<Eth>) -> Table<Eth> {
             "Hands a signed transaction to the pool.",
             sending::send_raw_transaction,
         )
-        .slow_method(
+        .method(
             "eth_sendTransaction",
             &["transaction"],
             "Fills in, signs and sends a transaction.",
@@ -188,7 +190,7 @@ fn with_sending(table: Table<Eth>) -> Table<Eth> {
             sending::fill_transaction,
         )
         .slow_method("eth_signTransaction", &["transaction"], "Signs a transaction.", sending::sign_transaction)
-        .slow_method(
+        .method(
             "eth_resend",
             &["transaction", "gasPrice", "gasLimit"],
             "Replaces a pooled transaction by one with another price or limit.",

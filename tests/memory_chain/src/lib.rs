@@ -146,8 +146,14 @@ impl ChainReader for MemoryChain {
         Ok(self.contents.read().headers.get(&hash).map(|(_, total)| *total))
     }
 
-    fn transaction_location(&self, _: B256) -> Result<Option<(B256, u64)>, StoreError> {
-        Ok(None)
+    fn transaction_location(&self, transaction_hash: B256) -> Result<Option<(B256, u64)>, StoreError> {
+        let contents = self.contents.read();
+        let found = contents.canonical.values().find_map(|hash| {
+            let block = contents.blocks.get(hash)?;
+            let index = block.transactions.iter().position(|transaction| transaction.hash == transaction_hash)?;
+            Some((*hash, index as u64))
+        });
+        Ok(found)
     }
 
     fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {

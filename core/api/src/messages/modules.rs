@@ -178,6 +178,50 @@ pub struct ChangeModule {
 }
 request!(ChangeModule => ModuleReport, topic 0x0702, schema 2, Administer);
 
+/// Reads the settings again, as the node read them at its start, and takes over what changed and needs no restart: the
+/// plugins (`admin_reloadSettings`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReloadSettings {
+    /// The namespace whose call asks; none when no module does. If its own module is among those that change, the answer
+    /// does not wait until what ran in the old instance has ended, which would be waiting for itself.
+    pub asked_by: Option<String>,
+}
+request!(ReloadSettings => SettingsReport, topic 0x0703, Administer);
+
+/// What reading the settings again has brought about. All is empty when the settings are those of before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SettingsReport {
+    /// What was done to modules, in the order in which it was done.
+    pub modules: Vec<ModuleReport>,
+    /// What could not be done.
+    pub failures: Vec<ModuleFailure>,
+    /// What else the settings say than at the start of the node: it counts from the next start on.
+    pub needs_restart: Vec<ChangedSetting>,
+}
+
+/// A module that could not be brought to what the settings say about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModuleFailure {
+    /// Its name.
+    pub module: String,
+    /// Why.
+    pub reason: String,
+}
+
+/// A setting that the running node does not have as the settings have it by now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangedSetting {
+    /// Its name, such as `http.port`.
+    pub key: String,
+    /// What it was at the start, written as in a settings file; none when it was not set.
+    pub running: Option<String>,
+    /// What it will be.
+    pub wanted: Option<String>,
+}
+
 /// A step of a module's life.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ModuleChange {

@@ -85,3 +85,13 @@ pub struct GetRawPoolTransaction {
     pub hash: B256,
 }
 request!(GetRawPoolTransaction => Option<Bytes>, topic 0x0406, ReadChain);
+
+/// Waits until a submitted transaction is in a block that is the head, where blocks are made for transactions: a client
+/// that then asks for its receipt finds it. Answered at once where blocks come at their own times, and otherwise as soon as
+/// everything that can be sealed is; a second at most.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AwaitSealing {
+    /// Transaction hash.
+    pub hash: B256,
+}
+request!(AwaitSealing => (), topic 0x0407, SubmitTransactions);

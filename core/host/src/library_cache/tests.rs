@@ -183,6 +183,27 @@ fn a_copy_whose_content_is_not_what_its_name_says_is_made_anew() {
 }
 
 #[test]
+fn a_build_that_comes_back_finds_its_copy_and_what_is_mapped_is_kept() {
+    let place = Place::new();
+    let path = place.write("good.so");
+    let first = place.cache.take(&path, None).unwrap();
+    place.cache.note_mapped(&first.copy);
+    let inode = || fs::metadata(&first.copy).unwrap().ino();
+    let before = inode();
+    fs::write(&path, library("evil")).unwrap();
+    let second = place.cache.take(&path, None).unwrap();
+
+    assert!(!place.cache.has_unused(std::slice::from_ref(&second.copy)), "nothing to remove");
+    place.cache.remove_unused(std::slice::from_ref(&second.copy));
+    fs::write(&path, library("good.so")).unwrap();
+    let again = place.cache.take(&path, None).unwrap();
+
+    assert_ne!(first.hash, second.hash);
+    assert_eq!((again, inode()), (first.clone(), before), "the same file, which nobody wrote again");
+    assert_eq!(place.copies().len(), 2);
+}
+
+#[test]
 fn copies_that_nothing_uses_and_halves_of_copies_go() {
     let place = Place::new();
     let used = place.cache.take(&place.write("good.so"), None).unwrap().copy;

@@ -61,7 +61,15 @@ impl TestHost {
     }
 
     pub(crate) fn with_options(change: impl FnOnce(&mut HostOptions)) -> Self {
-        let folder = tempfile::tempdir().expect("a folder for the test");
+        Self::in_folder(tempfile::tempdir().expect("a folder for the test"), change)
+    }
+
+    /// A host over the folder of another.
+    pub(crate) fn over(folder: TempDir) -> Self {
+        Self::in_folder(folder, |_| {})
+    }
+
+    fn in_folder(folder: TempDir, change: impl FnOnce(&mut HostOptions)) -> Self {
         let mut options = HostOptions::new(folder.path().join("cache"));
         options.folders = vec![PluginFolder::new(folder.path()), PluginFolder::new(libraries())];
         change(&mut options);

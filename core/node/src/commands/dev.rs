@@ -18,6 +18,7 @@ use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::node::{Node, NodePlan, Role};
 use crate::opened_chain::OpenedChain;
+use crate::reload::SettingsSource;
 use crate::version::version;
 use crate::{logging, shutdown};
 
@@ -120,6 +121,9 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         native::check(&resolved)?;
     }
     logging::start(&resolved.settings.log)?;
+    let again = matches.clone();
+    let read = move || self::settings(&again).map(|resolved| resolved.settings);
+    let source = SettingsSource::new(resolved.settings.clone(), read);
     let folder = if resolved.is_chosen("datadir") {
         DataFolder::create(&resolved.settings.node.datadir)?
     } else {
@@ -154,12 +158,11 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         }
         let settings = resolved.settings.clone();
         let role = Role::Develop { accounts: accounts.clone(), sealer };
-        let plan = NodePlan { settings, folder, chain, engine, role };
+        let plan = NodePlan { settings, folder, chain, engine, role, source };
         let node = Node::start(plan).await?;
         print(banner(&resolved.settings, &accounts, &about_masternode, &node).as_bytes())?;
-        let again = || self::settings(matches).map(|resolved| resolved.settings);
         let ephemeral = node.ephemeral_folder();
-        shutdown::wait_for_the_first(signals, ephemeral, async || node.reload(again()).await).await;
+        shutdown::wait_for_the_first(signals, ephemeral, async || node.reload().await).await;
         node.stop().await
     })
 }

@@ -18,6 +18,7 @@ Examples:
   tenon module disable debug             its calls are refused from now on; running ones may finish
   tenon module replace eth               the new build that lies at its path, without a gap
   tenon module load ./libtoken.so --settings '{\"depth\": 3}'
+  tenon module reload                    what changed in the settings file
   tenon module watch --json              a line for every change
   tenon module new tokens                a crate to begin a plugin with
   tenon module check libtokens.so        what is wrong with a plugin, without a node";
@@ -49,6 +50,7 @@ pub(crate) fn definition() -> Command {
             .arg(path)
             .arg(settings()),
         Command::new("unload").about("Stop a module and forget it").arg(name()).arg(purge),
+        Command::new("reload").about("Read the settings again, and take over what needs no restart"),
         Command::new("watch").about("Print every change until interrupted"),
     ];
     let json = || Arg::new("json").long("json").action(ArgAction::SetTrue).help("JSON instead of a table");
@@ -93,6 +95,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         "enable" => show(&node.call("admin_enableModule", &json!([name()]))?, is_json, report),
         "disable" => show(&node.call("admin_disableModule", &json!([name()]))?, is_json, report),
         "replace" => show(&node.call("admin_replaceModule", &replace_params(&name(), matches))?, is_json, report),
+        "reload" => reload(&mut node, is_json),
         "unload" => unload(&mut node, &name(), matches.get_flag("purge"), is_json),
         _ => watch(&mut node, is_json),
     }
@@ -143,6 +146,34 @@ fn unload(node: &mut SocketClient, name: &str, is_purged: bool, is_json: bool) -
         show(&node.call("admin_purgeModuleStorage", &json!([name]))?, is_json, purged)?;
     }
     Ok(())
+}
+
+/// Fails after the report when something could not be taken over.
+fn reload(node: &mut SocketClient, is_json: bool) -> Result<(), Stop> {
+    let answer = node.call("admin_reloadSettings", &json!([]))?;
+    show(&answer, is_json, reloaded)?;
+    match answer["failures"].as_array().map_or(0, Vec::len) {
+        0 => Ok(()),
+        count => Err(Stop::Failure(format!("{count} of the changes could not be taken over"))),
+    }
+}
+
+/// The reports of the modules that changed, what failed, and what waits for a restart.
+fn reloaded(answer: &Value) -> String {
+    let items = |key: &str| answer[key].as_array().cloned().unwrap_or_default();
+    let mut lines: String = items("modules").iter().map(report).collect();
+    for failure in items("failures") {
+        let _ = writeln!(lines, "{:<12} not changed  {}", text(&failure, "module"), text(&failure, "reason"));
+    }
+    let waiting = items("needsRestart");
+    if !waiting.is_empty() {
+        lines.push_str("After a restart:\n");
+    }
+    for change in waiting {
+        let value = |key| change[key].as_str().unwrap_or("not set").to_owned();
+        let _ = writeln!(lines, "  {:<28} {} → {}", text(&change, "key"), value("running"), value("wanted"));
+    }
+    if lines.is_empty() { "nothing changed\n".to_owned() } else { lines }
 }
 
 fn purged(usage: &Value) -> String {
@@ -465,6 +496,26 @@ mine: it fell over
         assert!(text.contains("storage     1.5 MiB of 1.0 GiB, 3 of 4000000 records\n"), "{text}");
         assert!(text.contains("failed      5\npanics      4\n"), "{text}");
         assert_eq!([0, 1023, 1024, 10 << 20].map(size), ["0 bytes", "1023 bytes", "1.0 KiB", "10.0 MiB"]);
+    }
+
+    #[test]
+    fn tells_of_a_reload_what_changed_what_failed_and_what_waits_for_a_restart() {
+        let done = json!({ "module": "web3", "operation": "disable", "state": "disabled", "reason": null, "old": null,
+            "new": null, "totalMicros": 1250 });
+        let answer = json!({ "modules": [done], "failures": [{ "module": "mine", "reason": "it is a text file" }],
+            "needsRestart": [{ "key": "http.port", "running": "8545", "wanted": "9000" },
+                { "key": "plugins.dir", "running": null, "wanted": "\"/opt\"" }] });
+
+        let expected = "\
+web3         disable  disabled
+  took           1.250 ms
+mine         not changed  it is a text file
+After a restart:
+  http.port                    8545 → 9000
+  plugins.dir                  not set → \"/opt\"
+";
+        assert_eq!(reloaded(&answer), expected);
+        assert_eq!(reloaded(&json!({ "modules": [], "failures": [], "needsRestart": [] })), "nothing changed\n");
     }
 
     #[test]

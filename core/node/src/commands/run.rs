@@ -9,6 +9,7 @@ use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::node::{Node, NodePlan, Role};
 use crate::opened_chain::{OpenedChain, chosen_genesis};
+use crate::reload::SettingsSource;
 use crate::{logging, shutdown};
 
 const EXAMPLES: &str = "\
@@ -51,6 +52,9 @@ pub(crate) fn definition() -> Command {
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let resolved = command_line::settings(Layers::new("run"), matches)?;
     logging::start(&resolved.settings.log)?;
+    let again = matches.clone();
+    let read = move || command_line::settings(Layers::new("run"), &again).map(|resolved| resolved.settings);
+    let source = SettingsSource::new(resolved.settings.clone(), read);
     let folder = DataFolder::create(&resolved.settings.node.datadir)?;
     let genesis = chosen_genesis(&resolved, &folder)?;
     let chain = OpenedChain::open(&resolved.settings, &folder, &genesis)?;
@@ -62,13 +66,12 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         for warning in &resolved.warnings {
             tracing::warn!("{warning}");
         }
-        let plan = NodePlan { settings: resolved.settings, folder, chain, engine, role: Role::Follow };
+        let plan = NodePlan { settings: resolved.settings, folder, chain, engine, role: Role::Follow, source };
         let node = Node::start(plan).await?;
         for (name, address) in node.endpoints().list() {
             tracing::info!(endpoint = name, address, "listening");
         }
-        let again = || command_line::settings(Layers::new("run"), matches).map(|resolved| resolved.settings);
-        shutdown::wait_for_the_first(signals, None, async || node.reload(again()).await).await;
+        shutdown::wait_for_the_first(signals, None, async || node.reload().await).await;
         node.stop().await
     })
 }

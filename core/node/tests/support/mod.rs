@@ -70,15 +70,16 @@ pub(crate) fn recorded_chain() -> Vec<u8> {
 /// The plugins that the tests of this crate use.
 const PLUGINS: [&str; 5] = ["eth", "net", "web3", "rpc", "admin"];
 
-/// Builds the plugins, once a test run, and gives a folder with these and no others.
+/// Builds the plugins, once a test run, and gives a folder with these and no others. It lies where cargo keeps what tests
+/// need, so that every run uses the same one: nothing would remove a temporary folder at the end of a process.
 pub(crate) fn plugin_folder() -> &'static Path {
-    static FOLDER: OnceLock<tempfile::TempDir> = OnceLock::new();
-    let folder = FOLDER.get_or_init(|| {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
         let program = Path::new(env!("CARGO_BIN_EXE_tenon"));
-        let folder = program.parent().unwrap().to_owned();
+        let built = program.parent().unwrap().to_owned();
         let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        command.arg("build").arg("--target-dir").arg(folder.parent().unwrap());
-        if folder.ends_with("release") {
+        command.arg("build").arg("--target-dir").arg(built.parent().unwrap());
+        if built.ends_with("release") {
             command.arg("--release");
         }
         for name in PLUGINS {
@@ -86,14 +87,25 @@ pub(crate) fn plugin_folder() -> &'static Path {
         }
         let output = command.output().unwrap();
         assert!(output.status.success(), "plugins do not build: {}", text(&output.stderr));
-        let plugins = tempfile::tempdir().unwrap();
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("node-plugins");
+        std::fs::create_dir_all(&folder).unwrap();
         for name in PLUGINS {
             let library = format!("libtenon_plugin_{name}.so");
-            std::fs::copy(folder.join(&library), plugins.path().join(&library)).unwrap();
+            put(&built.join(&library), &folder.join(&library));
         }
-        plugins
-    });
-    folder.path()
+        folder
+    })
+}
+
+/// Copies a file in one step, unless it is there already: tests of another process may be using the folder.
+fn put(from: &Path, to: &Path) {
+    let content = std::fs::read(from).unwrap();
+    if std::fs::read(to).is_ok_and(|there| there == content) {
+        return;
+    }
+    let unfinished = to.with_extension(std::process::id().to_string());
+    std::fs::write(&unfinished, content).unwrap();
+    std::fs::rename(&unfinished, to).unwrap();
 }
 
 /// A running node. Stopped when dropped.

@@ -1,5 +1,7 @@
 //! The sealer over a chain and a pool in memory.
 
+mod waiting;
+
 use std::sync::Mutex;
 
 use tenon_api::{ConsensusEngine, EMPTY_OMMERS_HASH, Header, TransactionSignature};
@@ -178,7 +180,8 @@ fn on_an_interval_empty_blocks_are_made_too() {
 async fn the_waker_wakes_the_actor_for_what_waits_at_the_start_and_for_each_event() {
     let (network, ports, mut made) = network(vec![transaction(0)], 9);
     let (bus, supervisor) = (Bus::new(), Supervisor::new().unwrap());
-    let waker = spawn_sealer(&supervisor, &bus, options(SealMode::OnTransaction), ports).unwrap();
+    let waker =
+        spawn_sealer(&supervisor, &bus, options(SealMode::OnTransaction), ports, &SealingOnDemand::default()).unwrap();
     let waking = tokio::spawn(waker.run());
 
     assert_eq!(made.recv().await.unwrap().transactions.len(), 1);
@@ -199,7 +202,8 @@ async fn one_that_panicked_is_followed_by_one_that_makes_the_block() {
         B256::ZERO
     });
     let (bus, supervisor) = (Bus::new(), Supervisor::new().unwrap());
-    let waker = spawn_sealer(&supervisor, &bus, options(SealMode::OnTransaction), ports).unwrap();
+    let waker =
+        spawn_sealer(&supervisor, &bus, options(SealMode::OnTransaction), ports, &SealingOnDemand::default()).unwrap();
     let waking = tokio::spawn(waker.run());
 
     assert_eq!(made.recv().await.unwrap().transactions.len(), 1);
@@ -213,7 +217,7 @@ async fn the_interval_wakes_the_actor() {
     let (_network, ports, mut made) = network(Vec::new(), 9);
     let (bus, supervisor) = (Bus::new(), Supervisor::new().unwrap());
     let mode = SealMode::Interval(Duration::from_millis(2));
-    let waker = spawn_sealer(&supervisor, &bus, options(mode), ports).unwrap();
+    let waker = spawn_sealer(&supervisor, &bus, options(mode), ports, &SealingOnDemand::default()).unwrap();
     let waking = tokio::spawn(waker.run());
 
     assert_eq!(made.recv().await.unwrap().header.number, 1);

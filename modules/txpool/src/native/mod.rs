@@ -67,9 +67,13 @@ impl NativeRules {
         next_nonce: &dyn Fn(Address) -> Option<u64>,
     ) -> Result<(Address, Terms), PoolError> {
         let head = chain.head();
-        let state = chain.state_at(head.number())?;
         self.check_form(transaction, size, &head.header)?;
         let sender = self.permissive(&head.header).sender(transaction).map_err(|_| NativeProblem::Sender)?;
+        // The pool is asked before the chain, which it follows: what leaves the pool for a block meanwhile is counted by the
+        // account then. The other way round it would be counted by neither, and the nonce would seem too high.
+        let waiting = next_nonce(sender).unwrap_or_default();
+        let head = chain.head();
+        let state = chain.state_at(head.number())?;
         let is_special = is_special(transaction);
         let is_privileged = is_special && self.masternodes.contains(sender, &head.header, chain)?;
         if origin != Origin::Local && !is_privileged {
@@ -79,8 +83,7 @@ impl NativeRules {
         if transaction.nonce < account.nonce {
             return Err(NativeProblem::NonceTooLow.into());
         }
-        let next = next_nonce(sender).unwrap_or_default().max(account.nonce);
-        if transaction.nonce > next.saturating_add(NONCE_AHEAD) {
+        if transaction.nonce > waiting.max(account.nonce).saturating_add(NONCE_AHEAD) {
             return Err(NativeProblem::NonceTooHigh.into());
         }
         let terms = self.terms(transaction, sender, is_special, is_privileged, &head, &*state)?;

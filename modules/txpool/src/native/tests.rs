@@ -71,6 +71,22 @@ fn answer(pool: &Pool, raw: &[u8], origin: Origin) -> String {
 }
 
 #[test]
+fn a_block_that_comes_while_a_nonce_is_looked_at_makes_none_too_high() {
+    let chain = chain();
+    let rules = NativeRules::of(&spec(CHAIN)).unwrap();
+    // The sender's sixteen transactions leave the pool for a block at this very moment.
+    let next_nonce = |sender| {
+        chain.change_account(sender, |account| account.nonce = 16);
+        None
+    };
+
+    let transaction = sign(0, legacy(16, PRICE));
+    let outcome = rules.check(&transaction, 120, Origin::Local, &*chain, &PoolOptions::default(), &next_nonce);
+
+    assert!(outcome.is_ok());
+}
+
+#[test]
 fn refuses_in_the_words_of_the_reference() {
     let chain = chain();
     chain.change_account(address(1), |account| account.nonce = 5);

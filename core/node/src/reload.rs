@@ -1,0 +1,143 @@
+//! Reading the settings again while the node runs: SIGHUP, `admin_reloadSettings`, `tenon module reload`.
+//!
+//! Plugins change at once, each in a transaction of its own with its report. Every other setting that says something else
+//! than at the start is named, because it counts from the next start on.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tenon_api::Failure;
+use tenon_api::messages::{ChangedSetting, ModuleFailure, ReloadSettings, SettingsReport};
+use tenon_bus::{Bus, RegisterError};
+use tenon_config::{Settings, Value, all_settings};
+use tenon_host::{AppliedPlan, PluginHost};
+
+use crate::exit::Stop;
+use crate::plugin_folder;
+
+/// Where the settings of a node come from.
+#[derive(Clone)]
+pub(crate) struct SettingsSource {
+    /// What was read at the start, before anything was put in place of it (the folder of an ephemeral node, for instance).
+    started_with: Arc<Settings>,
+    /// Reads them again, from the same command line.
+    read: Arc<dyn Fn() -> Result<Settings, Stop> + Send + Sync>,
+}
+
+impl SettingsSource {
+    pub(crate) fn new(
+        started_with: Settings,
+        read: impl Fn() -> Result<Settings, Stop> + Send + Sync + 'static,
+    ) -> Self {
+        Self { started_with: Arc::new(started_with), read: Arc::new(read) }
+    }
+}
+
+impl fmt::Debug for SettingsSource {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("SettingsSource")
+    }
+}
+
+/// Takes changed settings over. Cloning it gives another handle to the same one.
+#[derive(Clone)]
+pub(crate) struct Reloader {
+    source: SettingsSource,
+    plugins: Arc<PluginHost>,
+}
+
+impl Reloader {
+    pub(crate) const fn new(source: SettingsSource, plugins: Arc<PluginHost>) -> Self {
+        Self { source, plugins }
+    }
+
+    /// Answers [`ReloadSettings`].
+    ///
+    /// # Errors
+    /// [`RegisterError`] when somebody answers it already.
+    pub(crate) fn register(&self, bus: &Bus) -> Result<(), RegisterError> {
+        let own = self.clone();
+        bus.handle(move |request: ReloadSettings, _| {
+            let own = own.clone();
+            async move { own.reload(request.asked_by.as_deref()).await }
+        })
+    }
+
+    /// Reads the settings and takes over what needs no restart.
+    ///
+    /// # Errors
+    /// When they can't be used; nothing has changed then.
+    pub(crate) async fn reload(&self, asked_by: Option<&str>) -> Result<SettingsReport, Failure> {
+        let read = Arc::clone(&self.source.read);
+        let reading = tokio::task::spawn_blocking(move || -> Result<_, Stop> {
+            let settings = read()?;
+            let folders = plugin_folder::folders(&settings, &plugin_folder::program_folder()?);
+            let plans = plugin_folder::plans(&settings, &folders)?;
+            Ok((settings, plans))
+        });
+        let outcome = reading.await.map_err(|_| Failure::server("the settings could not be read"))?;
+        let (settings, plans) = outcome.map_err(|error| Failure::server(format!("nothing changed: {error}")))?;
+        let applied = self.plugins.apply(plans, asked_by).await;
+        let needs_restart = differences(&self.source.started_with, &settings);
+        let report = report(applied, needs_restart);
+        tracing::info!(
+            changes = report.modules.len(),
+            failures = report.failures.len(),
+            needs_restart = report.needs_restart.len(),
+            "settings read again"
+        );
+        for ModuleFailure { module, reason } in &report.failures {
+            tracing::error!(module, reason, "a change of the settings could not be applied");
+        }
+        for ChangedSetting { key, .. } in &report.needs_restart {
+            tracing::warn!(key, "this setting changed and counts from the next start on");
+        }
+        Ok(report)
+    }
+}
+
+fn report(applied: Vec<AppliedPlan>, needs_restart: Vec<ChangedSetting>) -> SettingsReport {
+    let mut report = SettingsReport { needs_restart, ..SettingsReport::default() };
+    for AppliedPlan { name, outcome } in applied {
+        match outcome {
+            Ok(done) => report.modules.push(done),
+            Err(error) => report.failures.push(ModuleFailure { module: name, reason: error.to_string() }),
+        }
+    }
+    report
+}
+
+/// What the settings of the table say in two readings where they differ.
+fn differences(running: &Settings, wanted: &Settings) -> Vec<ChangedSetting> {
+    let text = |settings: &Settings, key: &str| {
+        settings.show(key).filter(|value| *value != Value::Absent).map(|value| value.to_string())
+    };
+    let of_key = |key: &'static str| {
+        let (running, wanted) = (text(running, key), text(wanted, key));
+        (running != wanted).then(|| ChangedSetting { key: key.to_owned(), running, wanted })
+    };
+    all_settings().iter().filter_map(|row| of_key(row.key)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_the_settings_that_differ_as_they_stand_in_a_file() {
+        let (running, mut wanted) = (Settings::default(), Settings::default());
+        assert_eq!(differences(&running, &wanted), []);
+
+        wanted.http.port = 9000;
+        wanted.plugins.dir = Some("/opt/plugins".into());
+
+        let change = |key: &str, running: Option<&str>, wanted: Option<&str>| ChangedSetting {
+            key: key.to_owned(),
+            running: running.map(str::to_owned),
+            wanted: wanted.map(str::to_owned),
+        };
+        let expected =
+            [change("http.port", Some("8545"), Some("9000")), change("plugins.dir", None, Some("\"/opt/plugins\""))];
+        assert_eq!(differences(&running, &wanted), expected);
+    }
+}

@@ -1,0 +1,154 @@
+//! Those who wait for the blocks of their transactions.
+
+use tenon_api::messages::AwaitSealing;
+use tenon_bus::CallContext;
+use tokio::task::JoinHandle;
+
+use super::*;
+
+/// A sealer that runs, and the bus on which its blocks are waited for.
+struct Running {
+    network: Arc<Network>,
+    bus: Bus,
+    supervisor: Supervisor,
+    on_demand: SealingOnDemand,
+    waking: JoinHandle<()>,
+}
+
+impl Running {
+    fn start(mode: SealMode, pending: Vec<RecoveredTransaction>, change: impl FnOnce(&mut SealerPorts)) -> Self {
+        let (network, mut ports, _made) = network(pending, 9);
+        change(&mut ports);
+        let (bus, supervisor) = (Bus::new(), Supervisor::new().unwrap());
+        let on_demand = SealingOnDemand::default();
+        on_demand.register(&bus, Arc::clone(&network.chain) as _).unwrap();
+        let waker = spawn_sealer(&supervisor, &bus, options(mode), ports, &on_demand).unwrap();
+        Self { network, bus, supervisor, on_demand, waking: tokio::spawn(waker.run()) }
+    }
+
+    /// Sends a transaction as the pool takes it, without an event, and waits for its block.
+    async fn send(&self, nonce: u64) {
+        self.network.pool.lock().unwrap().push(transaction(nonce));
+        self.wait(nonce).await;
+    }
+
+    async fn wait(&self, nonce: u64) {
+        let request = AwaitSealing { hash: transaction(nonce).transaction.hash };
+        self.bus.call(request, &CallContext::new()).await.unwrap();
+    }
+
+    fn is_sealed(&self, nonce: u64) -> bool {
+        self.network.chain.transaction_location(transaction(nonce).transaction.hash).unwrap().is_some()
+    }
+
+    async fn stop(self) {
+        self.waking.abort();
+        let _ = self.waking.await;
+        assert!(self.supervisor.stop(Duration::from_secs(10)).await.is_empty());
+    }
+}
+
+#[tokio::test]
+async fn the_answer_comes_when_the_block_is_the_head() {
+    let running = Running::start(SealMode::OnTransaction, Vec::new(), |_| ());
+
+    for nonce in 0..200 {
+        running.send(nonce).await;
+        assert!(running.is_sealed(nonce), "{nonce}");
+    }
+
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn many_wait_for_one_block() {
+    let (let_go, held) = std::sync::mpsc::channel::<()>();
+    let held = Mutex::new(held);
+    let running = Running::start(SealMode::OnTransaction, vec![transaction(0)], move |ports| {
+        // The first block is made when all the others have come; the sender's drop lets every further one go at once.
+        ports.clock.random = Arc::new(move || {
+            let _ = held.lock().unwrap().recv();
+            B256::ZERO
+        });
+    });
+    running.network.pool.lock().unwrap().extend((1..9).map(transaction));
+    let waiting: Vec<_> = (0..9).map(|nonce| running.wait(nonce)).collect();
+
+    let (_, ()) = tokio::join!(futures_of(waiting), async { drop(let_go) });
+
+    assert!((0..9).all(|nonce| running.is_sealed(nonce)));
+    assert!(running.network.chain.head().header.number <= 2);
+    running.stop().await;
+}
+
+/// All at the same time.
+async fn futures_of(waiting: Vec<impl Future<Output = ()>>) {
+    let mut waiting: Vec<_> = waiting.into_iter().map(Box::pin).collect();
+    std::future::poll_fn(|context| {
+        waiting.retain_mut(|each| each.as_mut().poll(context).is_pending());
+        if waiting.is_empty() { std::task::Poll::Ready(()) } else { std::task::Poll::Pending }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_can_not_be_sealed_costs_a_round_and_no_block() {
+    let running = Running::start(SealMode::OnTransaction, Vec::new(), |_| ());
+
+    running.send(1).await;
+    running.wait(7).await;
+
+    assert_eq!(running.network.chain.head().header.number, 0);
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn nobody_waits_for_blocks_that_come_at_intervals_or_for_a_stopped_sealer() {
+    let running = Running::start(SealMode::Interval(Duration::from_secs(3600)), vec![transaction(0)], |_| ());
+    running.wait(0).await;
+    assert!(!running.is_sealed(0));
+    running.stop().await;
+
+    let running = Running::start(SealMode::OnTransaction, Vec::new(), |_| ());
+    let (bus, on_demand) = (running.bus.clone(), running.on_demand.clone());
+    let network = Arc::clone(&running.network);
+    running.stop().await;
+    network.pool.lock().unwrap().push(transaction(0));
+    bus.call(AwaitSealing { hash: transaction(0).transaction.hash }, &CallContext::new()).await.unwrap();
+    assert_eq!(network.chain.head().header.number, 0);
+    drop(on_demand);
+}
+
+#[tokio::test]
+async fn a_sealer_that_falls_over_or_fails_does_not_hold_anybody_up() {
+    let is_first = AtomicBool::new(true);
+    let running = Running::start(SealMode::OnTransaction, vec![transaction(0)], move |ports| {
+        ports.clock.random = Arc::new(move || {
+            assert!(!is_first.swap(false, Ordering::SeqCst), "on purpose, once");
+            B256::ZERO
+        });
+    });
+
+    running.wait(0).await;
+
+    assert!(running.is_sealed(0));
+    running.stop().await;
+}
+
+#[tokio::test]
+async fn the_wait_has_an_end_when_the_block_takes_for_ever() {
+    let (let_go, held) = std::sync::mpsc::channel::<()>();
+    let held = Mutex::new(held);
+    let running = Running::start(SealMode::OnTransaction, vec![transaction(0)], move |ports| {
+        ports.clock.random = Arc::new(move || {
+            let _ = held.lock().unwrap().recv();
+            B256::ZERO
+        });
+    });
+
+    running.wait(0).await;
+
+    assert!(!running.is_sealed(0));
+    drop(let_go);
+    running.stop().await;
+}
