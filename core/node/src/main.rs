@@ -9,6 +9,7 @@
 
 #![forbid(unsafe_code)]
 
+mod allocator;
 mod chain_files;
 mod command_line;
 #[cfg(test)]
@@ -34,11 +35,6 @@ mod socket_client;
 mod version;
 
 use std::process::ExitCode;
-
-/// Allocation is a tenth of a read's cost with the system's allocator under many threads; jemalloc halves it, and
-/// keeps long-running nodes from fragmenting.
-#[global_allocator]
-static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() -> ExitCode {
     let matches = match command_line::definition().try_get_matches() {

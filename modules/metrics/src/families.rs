@@ -133,6 +133,7 @@ families! {
         TABLES: Gauge "tenon_database_files" [] "Table files";
         CACHE: Gauge "tenon_database_cache_bytes" in "bytes" [] "Memory that the engine's block cache uses";
         CACHE_CAPACITY: Gauge "tenon_database_cache_capacity_bytes" in "bytes" [] "Memory that the engine's block cache may use";
+        TABLE_READERS: Gauge "tenon_database_table_reader_bytes" in "bytes" [] "Memory that open table files take beside the block cache";
         COMPACTION: Gauge "tenon_database_compaction_pending_bytes" in "bytes" [] "Bytes that wait to be compacted";
         STOPPED_WRITES: Gauge "tenon_database_writes_stopped" [] "1 while the engine takes no writes because compaction is behind";
         BACKGROUND_ERRORS: Gauge "tenon_database_background_errors" [] "Flushes and compactions that failed since the database was opened";
@@ -155,6 +156,8 @@ families! {
     "Process" {
         CPU: Counter "process_cpu_seconds" in "seconds" [] "Processor time of the process";
         RESIDENT: Gauge "process_resident_memory_bytes" in "bytes" [] "Memory of the process that is in physical memory";
+        ALLOCATOR: Gauge "tenon_allocator_bytes" in "bytes" ["state"]
+            "Memory of the process's allocator: asked for by the program (allocated), in pages that hold some of it (active), in physical memory (resident), addresses kept without memory (retained)";
         VIRTUAL: Gauge "process_virtual_memory_bytes" in "bytes" [] "Memory of the process in all mappings";
         OPEN_FILES: Gauge "process_open_fds" [] "Open file descriptors, sockets among them";
         MOST_FILES: Gauge "process_max_fds" [] "Most file descriptors that may be open";

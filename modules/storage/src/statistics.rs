@@ -41,6 +41,8 @@ pub struct EngineStatistics {
     pub cache_bytes: u64,
     /// Bytes that its block cache may use.
     pub cache_capacity: u64,
+    /// Bytes that open table files take beside its block cache.
+    pub table_reader_bytes: u64,
     /// Bytes that wait to be compacted.
     pub compaction_pending_bytes: u64,
     /// Whether it takes no writes because compaction is behind.
@@ -84,14 +86,15 @@ impl Store {
         let database = &self.shared.database;
         // The columns share one cache and one engine: these four are the same for each of them.
         let [any, ..] = Column::ALL;
-        let pending = Column::ALL
-            .into_iter()
-            .map(|column| database.property(column, "rocksdb.estimate-pending-compaction-bytes"));
+        let sum = |name: &str| -> Result<u64, StoreError> {
+            Column::ALL.into_iter().map(|column| database.property(column, name)).sum()
+        };
         Ok(EngineStatistics {
             files: database.files()?.len() as u64,
             cache_bytes: database.property(any, "rocksdb.block-cache-usage")?,
             cache_capacity: database.property(any, "rocksdb.block-cache-capacity")?,
-            compaction_pending_bytes: pending.sum::<Result<_, _>>()?,
+            table_reader_bytes: sum("rocksdb.estimate-table-readers-mem")?,
+            compaction_pending_bytes: sum("rocksdb.estimate-pending-compaction-bytes")?,
             is_write_stopped: database.property(any, "rocksdb.is-write-stopped")? > 0,
             background_errors: database.property(any, "rocksdb.background-errors")?,
         })

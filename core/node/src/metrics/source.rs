@@ -15,6 +15,7 @@ use tenon_metrics::{CountedWriter, Page, Source, families};
 use tenon_storage::Store;
 use tenon_supervisor::{ActorState, Supervisor};
 
+use crate::allocator::{self, AllocatorUsage};
 use crate::process_facts;
 use crate::version;
 
@@ -205,6 +206,7 @@ fn add_storage(page: &mut Page, store: &Store) {
     page.add(&families::TABLES, &[], engine.files);
     page.add(&families::CACHE, &[], engine.cache_bytes);
     page.add(&families::CACHE_CAPACITY, &[], engine.cache_capacity);
+    page.add(&families::TABLE_READERS, &[], engine.table_reader_bytes);
     page.add(&families::COMPACTION, &[], engine.compaction_pending_bytes);
     page.add(&families::STOPPED_WRITES, &[], u64::from(engine.is_write_stopped));
     page.add(&families::BACKGROUND_ERRORS, &[], engine.background_errors);
@@ -212,6 +214,13 @@ fn add_storage(page: &mut Page, store: &Store) {
 }
 
 fn add_process(page: &mut Page) {
+    if let Some(usage) = allocator::usage() {
+        let AllocatorUsage { allocated, active, resident, retained } = usage;
+        let states = [("allocated", allocated), ("active", active), ("resident", resident), ("retained", retained)];
+        for (state, bytes) in states {
+            page.add(&families::ALLOCATOR, &[state], bytes);
+        }
+    }
     if let Ok(memory) = process_facts::memory() {
         page.add(&families::RESIDENT, &[], memory.resident);
         page.add(&families::VIRTUAL, &[], memory.mapped);
