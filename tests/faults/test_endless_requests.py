@@ -196,24 +196,34 @@ def test_a_search_over_everything_is_cut_at_its_bound(node):
         assert wire.ask(connection, wire.request("eth_getLogs", {"fromBlock": "0x0", "toBlock": "0x0"}))["result"] == []
 
 
+MOST_AFTERWARDS = 400
+"""Milliseconds of processor time that the node may use for a client that has gone. A release build used 50 at most; the
+request itself would use seconds at the least."""
+
+
 def left_alone(node, requests, transport):
-    """Sends each request, leaves when the node works on it, and gives how long it then still works, in ms."""
+    """Sends each request, leaves when the node works on it, and gives for how long it then still works, and how much
+    processor time that takes, in ms."""
     pid, rests = node.process.pid, {}
     for name, text in requests.items():
         connection = transport(node)
         connection.send_message(text)
         assert watch.busy_within(pid, 20), f"{name} does not run"
+        used = watch.processor_milliseconds(pid)
         connection.close()
         idle = watch.idle_after(pid, 10)
+        used = watch.processor_milliseconds(pid) - used
         assert idle is not None, f"{name} over {transport.name} still runs 10 s after its client has gone"
-        rests[name] = idle * 1000
+        assert used < MOST_AFTERWARDS, f"{name} over {transport.name} cost {used:.0f} ms of processor time after its client had gone"
+        rests[name] = idle * 1000, used
     assert node.call("eth_chainId")
     return rests
 
 
 def told(transport, rests):
-    print(f"\n{transport.name}: at rest so long after the client has gone, ms: " +
-          ", ".join(f"{name} {rest:.0f}" for name, rest in rests.items()) + f"; at most {max(rests.values()):.0f}")
+    most = [max(column) for column in zip(*rests.values())]
+    print(f"\n{transport.name}: at rest so long after the client has gone (processor time), ms: " +
+          ", ".join(f"{name} {rest:.0f} ({used:.0f})" for name, (rest, used) in rests.items()) + f"; at most {most[0]:.0f} ({most[1]:.0f})")
 
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
@@ -237,7 +247,8 @@ def heavy_node():
             while not all(running.call("eth_getTransactionReceipt", sent) for sent in hashes):
                 assert time.monotonic() < deadline, "no receipts"
                 time.sleep(0.05)
-        running.heavy = hashes[-1]
+            running.noisy, running.heavy = (hashes[0], hashes[-1]) if address == noisy else (running.noisy, hashes[-1])
+        running.silent = "0x" + "5e" * 20
         yield running
         assert running.process.poll() is None, "the node has died"
 
@@ -265,3 +276,59 @@ def test_a_search_stops_when_its_client_has_gone(heavy_node, transport):
     everything = json.loads(wire.request("eth_getLogs", {"fromBlock": "0x0", "toBlock": "latest"}))
     batch = json.dumps([{**everything, "id": number} for number in range(400)]).encode()
     told(transport, left_alone(heavy_node, {"eth_getLogs over everything, 400 in a batch": batch}, transport))
+
+
+SHARES = (0.2, 0.4, 0.6, 0.8)
+"""Of the processor time of a whole request: when its client leaves. Searching or executing comes first, writing the answer last."""
+MOST_SHARE = 0.3
+"""Of the same, how much may be used when the client has gone: whoever does not look uses all the rest."""
+
+
+@pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
+def test_work_stops_wherever_it_stands_when_its_client_goes(heavy_node, transport):
+    """Requests that end of themselves are left at places spread over what they cost, so that every part of the work is
+    met. Places are counted in processor time, and so is what is still done: the machine's load changes neither."""
+    pid = heavy_node.process.pid
+    search = json.loads(wire.request("eth_getLogs", {"fromBlock": "0x0", "toBlock": "latest", "address": heavy_node.silent, "topics": []}))
+    requests = {
+        "debug_traceTransaction, structured": wire.request("debug_traceTransaction", heavy_node.noisy, {"timeout": "5m"}),
+        "debug_traceTransaction, with logs": wire.request(
+            "debug_traceTransaction", heavy_node.noisy, {"tracer": "callTracer", "tracerConfig": {"withLog": True}, "timeout": "5m"}
+        ),
+        "eth_getLogs of nobody, 1000 in a batch": json.dumps([{**search, "id": number} for number in range(1000)]).encode(),
+    }
+    print(f"\n{transport.name}: processor time of whole requests, then after the client has gone at {SHARES} of it (at rest after), ms")
+    for name, text in requests.items():
+        whole = cost(heavy_node, text, transport)
+        found = [left_at(heavy_node, text, transport, share * whole) for share in SHARES]
+        print(f"  {name}: {whole:.0f}; " + ", ".join(f"{used:.0f} ({rest:.0f})" for used, rest in found))
+        assert max(used for used, _ in found) < max(MOST_SHARE * whole, 100), name
+    assert heavy_node.call("eth_chainId")
+
+
+def cost(node, text, transport):
+    """Processor time of a request, ms: the lesser of two, as caches are full then."""
+    found = []
+    for _ in range(2):
+        with transport(node, timeout=120) as connection:
+            begun = watch.processor_milliseconds(node.process.pid)
+            answer = wire.ask(connection, text)
+            found.append(watch.processor_milliseconds(node.process.pid) - begun)
+        assert all("result" in one for one in (answer if isinstance(answer, list) else [answer])), str(answer)[:300]
+    return min(found)
+
+
+def left_at(node, text, transport, when):
+    """Leaves when the node has used so much processor time for the request; what it then still uses, and how long
+    until it rests, ms."""
+    pid = node.process.pid
+    connection = transport(node)
+    begun = watch.processor_milliseconds(pid)
+    connection.send_message(text)
+    # A run that is cheaper than the measured one answers before.
+    while (used := watch.processor_milliseconds(pid) - begun) < when and not connection.has_answer():
+        time.sleep(0.0005)
+    connection.close()
+    idle = watch.idle_after(pid, 10)
+    assert idle is not None, "the node still runs 10 s after its client has gone"
+    return watch.processor_milliseconds(pid) - begun - used, idle * 1000

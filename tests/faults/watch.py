@@ -36,6 +36,12 @@ def is_at_work(pid):
     return False
 
 
+def processor_milliseconds(pid):
+    """Processor time that the process has used so far: what others do on the machine hardly changes it."""
+    # The system's number for another process's clock (MAKE_PROCESS_CPUCLOCK, CPUCLOCK_SCHED).
+    return time.clock_gettime_ns((~pid << 3) | 2) / 1e6
+
+
 def busy_within(pid, seconds):
     """Whether the process comes to work without pause: 30 looks in a row find it so."""
     return _steady(pid, seconds, 30, True) is not None

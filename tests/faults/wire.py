@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import select
 import socket
 import struct
 
@@ -32,7 +33,7 @@ class Connection:
 
     def more(self):
         try:
-            data = self.socket.recv(1 << 16)
+            data = self.socket.recv(1 << 20)
         except TimeoutError:
             raise
         except OSError as error:
@@ -64,6 +65,10 @@ class Connection:
             return False
         finally:
             self.socket.settimeout(self.timeout)
+
+    def has_answer(self):
+        """Whether something has come that nobody has read."""
+        return bool(select.select([self.socket], [], [], 0)[0])
 
     def close(self):
         self.socket.close()

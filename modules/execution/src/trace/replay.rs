@@ -3,9 +3,8 @@
 use std::{fmt, panic::resume_unwind, sync::Arc, thread, time::Instant};
 
 use alloy_primitives::{Address, B256};
-use alloy_rpc_types_trace::geth::GethTrace;
 use revm::context::{TxEnv, result::EVMError};
-use revm_inspectors::tracing::TransactionContext;
+use revm_inspectors::tracing::{DebugInspector, TransactionContext};
 use tenon_api::{
     BlockId, Failure, RecoveredBlock, SealedHeader, Transaction,
     messages::{Trace, TraceReply, TraceTarget},
@@ -232,16 +231,29 @@ impl Tracing<'_> {
         let ActiveTracer::Ethereum(tracer) = &mut evm.inspector.tracer else {
             return Err(Failure::server("tracing failed: no tracer"));
         };
-        let result = tracer.get_result(place, &transaction, &block, &outcome, state);
-        let result = result.map_err(|error| Failure::server(error.to_string()))?;
-        let json = match &result {
-            GethTrace::Default(frame) => struct_log_json(frame),
-            other => serde_json::to_string(other).map_err(|error| Failure::server(error.to_string()))?,
+        let json = match tracer {
+            DebugInspector::Default(recorded, options) => {
+                let nodes = recorded.traces().nodes();
+                struct_log_json(nodes, options, &outcome.result, |json| self.may_go_on(json))?
+            }
+            other => {
+                let result = other.get_result(place, &transaction, &block, &outcome, state);
+                let result = result.map_err(|error| Failure::server(error.to_string()))?;
+                serde_json::to_string(&result).map_err(|error| Failure::server(error.to_string()))?
+            }
         };
         // The recording is no longer needed; its memory is free for others.
         evm.inspector = self.inspector()?;
         check_size(&json, &self.calls.limits)?;
         Ok((json, outcome))
+    }
+
+    /// Whether a result is still wanted, and not too large yet.
+    fn may_go_on(&self, json: &str) -> Result<(), Failure> {
+        if self.caller.is_cancelled() {
+            return Err(request_timed_out());
+        }
+        check_size(json, &self.calls.limits)
     }
 
     fn failure(&self, failure: RunFailure, evm: &BlockEvm<TraceInspector>, transaction: &TxEnv) -> Failure {

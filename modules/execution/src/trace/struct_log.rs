@@ -1,61 +1,157 @@
 //! The struct logger's result in go-ethereum's form: everything with `0x`, absent instead of empty or zero.
+//!
+//! Written straight from the recording, step by step: a form in between would hold the whole trace once more, and nobody
+//! could stop it.
 
-use std::fmt::Write;
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt::Write,
+};
 
-use alloy_rpc_types_trace::geth::{DefaultFrame, StructLog};
+use alloy_primitives::{Address, U256, hex};
+use alloy_rpc_types_trace::geth::GethDefaultTracingOptions;
+use revm::{
+    bytecode::opcode::{CALL, CALLCODE, CREATE, CREATE2, DELEGATECALL, SLOAD, SSTORE, STATICCALL},
+    context::result::ExecutionResult,
+};
+use revm_inspectors::tracing::types::{CallTraceNode, CallTraceStep};
+use tenon_api::Failure;
 
-/// The JSON text of a struct-logger result.
-pub(super) fn struct_log_json(frame: &DefaultFrame) -> String {
-    // A step without memory takes some 150 bytes.
-    let mut json = String::with_capacity(128 + frame.struct_logs.len() * 160);
+/// How many steps are written between two looks whether to go on: a millisecond's work, some 100 bytes each.
+const STEPS_A_LOOK: usize = 1024;
+
+/// The slots of each contract that the trace has met so far.
+type Slots = HashMap<Address, BTreeMap<U256, U256>>;
+
+/// The JSON text of a struct logger's result. `may_go_on` is asked now and then, with what is written so far.
+///
+/// # Errors
+/// What `may_go_on` answers.
+pub(super) fn struct_log_json(
+    nodes: &[CallTraceNode],
+    options: &GethDefaultTracingOptions,
+    result: &ExecutionResult,
+    may_go_on: impl Fn(&str) -> Result<(), Failure>,
+) -> Result<String, Failure> {
+    let mut json = String::new();
     // A failed run has no return value unless it reverted, and then the data of the revert.
-    append(&mut json, format_args!("{{\"gas\":{},\"failed\":{}", frame.gas, frame.failed));
-    append(&mut json, format_args!(",\"returnValue\":\"{}\",\"structLogs\":[", frame.return_value));
-    for (index, step) in frame.struct_logs.iter().enumerate() {
+    let has_failed = nodes.first().is_some_and(|root| !root.trace.success);
+    let returned = result.output().map(|data| data.as_ref()).unwrap_or_default();
+    append(&mut json, format_args!("{{\"gas\":{},\"failed\":{has_failed}", result.gas().tx_gas_used()));
+    append(&mut json, format_args!(",\"returnValue\":\"{}\",\"structLogs\":[", hex::encode_prefixed(returned)));
+    let mut slots = Slots::new();
+    for (index, (node, step)) in Steps::of(nodes).enumerate() {
         if index > 0 {
             json.push(',');
         }
-        append_step(&mut json, step);
+        append_step(&mut json, options, node, step, &mut slots);
+        if index % STEPS_A_LOOK == STEPS_A_LOOK - 1 {
+            may_go_on(&json)?;
+        }
     }
     json.push_str("]}");
-    json
+    Ok(json)
 }
 
-fn append_step(json: &mut String, step: &StructLog) {
-    append(json, format_args!("{{\"pc\":{},\"op\":\"{}\"", step.pc, step.op));
-    append(json, format_args!(",\"gas\":{},\"gasCost\":{},\"depth\":{}", step.gas, step.gas_cost, step.depth));
-    if let Some(refund) = step.refund_counter.filter(|refund| *refund > 0) {
-        append(json, format_args!(",\"refund\":{refund}"));
+/// All steps in the order in which they ran: those of a call stand behind the instruction that made it.
+struct Steps<'a> {
+    nodes: &'a [CallTraceNode],
+    /// The calls that have not ended: each with its next step and its next call.
+    running: Vec<(&'a CallTraceNode, usize, usize)>,
+}
+
+impl<'a> Steps<'a> {
+    fn of(nodes: &'a [CallTraceNode]) -> Self {
+        Self { nodes, running: nodes.first().map(|root| (root, 0, 0)).into_iter().collect() }
     }
-    if let Some(error) = &step.error {
-        append(json, format_args!(",\"error\":{}", serde_json::Value::from(error.as_str())));
-    }
-    if let Some(stack) = &step.stack {
-        append_list(json, "stack", stack.iter().map(|item| format!("{item:#x}")));
-    }
-    if let Some(data) = step.return_data.as_ref().filter(|data| !data.is_empty()) {
-        append(json, format_args!(",\"returnData\":\"{data}\""));
-    }
-    if let Some(memory) = step.memory.as_ref().filter(|memory| !memory.is_empty()) {
-        let word = |word: &String| format!("0x{}", word.trim_start_matches("0x"));
-        append_list(json, "memory", memory.iter().map(word));
-    }
-    if let Some(storage) = step.storage.as_ref().filter(|storage| !storage.is_empty()) {
-        json.push_str(",\"storage\":{");
-        for (index, (slot, value)) in storage.iter().enumerate() {
-            let comma = if index > 0 { "," } else { "" };
-            append(json, format_args!("{comma}\"{slot}\":\"{value}\""));
+}
+
+impl<'a> Iterator for Steps<'a> {
+    type Item = (&'a CallTraceNode, &'a CallTraceStep);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let (node, next_step, next_call) = self.running.last_mut()?;
+            let node = *node;
+            let Some(step) = node.trace.steps.get(*next_step) else {
+                self.running.pop();
+                continue;
+            };
+            *next_step += 1;
+            // An instruction that calls may fail before there is a call.
+            if matches!(step.op.get(), CALL | CALLCODE | DELEGATECALL | STATICCALL | CREATE | CREATE2)
+                && let Some(child) = node.children.get(*next_call)
+            {
+                *next_call += 1;
+                self.running.extend(self.nodes.get(*child).map(|called| (called, 0, 0)));
+            }
+            return Some((node, step));
         }
-        json.push('}');
+    }
+}
+
+fn append_step(
+    json: &mut String,
+    options: &GethDefaultTracingOptions,
+    node: &CallTraceNode,
+    step: &CallTraceStep,
+    slots: &mut Slots,
+) {
+    let name = if step.op.is_valid() { step.op.as_str() } else { "Unknown" };
+    append(json, format_args!("{{\"pc\":{},\"op\":\"{name}\"", step.pc));
+    let depth = node.trace.depth + 1;
+    append(json, format_args!(",\"gas\":{},\"gasCost\":{},\"depth\":{depth}", step.gas_remaining, step.gas_cost));
+    if step.gas_refund_counter > 0 {
+        append(json, format_args!(",\"refund\":{}", step.gas_refund_counter));
+    }
+    if let Some(halt) = step.status.filter(|status| status.is_halt()) {
+        append(json, format_args!(",\"error\":\"Some({halt:?})\""));
+    }
+    if let Some(stack) = step.stack.as_ref().filter(|_| options.is_stack_enabled()) {
+        append_list(json, "stack", stack.iter(), |json, item| append(json, format_args!("{item:#x}")));
+    }
+    if options.is_return_data_enabled() && !step.returndata.is_empty() {
+        append(json, format_args!(",\"returnData\":\"{}\"", step.returndata));
+    }
+    let memory = step.memory.as_ref().filter(|_| options.is_memory_enabled()).map(|memory| memory.as_bytes());
+    if let Some(memory) = memory.filter(|memory| !memory.is_empty()) {
+        // The EVM's memory grows by whole words.
+        let words = memory.chunks(32);
+        append_list(json, "memory", words, |json, word| append(json, format_args!("0x{}", hex::encode(word))));
+    }
+    if options.is_storage_enabled() {
+        append_storage(json, node, step, slots);
     }
     json.push('}');
 }
 
-fn append_list(json: &mut String, name: &str, items: impl Iterator<Item = String>) {
+/// Every slot of the contract that was read or written so far, at the instructions that read and write.
+fn append_storage(json: &mut String, node: &CallTraceNode, step: &CallTraceStep, slots: &mut Slots) {
+    let is_access = matches!(step.op.get(), SLOAD | SSTORE);
+    if !is_access && step.storage_change.is_none() {
+        return;
+    }
+    let slots = slots.entry(node.execution_address()).or_default();
+    if let Some(change) = &step.storage_change {
+        slots.insert(change.key, change.value);
+    }
+    if !is_access || slots.is_empty() {
+        return;
+    }
+    json.push_str(",\"storage\":{");
+    for (index, (slot, value)) in slots.iter().enumerate() {
+        let comma = if index > 0 { "," } else { "" };
+        append(json, format_args!("{comma}\"0x{slot:064x}\":\"0x{value:064x}\""));
+    }
+    json.push('}');
+}
+
+fn append_list<T>(json: &mut String, name: &str, items: impl Iterator<Item = T>, append_item: impl Fn(&mut String, T)) {
     append(json, format_args!(",\"{name}\":["));
     for (index, item) in items.enumerate() {
-        let comma = if index > 0 { "," } else { "" };
-        append(json, format_args!("{comma}\"{item}\""));
+        json.push_str(if index > 0 { ",\"" } else { "\"" });
+        append_item(json, item);
+        json.push('"');
     }
     json.push(']');
 }
