@@ -33,10 +33,11 @@ def pinned(core, command):
 
 
 class Server:
-    """A running server: its process, its name in tables and the `tenon-bench load` arguments of its endpoints."""
+    """A running server: its process, its name in tables, its metrics page if it serves one, and the `tenon-bench load`
+    arguments of its endpoints."""
 
-    def __init__(self, name, process, **endpoints):
-        self.name, self.process, self.endpoints = name, process, endpoints
+    def __init__(self, name, process, metrics=None, **endpoints):
+        self.name, self.process, self.metrics, self.endpoints = name, process, metrics, endpoints
 
     def cpu_seconds(self):
         """Processor time so far."""
@@ -120,6 +121,7 @@ def tenon(datadir, *arguments, core=0):
         yield Server(
             "Tenon",
             process,
+            found.get("metrics"),
             HTTP=["--http", address(found["http"])],
             WebSocket=["--ws", address(found["ws"])],
             Unix=["--unix", found["ipc"]],

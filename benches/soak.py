@@ -9,17 +9,29 @@ import statistics
 import subprocess
 import threading
 import time
+import urllib.request
 
 import rpc_table
 import servers
 
 SAMPLES = 60
 TARGET_BLOCKS = 1_000_000
-# Bounds that fill within minutes: MiB of cached records, and table files held open.
-SETTINGS = ("--cache", "64", "--database.openfiles", "32")
+# Bounds that fill within minutes: MiB of cached records, and table files held open. Metrics say what the memory is made of.
+SETTINGS = ("--cache", "64", "--database.openfiles", "32", "--metrics", "--metrics.port", "0")
 # What is judged: its name, and what may be climbed after the warm-up: a part of the mean, and at least so much. Allocators
 # keep and give back memory in steps of some megabytes, and a compaction holds a dozen files while it lasts.
 FLAT = {"rss": ("memory, MB", 0.05, 16), "files": ("open files", 0.05, 12), "threads": ("threads", 0.05, 4)}
+
+# Shown beside it, so that a run that climbs says where: the name in the table, and how series of the metrics page begin
+# whose sum it is. What is active beyond allocated, and resident beyond active, is what the allocator keeps for itself.
+PARTS = {
+    "allocated by the program": 'tenon_allocator_bytes{state="allocated"}',
+    "in pages that hold some of it": 'tenon_allocator_bytes{state="active"}',
+    "resident of the allocator": 'tenon_allocator_bytes{state="resident"}',
+    "of it the database's block cache": "tenon_database_cache_bytes ",
+    "of it memory tables": "tenon_database_memory_bytes{",
+    "of it table readers": "tenon_database_table_reader_bytes ",
+}
 
 
 class Sender(threading.Thread):
@@ -70,14 +82,31 @@ def run(seconds, folder):
             if sender.failure:
                 raise SystemExit(f"sending failed: {sender.failure}")
             # Without connections, so that samples are alike.
-            time.sleep(0.3)
+            found = {**at_rest(server), **parts(server)}
             blocks = int(server.call("eth_blockNumber"), 16)
-            samples.append({"seconds": elapsed, "blocks": blocks, "answers": answers, **servers.status(server.process.pid)})
+            samples.append({"seconds": elapsed, "blocks": blocks, "answers": answers, **found})
             if blocks >= TARGET_BLOCKS:
                 break
         sender.stopped.set()
         sender.join(60)
         return samples
+
+
+def at_rest(server):
+    """What the node uses. Connections of the load that has ended are closed when the node comes to it, which on a crowded
+    machine takes a while: of several looks, the one with the fewest open files counts."""
+    looks = []
+    for _ in range(10):
+        time.sleep(0.1)
+        looks.append(servers.status(server.process.pid))
+    return min(looks, key=lambda look: look["files"])
+
+
+def parts(server):
+    """Megabytes by the names of `PARTS`."""
+    with urllib.request.urlopen(server.metrics, timeout=60) as answer:
+        lines = answer.read().decode().splitlines()
+    return {name: sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(start)) / 2**20 for name, start in PARTS.items()}
 
 
 def climbed(samples, key):
@@ -104,4 +133,8 @@ def report(samples):
         largest = max(sample[key] for sample in samples)
         verdict = "flat" if climb <= bound else "**climbs**"
         print(f"| {name} | {samples[0][key]:.0f} | {mean:.1f} | {largest:.0f} | {climb:+.1f} | {bound:.1f} | {verdict} |")
+    for name in PARTS:
+        mean, climb = climbed(judged, name)
+        largest = max(sample[name] for sample in samples)
+        print(f"| {name}, MB | {samples[0][name]:.0f} | {mean:.1f} | {largest:.0f} | {climb:+.1f} | | |")
     return is_flat
