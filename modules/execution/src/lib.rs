@@ -33,4 +33,5 @@ pub use import::{
     ChainActor, ChainHandle, ChainMessage, ImportObserver, ImportSummary, ImportedBlock, Importer, Reply,
 };
 pub use limits::ExecutionLimits;
+pub use native::{TradingProblem, TradingReport, trading_root, verify_trading_state};
 pub use register::register;

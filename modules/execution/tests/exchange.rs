@@ -4,18 +4,29 @@
 
 mod support;
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fs,
+    path::Path,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use alloy_primitives::{Address, B256, Bytes, U256, address};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use support::{MemoryChain, sealess::SealessEngine, test_data};
 use tenon_api::{
-    Block, BlockCommit, ChainReader, ChainWriter, EMPTY_ROOT_HASH, Header, Log, NativeSeal, Receipt, ReceiptOutcome,
-    RecoveredBlock, Transaction, TransactionPayload, TransactionSignature, TransactionType,
+    Block, BlockCommit, BlockNumber, ChainReader, ChainWriter, EMPTY_ROOT_HASH, Header, Log, NativeSeal, Receipt,
+    ReceiptOutcome, RecoveredBlock, StoreError, Transaction, TransactionPayload, TransactionSignature, TransactionType,
+    TrieReader,
 };
 use tenon_chain::{ChainSpec, Genesis, receipts_root_and_bloom};
-use tenon_execution::Executor;
+use tenon_execution::{Executor, TradingProblem, TradingReport, trading_root, verify_trading_state};
+use tenon_storage::{Mode, Store, StoreOptions};
 
 /// Batches of orders.
 const TRADING: Address = address!("0000000000000000000000000000000000000091");
@@ -28,21 +39,29 @@ const STRANGER: Address = Address::repeat_byte(0xbb);
 const FIRST: u64 = 901;
 
 /// A chain up to the block before the first, on the state with which a scenario begins.
-struct Market {
+struct Market<C> {
     scenario: Value,
     author: Address,
-    chain: MemoryChain,
+    chain: Arc<C>,
+    spec: Arc<ChainSpec>,
     executor: Executor,
     engine: SealessEngine,
 }
 
-impl Market {
+impl Market<MemoryChain> {
     fn open(scenario: &Value) -> Self {
+        Self::on(scenario, |genesis, _| Arc::new(MemoryChain::new(genesis)))
+    }
+}
+
+impl<C: ChainReader + ChainWriter> Market<C> {
+    fn on(scenario: &Value, open: impl FnOnce(&BlockCommit, u64) -> Arc<C>) -> Self {
         let (spec, genesis) = genesis_of(scenario);
-        let chain = MemoryChain::new(&genesis);
+        let chain = open(&genesis, spec.chain_id);
         while chain.head().header.number < FIRST - 1 {
             let mut commit = genesis.clone();
-            let header = header_on(&chain, genesis.block.header.state_root, &[]);
+            let header = header_on(&*chain, genesis.block.header.state_root, &[]);
+            commit.total_difficulty = chain.head().total_difficulty + header.difficulty;
             commit.block = block_of(header, Vec::new());
             (commit.accounts, commit.codes, commit.trie_nodes) = (Vec::new(), Vec::new(), Vec::new());
             chain.commit(&commit).unwrap();
@@ -51,7 +70,28 @@ impl Market {
         let epochs = (FIRST..).zip(blocks).filter(|(_, block)| block["Epoch"] == true).map(|(number, _)| number);
         let engine = SealessEngine { epochs: epochs.collect() };
         let author = scenario["Author"].as_str().unwrap().parse().unwrap();
-        Self { scenario: scenario.clone(), author, chain, executor: Executor::new(spec), engine }
+        let executor = Executor::new(Arc::clone(&spec));
+        Self { scenario: scenario.clone(), author, chain, spec, executor, engine }
+    }
+
+    fn blocks(&self) -> usize {
+        self.scenario["Blocks"].as_array().unwrap().len()
+    }
+
+    /// Executes and commits from the head on, up to and including this block of the scenario. Execution compares the
+    /// state root and the trading root with those of the reference.
+    fn run_to(&self, last: usize) {
+        let head = self.chain.head().header.number;
+        for index in usize::try_from(head + 1 - FIRST).unwrap()..=last {
+            let commit = self.execute(index, &self.transactions(index));
+            let commit = commit.unwrap_or_else(|error| panic!("seed {}, {error}", self.scenario["Seed"]));
+            self.chain.commit(&commit).unwrap();
+        }
+    }
+
+    /// The trading root that the head says.
+    fn trading_root(&self) -> B256 {
+        trading_root(&self.spec, &*self.chain, &self.engine).unwrap().unwrap()
     }
 
     /// The transactions of a block of the scenario, with the trading root that the reference came to.
@@ -70,11 +110,11 @@ impl Market {
     /// Executes the next block, which has these transactions: receiver, sender, data.
     fn execute(&self, index: usize, transactions: &[(Address, Address, Bytes)]) -> Result<BlockCommit, String> {
         let state_root = self.scenario["Blocks"][index]["State"].as_str().unwrap().parse().unwrap();
-        let mut header = header_on(&self.chain, state_root, transactions);
+        let mut header = header_on(&*self.chain, state_root, transactions);
         header.beneficiary = self.author;
         let parent = self.chain.head().header.clone();
         let block = block_of(header, transactions.to_vec());
-        self.executor.execute(&self.chain, &self.engine, block, &parent).map_err(|error| error.to_string())
+        self.executor.execute(&*self.chain, &self.engine, block, &parent).map_err(|error| error.to_string())
     }
 }
 
@@ -135,7 +175,7 @@ fn roots(trading: B256, lending: B256) -> Bytes {
     [trading, lending].concat().into()
 }
 
-fn header_on(chain: &MemoryChain, state_root: B256, transactions: &[(Address, Address, Bytes)]) -> Header {
+fn header_on(chain: &dyn ChainReader, state_root: B256, transactions: &[(Address, Address, Bytes)]) -> Header {
     let parent = chain.head().header.clone();
     let receipts: Vec<Receipt> = transactions
         .iter()
@@ -155,6 +195,8 @@ fn header_on(chain: &MemoryChain, state_root: B256, transactions: &[(Address, Ad
         difficulty: U256::ONE,
         timestamp: parent.timestamp + 2,
         state_root,
+        transactions_root: tenon_chain::transactions_root(&transactions_of(parent.number + 1, transactions.to_vec())),
+        ommers_hash: tenon_chain::ommers_hash(&[]),
         receipts_root,
         logs_bloom,
         native_seal: Some(NativeSeal::default()),
@@ -162,22 +204,29 @@ fn header_on(chain: &MemoryChain, state_root: B256, transactions: &[(Address, Ad
     }
 }
 
-fn block_of(header: Header, transactions: Vec<(Address, Address, Bytes)>) -> Arc<RecoveredBlock> {
-    let senders = transactions.iter().map(|(_, sender, _)| *sender).collect();
-    let transactions = transactions.into_iter().map(|(to, _, input)| {
-        Arc::new(Transaction {
+fn transactions_of(block: u64, transactions: Vec<(Address, Address, Bytes)>) -> Vec<Arc<Transaction>> {
+    // No two transactions of a chain are the same.
+    let transactions = (block * 10..).zip(transactions).map(|(nonce, (to, _, input))| {
+        let mut transaction = Transaction {
             hash: B256::ZERO,
             chain_id: None,
-            nonce: 0,
+            nonce,
             gas_limit: 40_000_000,
             to: Some(to),
             value: U256::ZERO,
             input,
             payload: TransactionPayload::Legacy { gas_price: U256::ZERO },
             signature: TransactionSignature { v: 27, r: U256::ONE, s: U256::ONE },
-        })
+        };
+        transaction.hash = tenon_chain::transaction_hash(&transaction);
+        Arc::new(transaction)
     });
-    let (header, transactions) = (tenon_chain::seal(header), transactions.collect());
+    transactions.collect()
+}
+
+fn block_of(header: Header, transactions: Vec<(Address, Address, Bytes)>) -> Arc<RecoveredBlock> {
+    let senders = transactions.iter().map(|(_, sender, _)| *sender).collect();
+    let (header, transactions) = (tenon_chain::seal(header.clone()), transactions_of(header.number, transactions));
     let block = Block { header, transactions, ommers: Vec::new(), withdrawals: None, size: 1_000 };
     Arc::new(RecoveredBlock { block, senders })
 }
@@ -186,11 +235,7 @@ fn block_of(header: Header, transactions: Vec<(Address, Address, Bytes)>) -> Arc
 fn blocks_with_orders_come_to_the_trading_roots_and_state_roots_of_the_reference() {
     for scenario in scenarios() {
         let market = Market::open(&scenario);
-        for index in 0..scenario["Blocks"].as_array().unwrap().len() {
-            let commit = market.execute(index, &market.transactions(index));
-            let commit = commit.unwrap_or_else(|error| panic!("seed {}, {error}", scenario["Seed"]));
-            market.chain.commit(&commit).unwrap();
-        }
+        market.run_to(market.blocks() - 1);
     }
 }
 
@@ -239,4 +284,151 @@ fn lending_and_what_no_miner_wrote_are_refused_by_name() {
     transactions.push((TRADING, STRANGER, Bytes::from_static(br#"{"data":[{"Order":"wA=="}]}"#)));
     let found = market.execute(0, &transactions).unwrap_err();
     assert!(found.contains("a batch of orders in a form that no miner wrote (spec/chain.md 6.1)"), "{found}");
+}
+
+fn open_store(folder: &Path, mode: Mode) -> Arc<Store> {
+    let options = StoreOptions { mode, background_threads: 2, ..StoreOptions::with_cache(4 << 20) };
+    Store::open(folder, options).unwrap()
+}
+
+/// A market over the real database, whose folder is opened again and again.
+struct StoredMarket {
+    market: Market<Store>,
+    mode: Mode,
+    folder: tempfile::TempDir,
+}
+
+impl StoredMarket {
+    fn new(scenario: &Value, mode: Mode) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let market = Market::on(scenario, |genesis, chain_id| {
+            let store = open_store(folder.path(), mode);
+            store.initialise(genesis, chain_id).unwrap();
+            store
+        });
+        Self { market, mode, folder }
+    }
+
+    /// Goes on in a folder as a process leaves it that is killed now.
+    fn kill(mut self) -> Self {
+        let folder = loop {
+            let copy = tempfile::tempdir().unwrap();
+            if copy_as_of_one_instant(self.folder.path(), copy.path()) {
+                break copy;
+            }
+        };
+        self.market.chain = open_store(folder.path(), self.mode);
+        self.folder = folder;
+        self
+    }
+
+    /// The head is this block of the scenario, and everything that belongs to it is there.
+    fn assert_stands_at(&self, index: usize) -> TradingReport {
+        let market = &self.market;
+        let block = &market.scenario["Blocks"][index];
+        let header = Arc::clone(&market.chain.head().header);
+        let wanted = |name: &str| block[name].as_str().unwrap().parse::<B256>().unwrap();
+        assert_eq!(header.number, FIRST + index as u64);
+        assert_eq!((header.state_root, market.trading_root()), (wanted("State"), wanted("Root")));
+        let report = market.chain.verify(&mut |_| {}, &|| false).unwrap();
+        assert_eq!(report.damage, None);
+        verify_trading_state(&*market.chain.trie(), wanted("Root"), &mut |_| true).unwrap()
+    }
+}
+
+/// Copies a folder; false when the database was removing or making files meanwhile.
+fn copy_as_of_one_instant(from: &Path, to: &Path) -> bool {
+    let listing = || -> BTreeMap<OsString, Option<u64>> {
+        let files = fs::read_dir(from).unwrap().map(Result::unwrap);
+        files.map(|file| (file.file_name(), file.metadata().ok().map(|found| found.len()))).collect()
+    };
+    let before = listing();
+    before.keys().all(|name| fs::copy(from.join(name), to.join(name)).is_ok()) && listing() == before
+}
+
+/// Scenarios that differ: the reference's random markets are many, and each chain has 900 blocks before its first.
+fn some_scenarios() -> Vec<Value> {
+    scenarios().into_iter().step_by(8).collect()
+}
+
+#[test]
+fn blocks_with_orders_are_taken_back_and_put_on_again_in_the_real_database_killed_in_between() {
+    for scenario in some_scenarios() {
+        let mut stored = StoredMarket::new(&scenario, Mode::Archive);
+        let last = stored.market.blocks() - 1;
+        stored.market.run_to(last);
+        let at_the_end = stored.assert_stands_at(last);
+        assert!(at_the_end.nodes > 0, "{at_the_end:?}");
+        for target in [last - 1, last / 2, last / 4, 0] {
+            stored.market.chain.unwind(BlockNumber(FIRST + target as u64)).unwrap();
+            stored.assert_stands_at(target);
+            stored = stored.kill();
+            let then = stored.assert_stands_at(target);
+            let half = target + (last - target) / 2;
+            stored.market.run_to(half);
+            stored.assert_stands_at(half);
+            stored = stored.kill();
+            stored.market.run_to(last);
+            assert_eq!(stored.assert_stands_at(last), at_the_end, "after {then:?} at block {target}");
+        }
+        println!("seed {}: {} blocks with orders, {at_the_end:?}", scenario["Seed"], last + 1);
+    }
+}
+
+#[test]
+fn pruning_leaves_the_trading_state_of_the_head_and_of_its_window_whole() {
+    for scenario in some_scenarios() {
+        let mut stored = StoredMarket::new(&scenario, Mode::Pruned(4));
+        let last = stored.market.blocks() - 1;
+        for index in 0..=last {
+            stored.market.run_to(index);
+            // Eight heights are pruned with a block: the window is reached at once.
+            assert!(stored.market.chain.oldest_state() >= FIRST.saturating_sub(5));
+            if index % 5 == 4 {
+                stored = stored.kill();
+                let oldest = (FIRST + index as u64 - 4).max(FIRST);
+                stored.market.chain.unwind(BlockNumber(oldest)).unwrap();
+                stored.assert_stands_at(usize::try_from(oldest - FIRST).unwrap());
+                stored.market.run_to(index);
+            }
+            stored.assert_stands_at(index);
+        }
+    }
+}
+
+/// The nodes of a store, of which one is missing or is another one's.
+struct Damaged<'a> {
+    nodes: &'a dyn TrieReader,
+    read: AtomicU64,
+    at: u64,
+    instead: Option<&'a [u8]>,
+}
+
+impl TrieReader for Damaged<'_> {
+    fn node(&self, owner: Option<B256>, path: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError> {
+        if self.read.fetch_add(1, Ordering::Relaxed) == self.at {
+            return Ok(self.instead.map(Bytes::copy_from_slice));
+        }
+        self.nodes.node(owner, path, hash)
+    }
+}
+
+#[test]
+fn every_node_of_a_trading_state_that_is_missing_or_wrong_is_found() {
+    let scenario = &scenarios()[0];
+    let market = Market::open(scenario);
+    market.run_to(market.blocks() - 1);
+    let (trie, root) = (market.chain.trie(), market.trading_root());
+    let whole = verify_trading_state(&*trie, root, &mut |_| true).unwrap();
+    assert!(whole.nodes > 10 && whole.orders > 0 && whole.records > 0, "{whole:?}");
+
+    for at in 0..whole.nodes {
+        for instead in [None, Some(&[0xc2, 0x20, 0x01][..])] {
+            let damaged = Damaged { nodes: &*trie, read: AtomicU64::new(0), at, instead };
+            let found = verify_trading_state(&damaged, root, &mut |_| true);
+            assert!(matches!(found, Err(TradingProblem::Damage { .. })), "node {at}: {found:?}");
+        }
+    }
+    let stopped = verify_trading_state(&*trie, root, &mut |nodes| nodes < 3);
+    assert_eq!(stopped, Err(TradingProblem::Stopped));
 }

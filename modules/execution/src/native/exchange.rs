@@ -20,6 +20,10 @@ use tenon_api::{EMPTY_ROOT_HASH, Header, StoreError, Transaction};
 use tenon_chain::{NativeSettings, TrieError};
 
 pub(crate) use self::opening::Opening;
+pub use self::{
+    opening::trading_root,
+    state::{TradingProblem, TradingReport, verify_trading_state},
+};
 
 use self::{batch::may_hold_orders, ledger::RELAYER_COUNT};
 use super::{

@@ -27,6 +27,7 @@ pub(crate) use addresses::{as_text as address_text, is_exempt_receiver};
 pub(crate) use block::{NativeBlock, Treatment};
 pub(crate) use dirty_marks::{Change, DirtyMarks, RIPEMD};
 pub(crate) use exchange::Opening as ExchangeOpening;
+pub use exchange::{TradingProblem, TradingReport, trading_root, verify_trading_state};
 pub(crate) use fees::Fees;
 pub(crate) use handler::{Outcome, inspect, transact};
 pub(crate) use instructions::{InstructionChanges, writing_static_call};

@@ -134,6 +134,25 @@ impl Opening {
     }
 }
 
+/// The root of the trading state after the head; none when the exchange does nothing at its height.
+///
+/// # Errors
+/// [`StoreError`] when the block can't be read; [`ExecutionError`] when its author is not known.
+pub fn trading_root(
+    spec: &ChainSpec,
+    chain: &dyn ChainReader,
+    engine: &dyn ConsensusEngine,
+) -> Result<Option<B256>, ExecutionError> {
+    let head = Arc::clone(&chain.head().header);
+    let is_kept = |native: &NativeSettings| is_exchange_received(&native.heights, head.number);
+    if !spec.native.as_ref().is_some_and(is_kept) || head.number <= QUIET_UNTIL {
+        return Ok(None);
+    }
+    let missing = || StoreError::UnknownBlock { what: head.hash().to_string() };
+    let block = chain.block(head.hash())?.ok_or_else(missing)?;
+    Ok(Some(roots_of(&block, engine.author(&head)?).0))
+}
+
 /// The trading and the lending root that a block's author says; the empty ones where it says none.
 fn roots_of(block: &RecoveredBlock, author: Address) -> (B256, B256) {
     let first_of = |length: usize| {

@@ -4,6 +4,8 @@
 //! the reference keeps it, and both show in roots: an order book that was only asked for exists from then on, and a
 //! price level that was emptied is not seen again by matching before the block has ended, even when an order comes to it.
 
+mod check;
+
 use std::collections::{BTreeMap, btree_map::Entry};
 use std::ops::ControlFlow;
 
@@ -20,6 +22,8 @@ use super::{
     amounts::{Wide, list_of, low_word, put_number, wide},
     order::{Order, Side},
 };
+
+pub use check::{TradingProblem, TradingReport, verify_trading_state};
 
 /// Under this the nodes of the top trie are kept, and, with a suffix, those of the tries below.
 const OWNER: &[u8] = b"trading state of the historic exchange";
