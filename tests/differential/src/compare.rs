@@ -61,7 +61,7 @@ pub fn log_index_and_scan(node: &Node, dice: &mut Dice, searches: u64) -> (u64, 
     (searches, found)
 }
 
-fn receipts_of(node: &Node, number: u64) -> Vec<Receipt> {
+pub(crate) fn receipts_of(node: &Node, number: u64) -> Vec<Receipt> {
     let hash = node.store.canonical_hash(number.into()).unwrap().unwrap();
     node.store.receipts(hash).unwrap().unwrap().to_vec()
 }

@@ -14,6 +14,7 @@
 pub mod compare;
 mod dice;
 mod memory;
+pub mod native_traces;
 mod node;
 pub mod recorded;
 mod traffic;

@@ -1,9 +1,10 @@
-//! Recorded native chains through the native engine, by every pair of paths. `TENON_SEED` replays.
+//! Recorded native chains through the native engine, by every pair of paths. `TENON_SEED` replays, `TENON_TRACED` says
+//! how many blocks of a hundred are traced (default 5).
 
 #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
 use tenon_api::BlockNumber;
-use tenon_differential_tests::{Dice, Memory, compare, recorded::RecordedChain};
+use tenon_differential_tests::{Dice, Memory, compare, native_traces, recorded::RecordedChain};
 
 /// Grows a node block by block, remembering some heights; then the same by other paths.
 fn both_ways(genesis: &str, chain: &str, most: usize) {
@@ -25,6 +26,8 @@ fn both_ways(genesis: &str, chain: &str, most: usize) {
     compare::is_whole(&grown);
     let past = memory.compare(&grown);
     let (searches, logs) = compare::log_index_and_scan(&grown, &mut dice, 40);
+    let percent = std::env::var("TENON_TRACED").map_or(5, |text| text.parse().unwrap());
+    let traces = native_traces::compare(&grown, &mut dice, percent);
 
     let fresh = recorded.node();
     fresh.import(blocks);
@@ -42,8 +45,9 @@ fn both_ways(genesis: &str, chain: &str, most: usize) {
     assert_eq!(memory.compare(&fresh), past);
     println!(
         "{chain}: {length} blocks: fresh = incremental = after unwinding to {target}; {past:?} at their height as when it \
-         was the newest; {searches} log searches = scans ({logs} logs)"
+         was the newest; {searches} log searches = scans ({logs} logs); traces = receipts: {traces:?}"
     );
+    assert!(traces.traced > 0, "{traces:?} show nothing");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::{fs, path::Path, sync::Arc};
 use alloy_primitives::U256;
 use tenon_api::{Block, BlockNumber, ChainReader as _};
 use tenon_chain::BlockStream;
-use tenon_differential_tests::{Dice, compare};
+use tenon_differential_tests::{Dice, compare, native_traces};
 use tenon_native_simulation::{Agreement, Follower, Generator, Network};
 
 fn number(variable: &str, default: u64) -> u64 {
@@ -49,6 +49,8 @@ fn node_and_model_agree(name: &str, network: Network, dice: &mut Dice, length: u
     let best = generator.engine.model.lock().best();
     assert_eq!(follower.node.store.head().total_difficulty, U256::from(best), "the branch that won");
     compare::is_whole(&follower.node);
+    let traces = native_traces::compare(&follower.node, dice, 50);
+    assert!(traces.intercepted > 0, "{traces:?} show nothing");
 
     let whole = Follower::new(&network);
     let file = encoded(&blocks);
@@ -66,7 +68,7 @@ fn node_and_model_agree(name: &str, network: Network, dice: &mut Dice, length: u
     assert!(whole.records() == follower.records(), "candidates that are kept, after going back to {target}");
     println!(
         "{name}: {height} blocks, {} candidates, epochs of {}: {agreement:?}; {} forks, {} missed rounds, {} transactions; \
-         in one call and after going back to {target} the same",
+         in one call and after going back to {target} the same; traces = receipts: {traces:?}",
         network.candidates.len(),
         network.epoch,
         generator.forks,

@@ -20,7 +20,13 @@ pub(crate) const EXTRA_PRECOMPILES: [Address; 4] = [RING_SIGNATURE, BULLETPROOF,
 
 /// Gas of a look at a price of the exchange.
 const PRICE_GAS: u64 = 1;
-/// Gas of a proof, whatever its size.
+/// Gas of a proof, whatever its size, as in the reference: work is bounded by what the bytes cost on their way here.
+///
+/// Measured through `eth_call` on a release build: a ring signature takes 0.28 ms of one core a member (65 bytes), 0.57 s
+/// with the 2,000 members that fit into 128 KiB, 10.7 s with the 37,000 that fit into a request of 5 MiB (`http.bodylimit`),
+/// whose calldata costs 25 million gas. Nothing stops a proof half-way: `rpc.evmtimeout` and a client that leaves end a
+/// call between two instructions, so that it overruns by one proof. An import waits as long as the block's gas has bytes
+/// pay for, and a contract may show the same bytes again for this price.
 const PROOF_GAS: u64 = 100_000;
 
 /// Runs one of them.

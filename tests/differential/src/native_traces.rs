@@ -1,0 +1,192 @@
+//! Traces of native transactions against their receipts.
+//!
+//! A native trace runs the transaction as an ordinary message (`spec/rpc-node.md` 4.2), so that its receipt says the same,
+//! but for those that the block does not execute: signing transactions (`spec/chain.md` 3.3) and those of the exchange (3.4).
+//! Their receipts are of one form, and that form is compared instead.
+
+use alloy_primitives::{Address, B256, U256, address};
+use serde_json::Value;
+use tenon_api::{
+    FailureCode, Receipt, ReceiptOutcome, Transaction,
+    messages::{Trace, TraceTarget},
+};
+
+use crate::{Dice, Node, compare::receipts_of};
+
+/// Receivers of transactions that may be intercepted: block signers (`spec/chain.md` 3.3), then the exchange (3.4).
+const INTERCEPTED: [Address; 5] = [
+    address!("0000000000000000000000000000000000000089"),
+    address!("0000000000000000000000000000000000000091"),
+    address!("0000000000000000000000000000000000000092"),
+    address!("0000000000000000000000000000000000000093"),
+    address!("0000000000000000000000000000000000000094"),
+];
+
+/// Of the inner ones, which may be a thousand deep, the steps tell.
+const OUTERMOST_CALL: &str = r#"{"tracer":"callTracer","tracerConfig":{"onlyTopCall":true}}"#;
+
+/// How many transactions were compared, and in what.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Compared {
+    /// Traced, and equal to their receipts.
+    pub traced: u64,
+    /// Of these, such as failed.
+    pub failed: u64,
+    /// Of these, such as created a contract.
+    pub created: u64,
+    /// Logs in their receipts, each found in the trace.
+    pub logs: u64,
+    /// Of these, in receipts of before Byzantium, which have no status.
+    pub without_status: u64,
+    /// Not executed by the block: their receipts have the form that they must have.
+    pub intercepted: u64,
+    /// Too many steps for an answer: compared by their calls only.
+    pub too_long: u64,
+}
+
+/// What one transaction left in the log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Logged {
+    address: Option<Address>,
+    topics: Vec<B256>,
+    length: U256,
+}
+
+/// A frame of which the steps are read.
+struct Frame {
+    depth: u64,
+    /// Unknown inside a creation until it has ended.
+    contract: Option<Address>,
+    logs: Vec<Logged>,
+}
+
+/// Traces so many of a hundred blocks, each transaction for itself.
+///
+/// # Panics
+/// At the first transaction whose traces say anything else than its receipt.
+pub fn compare(node: &Node, dice: &mut Dice, percent: u64) -> Compared {
+    let mut compared = Compared::default();
+    for number in 1..=node.height() {
+        let block = node.block(number);
+        if block.transactions.is_empty() || !dice.chance(percent) {
+            continue;
+        }
+        for (index, (transaction, receipt)) in block.transactions.iter().zip(&receipts_of(node, number)).enumerate() {
+            let place = format!("transaction {index} of block {number} ({})", transaction.hash);
+            if receipt.gas_used == 0 {
+                is_intercepted(transaction, receipt, &place);
+                compared.intercepted += 1;
+            } else {
+                agrees(node, transaction, receipt, &place, &mut compared);
+            }
+        }
+    }
+    compared
+}
+
+/// Succeeded, without gas, with one log: the receiver's address and nothing else.
+fn is_intercepted(transaction: &Transaction, receipt: &Receipt, place: &str) {
+    let receiver = transaction.to.filter(|receiver| INTERCEPTED.contains(receiver));
+    assert!(receiver.is_some(), "{place} used no gas and goes to {:?}", transaction.to);
+    assert_ne!(receipt.outcome, ReceiptOutcome::Status(false), "{place}");
+    let logs: Vec<_> = receipt.logs.iter().map(|log| (Some(log.address), log.topics.len(), log.data.len())).collect();
+    assert_eq!(logs, [(receiver, 0, 0)], "{place}");
+}
+
+fn agrees(node: &Node, transaction: &Transaction, receipt: &Receipt, place: &str, compared: &mut Compared) {
+    let target = || TraceTarget::Transaction(transaction.hash);
+    let calls = Trace { target: target(), options: OUTERMOST_CALL.to_owned() };
+    let calls = node.ask(calls).unwrap_or_else(|failure| panic!("{place}: {failure:?}"));
+    let call: Value = serde_json::from_str(&calls.json).unwrap();
+    let has_failed = !call["error"].is_null();
+    is_gas_of_frame(transaction, receipt, &call, place);
+    match receipt.outcome {
+        ReceiptOutcome::Status(succeeded) => assert_eq!(has_failed, !succeeded, "{place}: {}", call["error"]),
+        ReceiptOutcome::StateRoot(_) => compared.without_status += 1,
+    }
+    let sender = tenon_chain::recover_sender(transaction).unwrap();
+    let contract = transaction.to.unwrap_or_else(|| sender.create(transaction.nonce));
+    assert_eq!(call["type"], if transaction.to.is_some() { "CALL" } else { "CREATE" }, "{place}");
+    assert_eq!(call["to"], format!("{contract:#x}"), "{place}");
+    compared.traced += 1;
+    compared.failed += u64::from(has_failed);
+    compared.created += u64::from(transaction.to.is_none() && !has_failed);
+
+    let steps = Trace { target: target(), options: r#"{"disableStorage":true}"#.to_owned() };
+    let steps = match node.ask(steps) {
+        Ok(steps) => serde_json::from_str::<Value>(&steps.json).unwrap(),
+        Err(failure) if failure.code == FailureCode::LIMIT_EXCEEDED => return compared.too_long += 1,
+        Err(failure) => panic!("{place}: {failure:?}"),
+    };
+    assert_eq!(steps["gas"], receipt.gas_used, "{place}");
+    assert_eq!(steps["failed"], has_failed, "{place}");
+    let logged = if has_failed { Vec::new() } else { logs_of(steps["structLogs"].as_array().unwrap(), contract) };
+    let expected: Vec<Logged> = receipt.logs.iter().map(of_receipt).collect();
+    assert_eq!(logged, expected, "{place}");
+    compared.logs += expected.len() as u64;
+}
+
+/// The reference's `callTracer` counts what the outermost frame was given and used: without what the transaction costs
+/// before it runs, and before refunds, which are at most half of all (a fifth since London) and nothing for a failure.
+fn is_gas_of_frame(transaction: &Transaction, receipt: &Receipt, call: &Value, place: &str) {
+    let member = |name: &str| call[name].as_str().unwrap_or_else(|| panic!("{place}: {call}")).parse::<U256>().unwrap();
+    let before = U256::from(transaction.gas_limit) - member("gas");
+    let used = before + member("gasUsed");
+    let paid = U256::from(receipt.gas_used);
+    let most_refunded = if call["error"].is_null() { used / U256::from(2) } else { U256::ZERO };
+    assert!(paid <= used && paid >= used - most_refunded, "{place} paid {paid} for {used} of its frame");
+}
+
+fn of_receipt(log: &tenon_api::Log) -> Logged {
+    Logged { address: Some(log.address), topics: log.topics.clone(), length: U256::from(log.data.len()) }
+}
+
+/// The logs of the frames that did not fail, in their order.
+///
+/// Whether an inner frame failed is what it leaves on its caller's stack: nothing for a failed call or creation, one for
+/// a call, the address for a creation.
+fn logs_of(steps: &[Value], contract: Address) -> Vec<Logged> {
+    let outermost = Frame { depth: 1, contract: Some(contract), logs: Vec::new() };
+    let (mut frames, mut before) = (vec![outermost], None);
+    for step in steps {
+        let (depth, stack) = (step["depth"].as_u64().unwrap(), stack_of(step));
+        while frames.last().is_some_and(|frame| frame.depth > depth) {
+            let ended = frames.pop().unwrap();
+            // Of frames that end together only the last one's caller has this stack; the others' callers failed.
+            let left = if ended.depth == depth + 1 { stack.last().copied().unwrap() } else { U256::ZERO };
+            let caller = frames.last_mut().unwrap();
+            let created = Address::from_word(B256::from(left));
+            if !left.is_zero() {
+                let named = |log: Logged| Logged { address: log.address.or(Some(created)), ..log };
+                caller.logs.extend(ended.logs.into_iter().map(named));
+            }
+        }
+        if frames.last().is_some_and(|frame| frame.depth < depth) {
+            let contract = before.and_then(|(step, stack)| contract_of(step, stack, frames.last().unwrap().contract));
+            frames.push(Frame { depth, contract, logs: Vec::new() });
+        }
+        let frame = frames.last_mut().unwrap();
+        if let Some(count) = step["op"].as_str().and_then(|name| name.strip_prefix("LOG")) {
+            let mut items = stack.iter().rev().skip(1);
+            let length = *items.next().unwrap();
+            let topics = items.take(count.parse().unwrap()).map(|topic| B256::from(*topic)).collect();
+            frame.logs.push(Logged { address: frame.contract, topics, length });
+        }
+        before = Some((step, stack));
+    }
+    assert_eq!(frames.len(), 1, "a trace ends where it began");
+    frames.pop().unwrap().logs
+}
+
+fn stack_of(step: &Value) -> Vec<U256> {
+    step["stack"].as_array().unwrap().iter().map(|item| item.as_str().unwrap().parse().unwrap()).collect()
+}
+
+/// Whose logs the frame writes that this step begins; none for a creation.
+fn contract_of(step: &Value, stack: Vec<U256>, caller: Option<Address>) -> Option<Address> {
+    match step["op"].as_str().unwrap() {
+        "CALL" | "STATICCALL" => Some(Address::from_word(B256::from(stack[stack.len() - 2]))),
+        "DELEGATECALL" | "CALLCODE" => caller,
+        _ => None,
+    }
+}
