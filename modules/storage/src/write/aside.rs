@@ -20,6 +20,11 @@ use crate::{
 impl Store {
     /// Keeps the state of an executed side block as trie nodes, and its receipts. Nothing that follows the canonical
     /// chain is written.
+    ///
+    /// Pruning leaves these nodes behind: it drops what a canonical block supersedes, and none supersedes them. A node
+    /// may be one that the canonical block of the same height, or a later side block, relies on too, and its height alone
+    /// does not say so; dropping it would need a count of those who do. It costs disk only, by the few blocks beside the
+    /// chain that are executed.
     pub(crate) fn keep_side_state_of(&self, commit: &BlockCommit) -> Result<(), StoreError> {
         let _writer = self.writer.lock();
         let shared = &self.shared;
