@@ -88,7 +88,7 @@ request!(GetRawPoolTransaction => Option<Bytes>, topic 0x0406, ReadChain);
 
 /// Waits until a submitted transaction is in a block that is the head, where blocks are made for transactions: a client
 /// that then asks for its receipt finds it. Answered at once where blocks come at their own times, and otherwise as soon as
-/// everything that can be sealed is; a second at most.
+/// everything that can be sealed is; three seconds at most.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AwaitSealing {
     /// Transaction hash.

@@ -21,8 +21,9 @@ use tokio::sync::watch;
 
 use super::SealRequest;
 
-/// How long a sender waits at most. Rounds take milliseconds; a longer one has more to do than the sender has patience.
-const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// How long a sender waits at most. Rounds take milliseconds, on an overloaded machine a second; what takes longer has come to
+/// a stop, or has more to do than the sender has patience.
+const LONGEST_WAIT: Duration = Duration::from_secs(3);
 
 /// How far the sealer has come.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
