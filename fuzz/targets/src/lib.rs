@@ -12,6 +12,7 @@
 #![allow(clippy::expect_used, reason = "a broken rule is reported by a panic, which is what the fuzzer looks for")]
 
 mod chain;
+mod consensus_arguments;
 mod envelope;
 mod execution;
 mod genesis;
@@ -51,10 +52,11 @@ const fn target(name: &'static str, about: &'static str, bound: Bound, check: fn
 ///
 /// The bounds follow from what an item costs in memory against the shortest bytes that make one: an RLP transaction of
 /// ten bytes becomes a value of some 300, a JSON item of two bytes one of 80.
-pub const TARGETS: [Target; 22] = [
+pub const TARGETS: [Target; 23] = [
     target("envelope", "JSON-RPC messages", Bound::bytes(1 << 20, 512), envelope::answer),
     target("websocket", "WebSocket frames", Bound::bytes(1 << 18, 64), websocket::frames),
     target("parameters", "parameters of methods", Bound::bytes(1 << 18, 512), parameters::values),
+    target("consensus_arguments", "headers as arguments", Bound::bytes(1 << 18, 512), consensus_arguments::arguments),
     target("hex", "addresses, hashes, quantities", Bound::bytes(1 << 16, 64), parameters::hex_values),
     target("header", "headers of both profiles", Bound::bytes(1 << 16, 64), chain::header),
     target("block", "blocks of both profiles", Bound::bytes(1 << 16, 128), chain::block),

@@ -47,6 +47,12 @@ pub(crate) fn words(target: &str) -> Vec<String> {
                 \"requireCanonical\" \"latest\" \"pending\" \"finalized\" \"committed\" \"earliest\"";
             [text(JSON), text(members)].concat()
         }
+        "consensus_arguments" => {
+            let members = "\"parentHash\" \"sha3Uncles\" \"miner\" \"stateRoot\" \"transactionsRoot\" \"receiptsRoot\" \"logsBloom\" \
+                \"difficulty\" \"number\" \"gasLimit\" \"gasUsed\" \"timestamp\" \"extraData\" \"mixHash\" \"nonce\" \"validators\" \
+                \"validator\" \"penalties\" \"baseFeePerGas\" xdc AA== \"latest\" \"committed\" \"pending\"";
+            [text(JSON), text(members)].concat()
+        }
         "genesis" => {
             let members = "\"config\" \"alloc\" \"chainId\" \"balance\" \"storage\" \"nonce\" \"code\" \"extraData\" \"gasLimit\" \
                 \"difficulty\" \"timestamp\" \"XDPoS\" \"v2\" \"epoch\" \"gap\" \"blobSchedule\" \"londonBlock\" \"cancunTime\"";
@@ -71,6 +77,7 @@ fn made(target: &str) -> Vec<Vec<u8>> {
         "envelope" => requests().map(String::into_bytes).collect(),
         "websocket" => websocket(),
         "parameters" => parameters(),
+        "consensus_arguments" => consensus_arguments(),
         "hex" => hex_texts(),
         "header" => headers(),
         "block" => blocks(),
@@ -196,6 +203,14 @@ fn headers() -> Vec<Vec<u8>> {
             header
         }))
         .collect()
+}
+
+/// Headers as arguments, without the longest lists, and names of blocks.
+fn consensus_arguments() -> Vec<Vec<u8>> {
+    let names =
+        ["\"latest\"", "\"committed\"", "\"pending\"", "\"0x10\"", "null", "12"].map(|name| name.as_bytes().to_vec());
+    let header = |header: &tenon_api::Header| crate::consensus_arguments::written(header).into_bytes();
+    native_headers().iter().map(header).chain(names).collect()
 }
 
 /// Some recorded blocks of every fork.

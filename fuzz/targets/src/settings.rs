@@ -8,6 +8,10 @@ use std::sync::LazyLock;
 use tempfile::NamedTempFile;
 use tenon_config::{Layers, Resolved, SettingInfo, Value, all_settings, resolve};
 
+/// Where a file costs no disk, if the system has such a place. ext4 writes a file that was emptied and written anew to the
+/// disk as soon as anybody closes it: on a busy one that was 34 ms of each input, against a fraction of one for all else.
+const MEMORY_FOLDER: &str = "/dev/shm";
+
 static ROWS: LazyLock<Vec<SettingInfo>> = LazyLock::new(all_settings);
 
 thread_local! {
@@ -37,7 +41,8 @@ fn base() -> Layers {
 
 fn from_file(input: &[u8]) -> Result<Resolved, tenon_config::SettingsError> {
     FILE.with_borrow_mut(|file| {
-        let file = file.get_or_insert_with(|| NamedTempFile::new().expect("a temporary file"));
+        let made = || NamedTempFile::new_in(MEMORY_FOLDER).or_else(|_| NamedTempFile::new()).expect("a temporary file");
+        let file = file.get_or_insert_with(made);
         file.as_file_mut().set_len(0).expect("emptied");
         file.as_file_mut().rewind().expect("rewound");
         file.write_all(input).expect("written");
