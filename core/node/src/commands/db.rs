@@ -11,7 +11,7 @@ use serde_json::json;
 use tenon_api::{BlockNumber, ChainReader as _, ChainWriter};
 use tenon_bus::Bus;
 use tenon_config::Layers;
-use tenon_execution::Importer;
+use tenon_execution::{Importer, TradingProblem, trading_root, verify_trading_state};
 use tenon_storage::{Mode, VerifyProgress, VerifyStage};
 
 use crate::command_line::{self, is_database_setting};
@@ -124,18 +124,40 @@ fn verify(chain: &OpenedChain) -> Result<(), Stop> {
         chain.store.verify(&mut |progress| shown.show(&progress), &|| is_interrupted.load(Ordering::Relaxed))?;
     shown.end();
     if let Some(damage) = report.damage {
-        return Err(Stop::failure(format!("damaged: {damage}; import the chain into a new folder, or restore a copy")));
+        return Err(damaged(damage));
     }
     if report.was_cancelled {
-        return Err(Stop::Interrupted("interrupted; nothing wrong was found so far".into()));
+        return Err(interrupted());
     }
+    let trading = verify_trading(chain, &|| is_interrupted.load(Ordering::Relaxed))?;
     print(
         format!(
-            "sound: {} blocks, {} logs, {} trie nodes, {} accounts, {} slots\n",
+            "sound: {} blocks, {} logs, {} trie nodes, {} accounts, {} slots{trading}\n",
             report.blocks, report.logs, report.trie_nodes, report.accounts, report.slots
         )
         .as_bytes(),
     )
+}
+
+/// Walks the state of the historic exchange where the head has one; says how much it holds.
+fn verify_trading(chain: &OpenedChain, is_interrupted: &dyn Fn() -> bool) -> Result<String, Stop> {
+    let engine = chain.checking_engine();
+    let root = trading_root(&chain.spec, &*chain.store, &*engine).map_err(Stop::failure)?;
+    let Some(root) = root else { return Ok(String::new()) };
+    match verify_trading_state(&*chain.store.trie(), root, &mut |_| !is_interrupted()) {
+        Ok(found) => Ok(format!(", {} trading nodes, {} open orders", found.nodes, found.orders)),
+        Err(TradingProblem::Damage { what, problem }) => Err(damaged(format!("{what}: {problem}"))),
+        Err(TradingProblem::Store(error)) => Err(error.into()),
+        Err(TradingProblem::Stopped) => Err(interrupted()),
+    }
+}
+
+fn damaged(what: impl std::fmt::Display) -> Stop {
+    Stop::failure(format!("damaged: {what}; import the chain into a new folder, or restore a copy"))
+}
+
+fn interrupted() -> Stop {
+    Stop::Interrupted("interrupted; nothing wrong was found so far".into())
 }
 
 /// One line that is overwritten on a terminal; a line every few seconds elsewhere.
