@@ -176,7 +176,7 @@ impl Node {
         }
         self.bus.close();
         drop((self.bus, self.reloader, self.plugins, self.servers));
-        let store = self.chain.store;
+        let store = self.chain.into_store();
         store.flush()?;
         let head = tenon_api::ChainReader::head(&*store);
         // The last owner closes the database. Another one can only be a call that outlived its grace.

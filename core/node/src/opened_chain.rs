@@ -22,6 +22,7 @@ pub(crate) struct OpenedChain {
     pub(crate) store: Arc<Store>,
     /// What never changes.
     pub(crate) info: Arc<ChainInfo>,
+    /// Keeps its records in the database.
     engine: Arc<dyn ConsensusEngine>,
 }
 
@@ -45,6 +46,11 @@ fn catch_up(store: &Store, engine: &dyn ConsensusEngine) -> Result<(), StoreErro
 }
 
 impl OpenedChain {
+    /// The database alone, so that whoever holds it last can close it.
+    pub(crate) fn into_store(self) -> Arc<Store> {
+        self.store
+    }
+
     /// Opens the database of a folder for the chain of this genesis, which is put in when the folder is new and
     /// compared when it is not.
     ///

@@ -28,6 +28,21 @@ fn answers_on_every_endpoint_and_stops_in_order_on_a_signal() {
     assert!(!folder.exists(), "the ephemeral folder is still there");
 }
 
+/// Nothing may hold the database any longer: an engine keeps its records there.
+#[test]
+fn closes_its_database_when_it_stops() {
+    for profile in ["ethereum", "native"] {
+        let mut node = RunningNode::start_dev(&["--profile", profile]);
+        let mut log = node.child.stderr.take().unwrap();
+
+        assert_eq!(node.signal("TERM"), Some(0));
+
+        let mut lines = String::new();
+        log.read_to_string(&mut lines).unwrap();
+        assert!(lines.contains(" stopped ") && !lines.contains("left open"), "{profile}: {lines}");
+    }
+}
+
 #[test]
 fn shows_the_well_known_accounts_with_money() {
     let node = RunningNode::start_dev(&["--accounts", "2", "--balance", "5"]);

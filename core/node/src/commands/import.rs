@@ -12,7 +12,7 @@ use tenon_api::{ChainReader as _, ChainWriter as _};
 use tenon_bus::Bus;
 use tenon_chain::BlockStream;
 use tenon_config::Layers;
-use tenon_execution::{ImportObserver, ImportedBlock, Importer, ReferenceBlock};
+use tenon_execution::{ImportObserver, ImportSummary, ImportedBlock, Importer, ReferenceBlock};
 
 use self::chain_file::ChainFile;
 use self::placed::{Placed, Places};
@@ -118,6 +118,21 @@ impl ImportObserver for Watcher {
     }
 }
 
+/// Imports one file. The error names the file and, where it is a block's, the byte at which that begins.
+fn import_file(importer: &Importer, source: ChainFile, watcher: &mut Watcher) -> Result<ImportSummary, String> {
+    let name = source.name().to_owned();
+    let reader = source
+        .reader(Arc::clone(&watcher.read), Arc::clone(&watcher.is_interrupted))
+        .map_err(|error| error.to_string())?;
+    let places = Places::default();
+    importer.import(Placed::new(BlockStream::new(reader), places.clone()), watcher).map_err(|error| {
+        match error.block().and_then(|number| places.of(number)) {
+            Some(offset) => format!("{name}: {error}; the block begins at byte {offset} of the file"),
+            None => format!("{name}: {error}"),
+        }
+    })
+}
+
 fn import_all(
     chain: &OpenedChain,
     sources: Vec<ChainFile>,
@@ -126,30 +141,13 @@ fn import_all(
 ) -> Result<(), Stop> {
     let writer = Arc::clone(&chain.store) as Arc<dyn tenon_api::ChainWriter>;
     let importer = Importer::new(Arc::clone(&chain.spec), chain.reader(), writer, chain.checking_engine(), Bus::new());
-    let read = Arc::new(AtomicU64::new(0));
     let total = sources.iter().map(ChainFile::length).sum::<Option<u64>>();
-    let mut watcher = Watcher {
-        progress: Progress::start(total),
-        read: Arc::clone(&read),
-        is_interrupted: Arc::clone(is_interrupted),
-    };
+    let mut watcher =
+        Watcher { progress: Progress::start(total), read: Arc::default(), is_interrupted: Arc::clone(is_interrupted) };
     let mut was_cancelled = false;
     let mut known = 0;
     for source in sources {
-        let name = source.name().to_owned();
-        let summary = source
-            .reader(Arc::clone(&read), Arc::clone(is_interrupted))
-            .map_err(|error| error.to_string())
-            .and_then(|reader| {
-                let places = Places::default();
-                importer.import(Placed::new(BlockStream::new(reader), places.clone()), &mut watcher).map_err(|error| {
-                    match error.block().and_then(|number| places.of(number)) {
-                        Some(offset) => format!("{name}: {error}; the block begins at byte {offset} of the file"),
-                        None => format!("{name}: {error}"),
-                    }
-                })
-            });
-        let summary = match summary {
+        let summary = match import_file(&importer, source, &mut watcher) {
             Ok(summary) => summary,
             // Waiting for standard input was called off.
             Err(_) if is_interrupted.load(Ordering::Relaxed) => {
