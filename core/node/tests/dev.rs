@@ -7,7 +7,7 @@ mod support;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 
-use support::{RunningNode, plugin_folder, run, send_signal, text};
+use support::{RunningNode, plugin_folder, run, send_signal, text, until};
 
 const BLOCK_NUMBER: &str = r#"{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}"#;
 
@@ -68,7 +68,7 @@ fn keeps_a_chain_in_a_folder_of_the_developers() {
     let folder = folder.to_str().unwrap();
 
     let first = RunningNode::start_dev(&["--datadir", folder, "--chain-id", "77", "--block-time", "10ms"]);
-    while first.ask_socket(BLOCK_NUMBER).contains(r#""0x0""#) {}
+    until("a block", || (!first.ask_socket(BLOCK_NUMBER).contains(r#""0x0""#)).then_some(()));
     assert_eq!(first.signal("INT"), Some(0));
     let second = RunningNode::start_dev(&["--datadir", folder]);
 

@@ -5,7 +5,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{RunningNode, plugin_folder, run, run_well, text};
+use support::{RunningNode, plugin_folder, run, run_well, text, until};
 
 const VALIDATOR: &str = "0x0000000000000000000000000000000000000088";
 const FIRST: &str = "0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266";
@@ -20,16 +20,14 @@ fn ask(node: &RunningNode, method: &str, params: Value) -> Value {
     answer["result"].clone()
 }
 
-/// Sends a transaction of an unlocked account and waits for the block that is made for it.
+/// Sends a transaction of an unlocked account, and gives its receipt.
 fn send(node: &RunningNode, transaction: Value) -> Value {
     let hash = ask(node, "eth_sendTransaction", json!([transaction]));
-    loop {
-        let receipt = ask(node, "eth_getTransactionReceipt", json!([hash]));
-        if !receipt.is_null() {
-            assert_eq!(receipt["status"], "0x1", "{transaction}");
-            return receipt;
-        }
-    }
+    let receipt = until("the receipt", || {
+        Some(ask(node, "eth_getTransactionReceipt", json!([hash]))).filter(|receipt| !receipt.is_null())
+    });
+    assert_eq!(receipt["status"], "0x1", "{transaction}");
+    receipt
 }
 
 fn call(node: &RunningNode, to: &str, data: &str) -> String {
@@ -102,15 +100,12 @@ fn makes_epochs_with_rewards_and_a_chain_that_imports_elsewhere() {
     run_well(&["export", "--datadir", &folder, &file, "0", "9"]);
     let genesis = format!("{folder}/genesis.json");
     let copy = parent.path().join("copy").to_str().unwrap().to_owned();
-    let imported = loop {
+    let imported = until("the time of the ninth block", || {
         let output = run(&["import", "--network", &genesis, "--datadir", &copy, &file]);
-        if output.status.success() {
-            break text(&output.stdout);
-        }
         let message = text(&output.stderr);
-        assert!(message.contains("block in the future"), "{message}");
-        std::thread::sleep(std::time::Duration::from_millis(200));
-    };
+        assert!(output.status.success() || message.contains("block in the future"), "{message}");
+        output.status.success().then(|| text(&output.stdout))
+    });
     assert!(imported.contains(&format!("head 9 {ninth}")), "{imported}");
     let headers = run_well(&["verify-headers", "--network", &genesis, &file]);
     assert!(headers.starts_with("10 headers verified, 0 to 9"), "{headers}");
@@ -140,7 +135,7 @@ fn makes_blocks_of_engine_v1_for_those_who_ask() {
 #[test]
 fn makes_blocks_in_time_without_transactions() {
     let node = RunningNode::start_dev(&["--profile", "native", "--block-time", "20ms", "--epoch", "4"]);
-    while quantity(&ask(&node, "eth_blockNumber", json!([]))) < 13 {}
+    until("block 13", || (quantity(&ask(&node, "eth_blockNumber", json!([]))) >= 13).then_some(()));
     let switches: Vec<_> = (1..=13)
         .filter(|number| {
             ask(&node, "eth_getBlockByNumber", json!([format!("{number:#x}"), false]))["validators"] != "0x"

@@ -5,7 +5,7 @@
 mod support;
 
 use serde_json::{Value, json};
-use support::{RunningNode, module, module_well, run_well, text};
+use support::{RunningNode, module, module_well, run_well, text, until};
 
 fn refusal(folder: &str, arguments: &[&str]) -> String {
     let output = module(folder, arguments);
@@ -32,13 +32,10 @@ fn send(node: &RunningNode) -> Value {
 }
 
 fn wait_for_receipt(node: &RunningNode, hash: &Value) -> Value {
-    loop {
+    until("the receipt", || {
         let receipt = ask(node, "eth_getTransactionReceipt", &json!([hash]))["result"].clone();
-        if !receipt.is_null() {
-            return receipt;
-        }
-        std::thread::yield_now();
-    }
+        (!receipt.is_null()).then_some(receipt)
+    })
 }
 
 fn state(folder: &str, name: &str) -> Value {

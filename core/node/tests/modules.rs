@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 use serde_json::{Value, json};
-use support::{RunningNode, module, module_well, plugin_folder, run, run_well, send_signal, tenon, text};
+use support::{RunningNode, module, module_well, plugin_folder, run, run_well, send_signal, tenon, text, until};
 
 /// A folder for a node, and for the command line that talks to it.
 fn data_folder() -> (tempfile::TempDir, String) {
@@ -202,9 +202,7 @@ fn choices_outlast_a_restart_and_sighup_applies_what_changed_in_the_file() {
     assert_eq!(states(&folder), ["admin enabled", "eth enabled", "net disabled", "rpc enabled", "web3 enabled"]);
     std::fs::write(path.path().join("tenon.toml"), "[plugins.web3]\nenabled = false\n").unwrap();
     send_signal(&node.child, "HUP");
-    while !states(&folder).contains(&"web3 disabled".to_owned()) {
-        std::thread::yield_now();
-    }
+    until("the change", || states(&folder).contains(&"web3 disabled".to_owned()).then_some(()));
 
     let refused = node.ask_http(r#"{"jsonrpc":"2.0","id":1,"method":"web3_clientVersion"}"#);
     assert!(refused.contains("the method web3_clientVersion does not exist/is not available"), "{refused}");

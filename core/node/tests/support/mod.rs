@@ -8,6 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// Head of the recorded chain of the public RPC suite.
 pub(crate) const HEAD_HASH: &str = "0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7";
@@ -48,6 +49,18 @@ pub(crate) fn module_well(folder: &str, arguments: &[&str]) -> String {
     let output = module(folder, arguments);
     assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
     text(&output.stdout)
+}
+
+/// Looks until there is something. What never comes fails the test instead of holding up the run.
+pub(crate) fn until<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(120), "{what}: did not come in two minutes");
+        std::thread::yield_now();
+    }
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {
