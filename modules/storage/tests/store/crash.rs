@@ -135,9 +135,12 @@ impl Said {
 
 /// Starts a child, kills it after a random time from its first word on, and gives what it has said.
 fn killed_child(folder: &Path, work: Work, random: &mut Random) -> Said {
+    // A child that is killed removes nothing: what it needs beside the folder lies where this process removes it.
+    let scratch = tempfile::tempdir().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "crash::child_that_writes_until_it_is_killed", "--nocapture"])
         .env(CHILD_FOLDER, folder)
+        .env("TMPDIR", scratch.path())
         .env(CHILD_WORK, format!("{work:?}"))
         .stdout(Stdio::piped())
         .spawn()
