@@ -2,12 +2,17 @@
 //!
 //! The reference forgives much: it ignores when the inner part is too short, compares points by their abscissa only,
 //! and computes with "points" that are on no curve. What follows from that is done here as far as it is defined; where
-//! the reference would crash, or add points of different curves, the input is [`BulletproofError::Undefined`].
+//! the reference would crash, or add points of different curves, the input is [`ProofError::Undefined`].
 
 use alloy_primitives::{B256, keccak256};
 use k256::{ProjectivePoint, Scalar, elliptic_curve::Field};
 
-use super::curve::{POINT_LENGTH, WrittenPoint, coordinates, hashed, point_at, scalar, take};
+use super::{
+    ProofError::{self, Invalid, Undefined},
+    curve::{POINT_LENGTH, WrittenPoint, coordinates, hashed, point_at, scalar, take},
+    ensure_wanted,
+};
+use crate::block::Interrupt;
 
 /// Bits of a value.
 const BITS: usize = 64;
@@ -16,17 +21,6 @@ const VALUE_BASE: (B256, B256) = (
     alloy_primitives::b256!("50929b74c1a04954b78b4b6035e97a5e078a5a0f28ec96d547bfee9ace803ac0"),
     alloy_primitives::b256!("31d3c6863973926e049e637cb1b5f40a36dac28af1766968c30c2313f3a38904"),
 );
-
-/// Why a proof was not accepted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum BulletproofError {
-    /// It does not verify.
-    Invalid,
-    /// The reference has no defined answer.
-    Undefined(&'static str),
-}
-
-use BulletproofError::{Invalid, Undefined};
 
 struct Proof {
     commitments: Vec<WrittenPoint>,
@@ -56,20 +50,20 @@ struct InnerProduct {
 /// Verifies a proof.
 ///
 /// # Errors
-/// [`BulletproofError`].
-pub(super) fn verify(input: &[u8]) -> Result<(), BulletproofError> {
-    let proof = Proof::read(input)?;
+/// [`ProofError`].
+pub(super) fn verify(input: &[u8], interrupt: &Interrupt) -> Result<(), ProofError> {
+    let proof = Proof::read(input, interrupt)?;
     proof.check_challenges()?;
-    Verification::of(&proof)?.run()
+    Verification::of(&proof, interrupt)?.run()
 }
 
 /// Whether these bytes have the form of a proof.
 pub(super) fn is_readable(input: &[u8]) -> bool {
-    Proof::read(input).is_ok()
+    Proof::read(input, &Interrupt::never()).is_ok()
 }
 
 /// Points one after the other, their count before them when `count` is 0.
-fn read_points(input: &[u8], count: u32) -> Result<Vec<WrittenPoint>, BulletproofError> {
+fn read_points(input: &[u8], count: u32, interrupt: &Interrupt) -> Result<Vec<WrittenPoint>, ProofError> {
     if input.len() <= 4 {
         return Err(Invalid);
     }
@@ -87,7 +81,11 @@ fn read_points(input: &[u8], count: u32) -> Result<Vec<WrittenPoint>, Bulletproo
     if rest.len() / POINT_LENGTH < count {
         return Err(Undefined("a number of points beyond the input"));
     }
-    (0..count).map(|_| Ok(WrittenPoint::read(&take(&mut rest).ok_or(Invalid)?))).collect()
+    let mut point = |_| {
+        ensure_wanted(interrupt)?;
+        Ok(WrittenPoint::read(&take(&mut rest).ok_or(Invalid)?))
+    };
+    (0..count).map(&mut point).collect()
 }
 
 fn word_at(input: &[u8], offset: usize) -> Option<B256> {
@@ -95,8 +93,8 @@ fn word_at(input: &[u8], offset: usize) -> Option<B256> {
 }
 
 impl Proof {
-    fn read(input: &[u8]) -> Result<Self, BulletproofError> {
-        let commitments = read_points(input, 0)?;
+    fn read(input: &[u8], interrupt: &Interrupt) -> Result<Self, ProofError> {
+        let commitments = read_points(input, 0, interrupt)?;
         let head = 4 + commitments.len() * POINT_LENGTH;
         if input.len() <= head + 4 + 4 * POINT_LENGTH + 6 * 32 {
             return Err(Invalid);
@@ -106,7 +104,7 @@ impl Proof {
         let [a, s, t1, t2] = [point()?, point()?, point()?, point()?];
         let mut number = || take(&mut rest).map(|bytes| scalar(bytes.into())).ok_or(Invalid);
         let [tau, th, mu] = [number()?, number()?, number()?];
-        let (inner, is_whole, length) = InnerProduct::read(rest, rounds(commitments.len()))?;
+        let (inner, is_whole, length) = InnerProduct::read(rest, rounds(commitments.len()), interrupt)?;
         let challenge = |index: usize| {
             word_at(rest, length + index * 32).ok_or(Undefined("a proof that ends before its challenges"))
         };
@@ -116,7 +114,7 @@ impl Proof {
     }
 
     /// The challenges must be the hashes of what they follow.
-    fn check_challenges(&self) -> Result<(), BulletproofError> {
+    fn check_challenges(&self) -> Result<(), ProofError> {
         let mut text: Vec<u8> = self.commitments.iter().flat_map(WrittenPoint::hashed).collect();
         text.extend_from_slice(&self.a.hashed());
         let cy = keccak256(&text);
@@ -139,29 +137,29 @@ impl InnerProduct {
     ///
     /// Without values the reference's number of rounds is that of a negative infinity; there it takes the number of
     /// points from the input, and reads no challenge.
-    fn read(input: &[u8], rounds: Option<u32>) -> Result<(Self, bool, usize), BulletproofError> {
+    fn read(input: &[u8], rounds: Option<u32>, interrupt: &Interrupt) -> Result<(Self, bool, usize), ProofError> {
         let mut inner = Self::default();
-        let is_whole = inner.fill(input, rounds)?;
+        let is_whole = inner.fill(input, rounds, interrupt)?;
         let points = inner.left.len() + inner.right.len();
         let length = points * POINT_LENGTH + inner.challenges.len() * 32 + 64;
         Ok((inner, is_whole && rounds.is_some(), length))
     }
 
-    fn fill(&mut self, input: &[u8], rounds: Option<u32>) -> Result<bool, BulletproofError> {
+    fn fill(&mut self, input: &[u8], rounds: Option<u32>, interrupt: &Interrupt) -> Result<bool, ProofError> {
         if input.len() <= 12 {
             return Ok(false);
         }
         let count = rounds.unwrap_or(0);
-        match read_points(input, count) {
+        match read_points(input, count, interrupt) {
             Ok(points) => self.left = points,
             Err(Invalid) => return Ok(false),
-            Err(undefined) => return Err(undefined),
+            Err(other) => return Err(other),
         }
         let offset = self.left.len() * POINT_LENGTH;
-        match read_points(&input[offset..], count) {
+        match read_points(&input[offset..], count, interrupt) {
             Ok(points) => self.right = points,
             Err(Invalid) => return Ok(false),
-            Err(undefined) => return Err(undefined),
+            Err(other) => return Err(other),
         }
         let offset = offset + self.right.len() * POINT_LENGTH;
         if input.len() <= offset + 64 + 4 {
@@ -193,17 +191,17 @@ struct Verification<'a> {
     right: Vec<ProjectivePoint>,
     cx: Scalar,
     cz: Scalar,
-    /// Powers of `cy`, one a bit.
-    powers_of_y: Vec<Scalar>,
+    cy: Scalar,
+    /// Bits of all values.
+    bits: usize,
+    interrupt: &'a Interrupt,
 }
 
 impl<'a> Verification<'a> {
-    fn of(proof: &'a Proof) -> Result<Self, BulletproofError> {
+    fn of(proof: &'a Proof, interrupt: &'a Interrupt) -> Result<Self, ProofError> {
         let on_curve = |point: &WrittenPoint| point.point.ok_or(Undefined("points that are on no curve"));
         let all = |points: &[WrittenPoint]| points.iter().map(on_curve).collect::<Result<Vec<_>, _>>();
         let inner = proof.inner.as_ref().ok_or(Undefined("a proof without its inner part"))?;
-        let bits = proof.commitments.len() * BITS;
-        let cy = scalar(proof.cy);
         Ok(Self {
             proof,
             inner,
@@ -217,27 +215,32 @@ impl<'a> Verification<'a> {
             right: all(&inner.right)?,
             cx: scalar(proof.cx),
             cz: scalar(proof.cz),
-            powers_of_y: powers(cy).take(bits).collect(),
+            cy: scalar(proof.cy),
+            bits: proof.commitments.len() * BITS,
+            interrupt,
         })
     }
 
-    fn run(&self) -> Result<(), BulletproofError> {
+    fn run(&self) -> Result<(), ProofError> {
         self.check_polynomial()?;
         self.check_inner_product()
     }
 
     /// `th·Hc + tau·Gc = delta·Hc + cx·T1 + cx²·T2 + Σ cz^(2+j)·V_j`.
-    fn check_polynomial(&self) -> Result<(), BulletproofError> {
+    fn check_polynomial(&self) -> Result<(), ProofError> {
         let square = self.cz.square();
-        let committed: ProjectivePoint =
-            self.commitments.iter().zip(powers(self.cz)).map(|(point, power)| *point * (square * power)).sum();
+        let mut committed = ProjectivePoint::IDENTITY;
+        for (point, power) in self.commitments.iter().zip(powers(self.cz)) {
+            ensure_wanted(self.interrupt)?;
+            committed += *point * (square * power);
+        }
         let left = self.value_base * self.proof.th + ProjectivePoint::GENERATOR * self.proof.tau;
         let right = self.value_base * self.delta() + self.t1 * self.cx + self.t2 * self.cx.square() + committed;
         have_same_abscissa(&left, &right)
     }
 
     fn delta(&self) -> Scalar {
-        let sum: Scalar = self.powers_of_y.iter().sum();
+        let sum: Scalar = self.powers_of_y().sum();
         let largest = Scalar::from(u64::MAX);
         let cube = self.cz.square() * self.cz;
         let values: Scalar = powers(self.cz).take(self.commitments.len()).map(|power| cube * power * largest).sum();
@@ -245,20 +248,23 @@ impl<'a> Verification<'a> {
     }
 
     /// `h'_i = y^(-i)·h_i`.
-    fn scaled_generators(&self) -> Result<Vec<ProjectivePoint>, BulletproofError> {
-        let scaled = |(index, power): (usize, &Scalar)| {
-            let inverse = inverse(power)?;
+    fn scaled_generators(&self) -> Result<Vec<ProjectivePoint>, ProofError> {
+        let scaled = |(index, power): (usize, Scalar)| {
+            ensure_wanted(self.interrupt)?;
+            let inverse = inverse(&power)?;
             Ok(self.value_base * (Scalar::from(index as u64 * 2 + 1) * inverse))
         };
-        self.powers_of_y.iter().enumerate().map(scaled).collect()
+        self.powers_of_y().enumerate().map(scaled).collect()
     }
 
-    fn check_inner_product(&self) -> Result<(), BulletproofError> {
-        let bits = self.powers_of_y.len();
+    fn check_inner_product(&self) -> Result<(), ProofError> {
         let scaled = self.scaled_generators()?;
-        let generators: Vec<ProjectivePoint> =
-            (0..bits).map(|index| ProjectivePoint::GENERATOR * Scalar::from(index as u64 * 2 + 2)).collect();
-        let point = self.inner_commitment(&generators, &scaled);
+        let generator = |index: usize| -> Result<ProjectivePoint, ProofError> {
+            ensure_wanted(self.interrupt)?;
+            Ok(ProjectivePoint::GENERATOR * Scalar::from(index as u64 * 2 + 2))
+        };
+        let generators = (0..self.bits).map(generator).collect::<Result<Vec<_>, _>>()?;
+        let point = self.inner_commitment(&generators, &scaled)?;
         let challenge = keccak256(hashed(&point));
         let inner = self.inner;
         let rounds = inner.challenges.len().saturating_sub(1);
@@ -270,7 +276,7 @@ impl<'a> Verification<'a> {
                 return Err(Invalid);
             }
         }
-        let base = ProjectivePoint::GENERATOR * Scalar::from(bits as u64 + 3) * scalar(challenge);
+        let base = ProjectivePoint::GENERATOR * Scalar::from(self.bits as u64 + 3) * scalar(challenge);
         let challenges: Vec<Scalar> = inner.challenges[..rounds].iter().map(|challenge| scalar(*challenge)).collect();
         let inverses = challenges.iter().map(inverse).collect::<Result<Vec<_>, _>>()?;
         let mut given = point + base * self.proof.th;
@@ -279,6 +285,7 @@ impl<'a> Verification<'a> {
         }
         let mut wanted = base * (inner.a * inner.b);
         for (index, (generator, scaled)) in generators.iter().zip(&scaled).enumerate() {
+            ensure_wanted(self.interrupt)?;
             let (mut factor, mut inverse) = (Scalar::ONE, Scalar::ONE);
             for (bit, (challenge, inverted)) in challenges.iter().zip(&inverses).enumerate() {
                 let is_set = index >> bit & 1 == 1;
@@ -291,20 +298,31 @@ impl<'a> Verification<'a> {
     }
 
     /// `A + cx·S - cz·Σ g_i + Σ (cz·y^(64j+i) + cz^(2+j)·2^i)·h'_(64j+i) - mu·Gc`.
-    fn inner_commitment(&self, generators: &[ProjectivePoint], scaled: &[ProjectivePoint]) -> ProjectivePoint {
+    fn inner_commitment(
+        &self,
+        generators: &[ProjectivePoint],
+        scaled: &[ProjectivePoint],
+    ) -> Result<ProjectivePoint, ProofError> {
         let mut sum = self.a + self.s * self.cx - ProjectivePoint::GENERATOR * self.proof.mu;
         let all: ProjectivePoint = generators.iter().sum();
         sum -= all * self.cz;
         let mut power_of_z = self.cz.square();
-        for (value, power) in scaled.chunks(BITS).zip(self.powers_of_y.chunks(BITS)) {
+        let mut powers_of_y = self.powers_of_y();
+        for value in scaled.chunks(BITS) {
             let mut power_of_two = Scalar::ONE;
-            for (point, power) in value.iter().zip(power) {
+            for (point, power) in value.iter().zip(&mut powers_of_y) {
+                ensure_wanted(self.interrupt)?;
                 sum += *point * (self.cz * power + power_of_z * power_of_two);
                 power_of_two = power_of_two.double();
             }
             power_of_z *= self.cz;
         }
-        sum
+        Ok(sum)
+    }
+
+    /// Powers of `cy`, one a bit: there are too many to keep.
+    fn powers_of_y(&self) -> impl Iterator<Item = Scalar> + use<> {
+        powers(self.cy).take(self.bits)
     }
 }
 
@@ -312,12 +330,12 @@ fn powers(base: Scalar) -> impl Iterator<Item = Scalar> {
     std::iter::successors(Some(Scalar::ONE), move |power| Some(power * &base))
 }
 
-fn inverse(number: &Scalar) -> Result<Scalar, BulletproofError> {
+fn inverse(number: &Scalar) -> Result<Scalar, ProofError> {
     Option::from(number.invert()).ok_or(Undefined("a challenge that is zero"))
 }
 
 /// The reference compares no more.
-fn have_same_abscissa(left: &ProjectivePoint, right: &ProjectivePoint) -> Result<(), BulletproofError> {
+fn have_same_abscissa(left: &ProjectivePoint, right: &ProjectivePoint) -> Result<(), ProofError> {
     if coordinates(left).0 == coordinates(right).0 { Ok(()) } else { Err(Invalid) }
 }
 
@@ -326,16 +344,20 @@ mod tests {
     use super::*;
     use crate::native::precompiles::recorded_proofs;
 
+    fn verified(input: &[u8]) -> Result<(), ProofError> {
+        verify(input, &Interrupt::never())
+    }
+
     #[test]
     fn proofs_of_one_two_and_four_values_are_valid_and_no_others() {
         let proofs = recorded_proofs("0x28");
         assert_eq!(proofs.len(), 3);
         for proof in proofs {
-            assert_eq!(verify(&proof), Ok(()));
+            assert_eq!(verified(&proof), Ok(()));
             for position in [10, proof.len() / 3, proof.len() / 2, proof.len() - 1] {
                 let mut tampered = proof.clone();
                 tampered[position] ^= 1;
-                assert_ne!(verify(&tampered), Ok(()), "byte {position}");
+                assert_ne!(verified(&tampered), Ok(()), "byte {position}");
             }
         }
     }
@@ -343,10 +365,10 @@ mod tests {
     #[test]
     fn bytes_that_are_no_proof_are_invalid_or_undefined() {
         for length in [0, 4, 5, 64, 331, 400, 1000] {
-            assert_ne!(verify(&vec![0; length]), Ok(()), "{length} bytes");
-            assert_ne!(verify(&vec![0xff; length]), Ok(()), "{length} bytes");
+            assert_ne!(verified(&vec![0; length]), Ok(()), "{length} bytes");
+            assert_ne!(verified(&vec![0xff; length]), Ok(()), "{length} bytes");
         }
-        assert_eq!(verify(&[0; 64]), Err(Invalid));
-        assert_eq!(verify(&[0; 1000]), Err(Invalid));
+        assert_eq!(verified(&[0; 64]), Err(Invalid));
+        assert_eq!(verified(&[0; 1000]), Err(Invalid));
     }
 }

@@ -7,8 +7,8 @@ mod ring_signature;
 use alloy_primitives::{Address, Bytes, address};
 use revm::interpreter::{CallInputs, Gas, InstructionResult, InterpreterResult};
 
-use crate::block::BlockContext;
-use bulletproof::BulletproofError;
+use crate::block::{BlockContext, Interrupt};
+use ProofError::{Abandoned, Invalid, Undefined};
 
 const RING_SIGNATURE: Address = address!("000000000000000000000000000000000000001e");
 const BULLETPROOF: Address = address!("0000000000000000000000000000000000000028");
@@ -24,35 +24,55 @@ const PRICE_GAS: u64 = 1;
 ///
 /// Measured through `eth_call` on a release build: a ring signature takes 0.28 ms of one core a member (65 bytes), 0.57 s
 /// with the 2,000 members that fit into 128 KiB, 10.7 s with the 37,000 that fit into a request of 5 MiB (`http.bodylimit`),
-/// whose calldata costs 25 million gas. Nothing stops a proof half-way: `rpc.evmtimeout` and a client that leaves end a
-/// call between two instructions, so that it overruns by one proof. An import waits as long as the block's gas has bytes
-/// pay for, and a contract may show the same bytes again for this price.
+/// whose calldata costs 25 million gas; a range proof takes several milliseconds a value (33 bytes). Calls are stopped
+/// half-way, by `rpc.evmtimeout` or because the client has left. An import waits as long as the block's gas has bytes pay
+/// for, and a contract may show the same bytes again for this price.
 const PROOF_GAS: u64 = 100_000;
+
+/// Why a proof was not accepted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ProofError {
+    /// It does not verify.
+    Invalid,
+    /// The reference has no defined answer.
+    Undefined(&'static str),
+    /// Nobody waits for the rest, or the run's time is over.
+    Abandoned,
+}
+
+/// Asked before each part of a proof that takes some microseconds.
+///
+/// # Errors
+/// [`ProofError::Abandoned`].
+fn ensure_wanted(interrupt: &Interrupt) -> Result<(), ProofError> {
+    if interrupt.reason().is_some() { Err(Abandoned) } else { Ok(()) }
+}
 
 /// Runs one of them.
 ///
 /// # Errors
-/// The name of a contract that this node cannot execute: its caller's block is refused.
+/// The name of a contract that this node cannot execute: its caller's block is refused. [`Interrupt::MARK`] when the run
+/// has to stop.
 pub(crate) fn run_extra_precompile(
     contract: Address,
     context: &mut BlockContext,
     inputs: &CallInputs,
 ) -> Result<InterpreterResult, String> {
     let input = inputs.input.as_bytes(context);
-    let is_valid = match contract {
+    let verified = match contract {
         // Blocks with a trading state are refused (`exchange`), so there is never a price to be known.
         LAST_PRICE | EPOCH_PRICE => {
             return Ok(finished(inputs.gas_limit, PRICE_GAS, Some(Bytes::from_static(&[0; 32]))));
         }
-        _ if inputs.gas_limit < PROOF_GAS => false,
-        RING_SIGNATURE => ring_signature::is_valid(&input),
-        _ => match bulletproof::verify(&input) {
-            Ok(()) => true,
-            Err(BulletproofError::Invalid) => false,
-            Err(BulletproofError::Undefined(what)) => {
-                return Err(format!("precompiled contract 0x28 is not executed on {what}"));
-            }
-        },
+        _ if inputs.gas_limit < PROOF_GAS => Err(Invalid),
+        RING_SIGNATURE => ring_signature::verify(&input, &context.chain),
+        _ => bulletproof::verify(&input, &context.chain),
+    };
+    let is_valid = match verified {
+        Ok(()) => true,
+        Err(Invalid) => false,
+        Err(Undefined(what)) => return Err(format!("precompiled contract 0x28 is not executed on {what}")),
+        Err(Abandoned) => return Err(Interrupt::MARK.to_owned()),
     };
     Ok(finished(inputs.gas_limit, PROOF_GAS, is_valid.then(Bytes::new)))
 }
@@ -72,8 +92,8 @@ pub(crate) fn extra_failure_text(contract: Address, input: &[u8]) -> Option<&'st
 /// has a reason.
 pub(crate) fn proof_is_valid(is_ring: bool, input: &[u8]) -> bool {
     let (contract, is_valid) = match is_ring {
-        true => (RING_SIGNATURE, ring_signature::is_valid(input)),
-        false => (BULLETPROOF, bulletproof::verify(input).is_ok()),
+        true => (RING_SIGNATURE, ring_signature::verify(input, &Interrupt::never()).is_ok()),
+        false => (BULLETPROOF, bulletproof::verify(input, &Interrupt::never()).is_ok()),
     };
     debug_assert!(is_valid || extra_failure_text(contract, input).is_some());
     is_valid
@@ -101,4 +121,26 @@ fn recorded_proofs(contract: &str) -> Vec<Vec<u8>> {
         .filter_map(|line| line.strip_prefix(contract)?.strip_prefix(" valid "))
         .map(|digits| alloy_primitives::hex::decode(digits).unwrap())
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use tenon_bus::CallContext;
+
+    use super::*;
+
+    #[test]
+    fn proofs_are_left_where_the_time_of_their_call_is_over() {
+        let over = Interrupt::when(&CallContext::new(), Some(Instant::now()));
+        for proof in recorded_proofs("0x1e") {
+            assert_eq!(ring_signature::verify(&proof, &Interrupt::never()), Ok(()));
+            assert_eq!(ring_signature::verify(&proof, &over), Err(Abandoned));
+        }
+        for proof in recorded_proofs("0x28") {
+            assert_eq!(bulletproof::verify(&proof, &Interrupt::never()), Ok(()));
+            assert_eq!(bulletproof::verify(&proof, &over), Err(Abandoned));
+        }
+    }
 }

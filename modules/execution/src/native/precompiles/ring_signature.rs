@@ -3,7 +3,12 @@
 use alloy_primitives::{B256, U256, keccak256};
 use k256::{ProjectivePoint, Scalar};
 
-use super::curve::{ORDER, POINT_LENGTH, WrittenPoint, canonical_scalar, coordinates, hashed, point_at, scalar, take};
+use super::{
+    ProofError::{self, Invalid},
+    curve::{ORDER, POINT_LENGTH, WrittenPoint, canonical_scalar, coordinates, hashed, point_at, scalar, take},
+    ensure_wanted,
+};
+use crate::block::Interrupt;
 
 /// Bytes of a signature without its rings: both counts, the message, the first challenge.
 const HEAD_LENGTH: u64 = 80;
@@ -23,56 +28,50 @@ struct RingSignature {
     size: usize,
 }
 
-/// Whether these bytes are a signature that verifies.
-pub(super) fn is_valid(input: &[u8]) -> bool {
-    RingSignature::read(input).is_some_and(|signature| signature.verify().is_some())
+/// Verifies a signature.
+///
+/// # Errors
+/// [`ProofError::Invalid`], or [`ProofError::Abandoned`] when the run has to stop before the end.
+pub(super) fn verify(input: &[u8], interrupt: &Interrupt) -> Result<(), ProofError> {
+    RingSignature::read(input, interrupt)?.verify(interrupt)
 }
 
 impl RingSignature {
-    /// None when the length does not belong to the counts.
-    fn read(mut input: &[u8]) -> Option<Self> {
-        let length = input.len() as u64;
-        let rings = u64::from_be_bytes(take(&mut input)?);
-        let size = u64::from_be_bytes(take(&mut input)?);
-        if (rings == 0) != (size == 0) {
-            return None;
-        }
-        let members = rings.checked_mul(size)?.checked_mul(MEMBER_LENGTH)?;
-        let images = rings.checked_mul(POINT_LENGTH as u64)?;
-        if HEAD_LENGTH.checked_add(members)?.checked_add(images)? != length {
-            return None;
-        }
-        // Both are bounded by the length of the input now.
-        let (rings, size) = (usize::try_from(rings).ok()?, usize::try_from(size).ok()?);
-        let (message, challenge) = (take(&mut input)?.into(), take(&mut input)?.into());
+    fn read(mut input: &[u8], interrupt: &Interrupt) -> Result<Self, ProofError> {
+        let (rings, size) = counts(&mut input).ok_or(Invalid)?;
+        let (message, challenge) = (word(&mut input)?, word(&mut input)?);
         let mut responses = Vec::with_capacity(rings);
         for _ in 0..rings {
-            responses.push((0..size).map(|_| take(&mut input).map(B256::from)).collect::<Option<Vec<_>>>()?);
+            responses.push((0..size).map(|_| word(&mut input)).collect::<Result<Vec<_>, _>>()?);
         }
-        let mut points =
-            |count: usize| (0..count).map(|_| Some(WrittenPoint::read(&take(&mut input)?))).collect::<Option<Vec<_>>>();
-        let keys = (0..rings).map(|_| points(size)).collect::<Option<Vec<_>>>()?;
+        let mut point = || -> Result<WrittenPoint, ProofError> {
+            ensure_wanted(interrupt)?;
+            Ok(WrittenPoint::read(&take(&mut input).ok_or(Invalid)?))
+        };
+        let mut points = |count: usize| (0..count).map(|_| point()).collect::<Result<Vec<_>, _>>();
+        let keys = (0..rings).map(|_| points(size)).collect::<Result<Vec<_>, _>>()?;
         let images = points(rings)?;
-        Some(Self { message, challenge, responses, keys, images, size })
+        Ok(Self { message, challenge, responses, keys, images, size })
     }
 
-    /// Goes around the rings; some when the last challenge is the first one.
-    fn verify(&self) -> Option<()> {
+    /// Goes around the rings: the last challenge must be the first one.
+    fn verify(&self, interrupt: &Interrupt) -> Result<(), ProofError> {
         let is_on_curve = |point: &WrittenPoint| point.point.is_some();
         if !self.images.iter().all(is_on_curve) || !self.keys.iter().flatten().all(is_on_curve) {
-            return None;
+            return Err(Invalid);
         }
         let mut challenge = self.challenge;
         for position in 0..self.size {
             let mut text = self.message.to_vec();
             for ring in 0..self.keys.len() {
-                let [left, right] = self.commitments(ring, position, challenge)?;
+                ensure_wanted(interrupt)?;
+                let [left, right] = self.commitments(ring, position, challenge).ok_or(Invalid)?;
                 text.extend_from_slice(&hashed(&left));
                 text.extend_from_slice(&hashed(&right));
             }
             challenge = keccak256(text);
         }
-        (challenge == self.challenge).then_some(())
+        if challenge == self.challenge { Ok(()) } else { Err(Invalid) }
     }
 
     /// `s·G + c·P` and `s·H(P) + c·I`. Neither number may be zero or beyond the order of the group.
@@ -87,6 +86,27 @@ impl RingSignature {
     }
 }
 
+/// Rings and members of each. None when the length does not belong to them.
+fn counts(input: &mut &[u8]) -> Option<(usize, usize)> {
+    let length = input.len() as u64;
+    let rings = u64::from_be_bytes(take(input)?);
+    let size = u64::from_be_bytes(take(input)?);
+    if (rings == 0) != (size == 0) {
+        return None;
+    }
+    let members = rings.checked_mul(size)?.checked_mul(MEMBER_LENGTH)?;
+    let images = rings.checked_mul(POINT_LENGTH as u64)?;
+    if HEAD_LENGTH.checked_add(members)?.checked_add(images)? != length {
+        return None;
+    }
+    // Both are bounded by the length of the input now.
+    Some((usize::try_from(rings).ok()?, usize::try_from(size).ok()?))
+}
+
+fn word(input: &mut &[u8]) -> Result<B256, ProofError> {
+    take(input).map(B256::from).ok_or(Invalid)
+}
+
 /// The hash of a public key times the generator. Its coordinates must be below the order of the group.
 fn hash_to_point(key: &WrittenPoint) -> Option<ProjectivePoint> {
     let point = ProjectivePoint::GENERATOR * scalar(keccak256(key.hashed()));
@@ -98,6 +118,10 @@ fn hash_to_point(key: &WrittenPoint) -> Option<ProjectivePoint> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn is_valid(input: &[u8]) -> bool {
+        verify(input, &Interrupt::never()).is_ok()
+    }
 
     #[test]
     fn a_signature_without_rings_is_valid_and_one_without_members_is_not() {
