@@ -11,6 +11,7 @@ mod reference;
 mod replay;
 mod storage_range;
 mod struct_log;
+mod wanted;
 
 pub(crate) use recording::RecordingMemory;
 

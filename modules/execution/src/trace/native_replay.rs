@@ -109,7 +109,7 @@ impl<'a> NativeTracing<'a> {
                 json.push(',');
             }
             json.push_str(&entry);
-            check_size(&json, &self.calls.limits)?;
+            check_size(json.len(), &self.calls.limits)?;
         }
         json.push(']');
         Ok(json)
@@ -296,7 +296,7 @@ impl<'a> NativeTracing<'a> {
             TracerFailure::Worded(text) => Failure::server(text),
             TracerFailure::State(StateError(error)) => error.into(),
         });
-        let answer = answer.and_then(|json| check_size(&json, &self.calls.limits).map(|()| json));
+        let answer = answer.and_then(|json| check_size(json.len(), &self.calls.limits).map(|()| json));
         Ok((answer, outcome))
     }
 

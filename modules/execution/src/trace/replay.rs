@@ -16,6 +16,7 @@ use super::{
     inspector::{ActiveTracer, TOO_LARGE_MARK},
     native_replay::NativeTracing,
     struct_log::struct_log_json,
+    wanted::wanted_json,
 };
 use crate::{
     ExecutionLimits, TransactionRejection,
@@ -110,7 +111,7 @@ impl Tracing<'_> {
             };
             let comma = if index > 0 { "," } else { "" };
             json.push_str(&format!("{comma}{{\"txHash\":\"{}\",{member}}}", transaction.hash));
-            check_size(&json, &self.calls.limits)?;
+            check_size(json.len(), &self.calls.limits)?;
         }
         json.push(']');
         Ok(json)
@@ -226,6 +227,7 @@ impl Tracing<'_> {
             }
             Err(failure) => return Err(self.failure(RunFailure::from_evm(failure, &evm.ctx.chain), evm, &transaction)),
         };
+        self.may_go_on("")?;
         let block = evm.ctx.block.clone();
         let state = &mut evm.ctx.journaled_state.database;
         let ActiveTracer::Ethereum(tracer) = &mut evm.inspector.tracer else {
@@ -239,12 +241,13 @@ impl Tracing<'_> {
             other => {
                 let result = other.get_result(place, &transaction, &block, &outcome, state);
                 let result = result.map_err(|error| Failure::server(error.to_string()))?;
-                serde_json::to_string(&result).map_err(|error| Failure::server(error.to_string()))?
+                self.may_go_on("")?;
+                wanted_json(&result, self.caller, &self.calls.limits)?
             }
         };
         // The recording is no longer needed; its memory is free for others.
         evm.inspector = self.inspector()?;
-        check_size(&json, &self.calls.limits)?;
+        self.may_go_on(&json)?;
         Ok((json, outcome))
     }
 
@@ -253,7 +256,7 @@ impl Tracing<'_> {
         if self.caller.is_cancelled() {
             return Err(request_timed_out());
         }
-        check_size(json, &self.calls.limits)
+        check_size(json.len(), &self.calls.limits)
     }
 
     fn failure(&self, failure: RunFailure, evm: &BlockEvm<TraceInspector>, transaction: &TxEnv) -> Failure {
@@ -343,9 +346,10 @@ fn transaction_not_found() -> Failure {
     Failure::server("transaction not found")
 }
 
-pub(super) fn check_size(json: &str, limits: &ExecutionLimits) -> Result<(), Failure> {
+/// Whether a text of so many bytes may be an answer.
+pub(super) fn check_size(length: usize, limits: &ExecutionLimits) -> Result<(), Failure> {
     let most = limits.trace_answer_bytes;
-    if json.len() as u64 > most {
+    if length as u64 > most {
         return Err(Failure::limit(format!("the trace is longer than {most} bytes")));
     }
     Ok(())

@@ -1,0 +1,85 @@
+//! Writing a result for as long as somebody waits for it.
+
+use std::io;
+
+use serde::Serialize;
+use tenon_api::Failure;
+use tenon_bus::CallContext;
+
+use super::replay::{check_size, request_timed_out};
+use crate::ExecutionLimits;
+
+/// Bytes between two looks at the caller.
+const LOOK_EVERY: usize = 64 << 10;
+
+/// The JSON text of a value.
+///
+/// # Errors
+/// When the caller has gone, or the text is longer than an answer may be; both end the writing.
+pub(super) fn wanted_json(
+    value: &impl Serialize,
+    caller: &CallContext,
+    limits: &ExecutionLimits,
+) -> Result<String, Failure> {
+    let mut writer = Writer { text: Vec::new(), next_look: LOOK_EVERY, caller, limits, refused: None };
+    let written = serde_json::to_writer(&mut writer, value);
+    if let Some(failure) = writer.refused {
+        return Err(failure);
+    }
+    written.map_err(|error| Failure::server(error.to_string()))?;
+    check_size(writer.text.len(), limits)?;
+    String::from_utf8(writer.text).map_err(|error| Failure::server(error.to_string()))
+}
+
+struct Writer<'a> {
+    text: Vec<u8>,
+    next_look: usize,
+    caller: &'a CallContext,
+    limits: &'a ExecutionLimits,
+    refused: Option<Failure>,
+}
+
+impl Writer<'_> {
+    fn look(&self) -> Result<(), Failure> {
+        if self.caller.is_cancelled() { Err(request_timed_out()) } else { check_size(self.text.len(), self.limits) }
+    }
+}
+
+impl io::Write for Writer<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.text.extend_from_slice(bytes);
+        if self.text.len() >= self.next_look {
+            self.next_look = self.text.len() + LOOK_EVERY;
+            if let Err(failure) = self.look() {
+                self.refused = Some(failure);
+                return Err(io::Error::other("nobody waits for the rest"));
+            }
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_whole_or_refused_where_it_becomes_too_long_or_its_caller_leaves() {
+        let numbers: Vec<u32> = (0..50_000).collect();
+        let limits = ExecutionLimits { trace_answer_bytes: 1 << 20, ..ExecutionLimits::default() };
+        let text = wanted_json(&numbers, &CallContext::new(), &limits).unwrap();
+        assert_eq!(text, serde_json::to_string(&numbers).unwrap());
+
+        let narrow = ExecutionLimits { trace_answer_bytes: 100_000, ..limits };
+        let too_long = wanted_json(&numbers, &CallContext::new(), &narrow).unwrap_err();
+        assert_eq!(too_long.message, "the trace is longer than 100000 bytes");
+
+        let gone = CallContext::new();
+        gone.cancel();
+        assert_eq!(wanted_json(&numbers, &gone, &limits).unwrap_err().message, "request timed out");
+    }
+}
