@@ -318,9 +318,16 @@ pub(crate) fn assert_whole(store: &Store) {
     assert_eq!(report.blocks, store.head().number().0 + 1);
 }
 
+/// RocksDB 11 follows a null pointer where a list that tracks logs is opened for reading by options that do not.
+fn engine_options() -> rocksdb::Options {
+    let mut options = rocksdb::Options::default();
+    options.set_track_and_verify_wals_in_manifest(true);
+    options
+}
+
 /// Every record of a closed database, by column.
 pub(crate) fn dump(path: &Path) -> BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>> {
-    let options = rocksdb::Options::default();
+    let options = engine_options();
     let names = rocksdb::DB::list_cf(&options, path).unwrap();
     let database = rocksdb::DB::open_cf_for_read_only(&options, path, &names, false).unwrap();
     let records = |name: &String| {
@@ -333,7 +340,7 @@ pub(crate) fn dump(path: &Path) -> BTreeMap<String, BTreeMap<Vec<u8>, Vec<u8>>> 
 
 /// Overwrites a record of a closed database; `None` removes it.
 pub(crate) fn overwrite(path: &Path, column: &str, key: &[u8], value: Option<&[u8]>) {
-    let options = rocksdb::Options::default();
+    let options = engine_options();
     let names = rocksdb::DB::list_cf(&options, path).unwrap();
     let database = rocksdb::DB::open_cf(&options, path, &names).unwrap();
     let column = database.cf_handle(column).unwrap();
