@@ -60,7 +60,8 @@ pub(crate) fn run_extra_precompile(
 ) -> Result<InterpreterResult, String> {
     let input = inputs.input.as_bytes(context);
     let verified = match contract {
-        // Blocks with a trading state are refused (`exchange`), so there is never a price to be known.
+        // The answer without a trading state. Where one is attached the reference gives the book's price, which is not
+        // looked up here: a block of the exchange's time that depends on it is refused for its state root.
         LAST_PRICE | EPOCH_PRICE => {
             return Ok(finished(inputs.gas_limit, PRICE_GAS, Some(Bytes::from_static(&[0; 32]))));
         }
