@@ -22,6 +22,10 @@ impl RpcService for Constant {
         Ok("\"0x141f\"")
     }
 
+    fn only_reads(&self, _: &str) -> bool {
+        true
+    }
+
     async fn subscribe(&self, _: &str, _: &str, _: Option<&str>, _: &Caller) -> Result<NoNotifications, Failure> {
         Err(Failure::server("none"))
     }

@@ -24,6 +24,10 @@ pub trait RpcService: Clone + Send + Sync + 'static {
         caller: &Caller,
     ) -> impl Future<Output = Result<Self::Json, Failure>> + Send;
 
+    /// Whether `method` is known to change nothing that another call could see: in a batch such calls run beside one
+    /// another, all others keep their place.
+    fn only_reads(&self, method: &str) -> bool;
+
     /// Opens the subscription `kind` of `namespace`. `params` is the JSON list of what follows the kind, `None`
     /// if nothing does. An unknown kind or namespace fails with `-32601`; the envelope words that failure.
     fn subscribe(
@@ -55,6 +59,10 @@ impl RpcService for tenon_host::Router {
         caller: &Caller,
     ) -> impl Future<Output = Result<Self::Json, Failure>> + Send {
         self.call(method, params, caller)
+    }
+
+    fn only_reads(&self, method: &str) -> bool {
+        self.only_reads(method)
     }
 
     fn subscribe(

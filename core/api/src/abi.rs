@@ -115,6 +115,10 @@ pub const COST_FAST: u32 = 0;
 /// Expensive: runs the EVM or scans; counted against the limit of slow calls.
 pub const COST_SLOW: u32 = 1;
 
+/// Flag of [`TenonMethod`]: the method changes nothing that another call could see. In a batch it runs beside its neighbours;
+/// a method without the flag keeps its place.
+pub const METHOD_ONLY_READS: u32 = 1;
+
 /// A method of a plugin. All slices are static.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -123,8 +127,8 @@ pub struct TenonMethod {
     pub name: TenonSlice,
     /// [`COST_FAST`] or [`COST_SLOW`].
     pub cost: u32,
-    /// 0.
-    pub reserved: u32,
+    /// Flag bits: [`METHOD_ONLY_READS`]. The others are 0; a host that does not know one passes over it.
+    pub flags: u32,
     /// JSON text of an OpenRPC method object without `name`.
     pub description: TenonSlice,
 }

@@ -26,6 +26,8 @@ pub struct Method {
     pub name: String,
     /// Cost class.
     pub cost: Cost,
+    /// Whether it changes nothing that another call could see.
+    pub only_reads: bool,
     /// JSON text of an OpenRPC method object without `name`.
     pub description: String,
 }
@@ -192,7 +194,8 @@ mod tests {
     use super::*;
 
     fn manifest() -> Manifest {
-        let method = Method { name: "good_method".into(), cost: Cost::Fast, description: "{}".into() };
+        let method =
+            Method { name: "good_method".into(), cost: Cost::Fast, only_reads: false, description: "{}".into() };
         Manifest {
             name: "good".into(),
             namespace: "good".into(),

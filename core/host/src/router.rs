@@ -20,7 +20,7 @@ use tenon_sdk::boundary::OwnedBytes;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{
-    Caller, Cost, Manifest, NamespaceAlias, PluginStream, Transport,
+    Caller, Cost, Manifest, Method, NamespaceAlias, PluginStream, Transport,
     calls::{CallBook, CallCounts, MethodCalls},
     faults::NO_RESULT,
     gate::{Entry, Kind},
@@ -32,6 +32,13 @@ struct Route {
     plugin: Arc<Running>,
     index: u32,
     cost: Cost,
+    only_reads: bool,
+}
+
+impl Route {
+    fn new(plugin: &Arc<Running>, index: u32, method: &Method) -> Self {
+        Self { plugin: Arc::clone(plugin), index, cost: method.cost, only_reads: method.only_reads }
+    }
 }
 
 /// What [`Router::enter`] came to.
@@ -58,7 +65,7 @@ impl RouteTable {
         let mut table = Self::default();
         for plugin in plugins {
             for (index, method) in (0..).zip(&plugin.manifest.methods) {
-                let route = Route { plugin: Arc::clone(plugin), index, cost: method.cost };
+                let route = Route::new(plugin, index, method);
                 table.methods.insert(method.name.as_str().into(), route);
             }
             table.namespaces.insert(plugin.manifest.namespace.clone(), Arc::clone(plugin));
@@ -75,7 +82,7 @@ impl RouteTable {
         }
         let own_form = format!("{}_{}_", alias.namespace, alias.name);
         for (index, method) in (0..).zip(&plugin.manifest.methods) {
-            let route = Route { plugin: Arc::clone(plugin), index, cost: method.cost };
+            let route = Route::new(plugin, index, method);
             if let Some(name) = method.name.strip_prefix(&own_form) {
                 self.methods.insert(format!("{}_{name}", alias.name).into(), route);
             } else if let Some(name) = method.name.strip_prefix(&alias.namespace) {
@@ -211,6 +218,12 @@ impl Router {
         let stream = PluginStream::begin(ticket, index, wish);
         before(caller.context.deadline(), stream.accepted()).await??;
         Ok(stream)
+    }
+
+    /// Whether a method is known to change nothing that another call could see, by what its plugin says of it. Calls of all
+    /// others keep their place in a batch.
+    pub fn only_reads(&self, method: &str) -> bool {
+        self.inner.routes.load().methods.get(method).is_some_and(|route| route.only_reads)
     }
 
     /// The namespaces that are served, in the order of their names.

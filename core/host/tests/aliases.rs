@@ -44,6 +44,16 @@ async fn a_method_of_its_own_answers_by_the_other_name() {
 }
 
 #[tokio::test]
+async fn what_a_method_says_of_itself_holds_by_both_names() {
+    let test = host_with_alias("abacus", "counter");
+    let router = test.host.router();
+    let known = |names: &[&str]| names.iter().map(|name| router.only_reads(name)).collect::<Vec<_>>();
+
+    assert_eq!(known(&["counter_settings", "abacus_settings"]), [true, true]);
+    assert_eq!(known(&["counter_next", "abacus_next", "abacus_previous"]), [false, false, false]);
+}
+
+#[tokio::test]
 async fn a_subscription_is_found_by_the_other_name() {
     let test = host_with_alias("abacus", "counter");
 

@@ -28,6 +28,10 @@ impl RpcService for Echo {
         }
     }
 
+    fn only_reads(&self, _: &str) -> bool {
+        true
+    }
+
     async fn subscribe(&self, _: &str, _: &str, _: Option<&str>, _: &Caller) -> Result<NoNotifications, Failure> {
         Ok(NoNotifications)
     }

@@ -1,10 +1,17 @@
-//! Batches: calls run at the same time, answers stand in order.
+//! Batches: what only reads runs at the same time, any other call keeps its place, and answers stand in order.
+//!
+//! The reference runs the calls of a batch one after the other, and clients send a transaction and ask what came of it in one
+//! batch. Here a call that may change something begins when all before it have answered, and all after it begin when it has
+//! answered itself; the reads between two such calls run side by side.
 
-use std::task::Poll;
+use std::{task::Poll, time::Instant};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 
-use super::{Answer, Dispatcher, Outcome, Reply, Request, Subscriptions, failures, poll_once, reply, scan::RawMessage};
+use super::{
+    Answer, Dispatcher, Outcome, Reply, Request, SUBSCRIBE, Subscriptions, UNSUBSCRIBE, failures, poll_once, reply,
+    scan::RawMessage,
+};
 use crate::service::{Caller, RpcService};
 
 /// One entry of the answer.
@@ -12,6 +19,43 @@ struct Entry<'a, S: RpcService> {
     /// `None` for a notification, which leaves no entry.
     id: Option<&'a str>,
     outcome: Option<Outcome<S>>,
+}
+
+/// A batch that is being answered. `F` is a call, which says whose outcome it has.
+struct Batch<'a, S: RpcService, F> {
+    entries: Vec<Entry<'a, S>>,
+    /// Calls that were not done on their first poll.
+    running: FuturesUnordered<F>,
+    budget: Budget,
+    deadline: Option<Instant>,
+    /// Whether the deadline had passed when a call was last waited for.
+    is_late: bool,
+}
+
+impl<S: RpcService, F: Future<Output = (usize, Outcome<S>)>> Batch<'_, S, F> {
+    fn settle(&mut self, index: usize, outcome: Outcome<S>) {
+        self.entries[index].outcome = Some(self.budget.charge(outcome));
+    }
+
+    /// Waits until one of the running calls is done, if there is one.
+    async fn finish_one(&mut self) -> bool {
+        let Some((index, outcome)) = self.running.next().await else { return false };
+        self.settle(index, outcome);
+        self.is_late = self.deadline.is_some_and(|deadline| deadline <= Instant::now());
+        true
+    }
+
+    async fn finish_all(&mut self) {
+        while self.finish_one().await {}
+    }
+
+    /// Why no further call begins, if that is so: its caller is told that nothing came of it.
+    fn refusal(&mut self) -> Option<Outcome<S>> {
+        if self.budget.is_spent() {
+            return Some(self.budget.refusal());
+        }
+        self.is_late.then(|| self.budget.charge(Outcome::Failed(failures::timed_out())))
+    }
 }
 
 impl<S: RpcService> Dispatcher<S> {
@@ -40,44 +84,63 @@ impl<S: RpcService> Dispatcher<S> {
         caller: &Caller,
         subscriptions: Option<&Subscriptions>,
     ) -> Vec<Entry<'a, S>> {
-        let mut entries: Vec<Entry<'a, S>> = Vec::with_capacity(message.items.len());
-        let mut running = FuturesUnordered::new();
-        let mut budget = Budget { left: self.limits.batch_response_bytes, most: self.limits.batch_response_bytes };
+        let mut batch = Batch {
+            entries: Vec::with_capacity(message.items.len()),
+            running: FuturesUnordered::new(),
+            budget: Budget { left: self.limits.batch_response_bytes, most: self.limits.batch_response_bytes },
+            deadline: caller.context.deadline(),
+            is_late: false,
+        };
         for raw in &message.items {
             let (id, method, params) = match Request::look_at(raw, text) {
                 Request::Ignored => continue,
                 Request::Invalid { id } => {
                     let outcome = Some(Outcome::Failed(failures::invalid_request()));
-                    entries.push(Entry { id: Some(id), outcome });
+                    batch.entries.push(Entry { id: Some(id), outcome });
                     continue;
                 }
                 Request::Call { id, method, params } => (id, method, params),
             };
-            let index = entries.len();
-            entries.push(Entry { id, outcome: None });
-            if budget.is_spent() {
-                entries[index].outcome = Some(budget.refusal());
+            // Most calls are done on their first poll. As long as nothing runs there is no order to keep, and nobody is asked.
+            let mut keeps_place = false;
+            if !batch.running.is_empty() {
+                keeps_place = self.keeps_place(&method);
+                if keeps_place {
+                    batch.finish_all().await;
+                }
+            }
+            let index = batch.entries.len();
+            let outcome = batch.refusal();
+            let is_refused = outcome.is_some();
+            batch.entries.push(Entry { id, outcome });
+            if is_refused {
                 continue;
             }
-            // Most calls are done on their first poll; only the others are worth a place among the running.
             let subscriptions = subscriptions.filter(|_| id.is_some());
+            let name = method.clone();
             let mut call =
                 Box::pin(async move { (index, self.call_in_time(&method, params, caller, subscriptions).await) });
             match poll_once(call.as_mut()).await {
-                Poll::Ready((index, outcome)) => entries[index].outcome = Some(budget.charge(outcome)),
-                Poll::Pending => running.push(call),
+                Poll::Ready((index, outcome)) => batch.settle(index, outcome),
+                Poll::Pending => {
+                    keeps_place = keeps_place || self.keeps_place(&name);
+                    batch.running.push(call);
+                }
             }
             tokio::task::coop::consume_budget().await;
-            if running.len() >= self.limits.batch_concurrency.max(1)
-                && let Some((index, outcome)) = running.next().await
-            {
-                entries[index].outcome = Some(budget.charge(outcome));
+            if keeps_place {
+                batch.finish_all().await;
+            } else if batch.running.len() >= self.limits.batch_concurrency.max(1) {
+                batch.finish_one().await;
             }
         }
-        while let Some((index, outcome)) = running.next().await {
-            entries[index].outcome = Some(budget.charge(outcome));
-        }
-        entries
+        batch.finish_all().await;
+        batch.entries
+    }
+
+    /// Whether nothing of its batch may run at the same time as this call.
+    fn keeps_place(&self, method: &str) -> bool {
+        method.ends_with(SUBSCRIBE) || method.ends_with(UNSUBSCRIBE) || !self.service.only_reads(method)
     }
 }
 

@@ -30,6 +30,10 @@ use crate::service::{Caller, Exposure, RpcService, Transport};
 use scan::RawRequest;
 use text::read_string;
 
+/// Endings of the methods that the envelope serves itself.
+const SUBSCRIBE: &str = "_subscribe";
+const UNSUBSCRIBE: &str = "_unsubscribe";
+
 /// Turns messages into answers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Dispatcher<S> {
@@ -226,10 +230,10 @@ impl<S: RpcService> Dispatcher<S> {
         subscriptions: Option<&Subscriptions>,
     ) -> Outcome<S> {
         // Both endings belong to the subscription layer whatever stands before them.
-        if let Some(namespace) = method.strip_suffix("_subscribe") {
+        if let Some(namespace) = method.strip_suffix(SUBSCRIBE) {
             return Box::pin(self.subscribe(namespace, params, caller, subscriptions)).await;
         }
-        if method.ends_with("_unsubscribe") {
+        if method.ends_with(UNSUBSCRIBE) {
             return unsubscribe(params, subscriptions);
         }
         let result = AssertUnwindSafe(self.service.call(method, params, caller)).catch_unwind().await;

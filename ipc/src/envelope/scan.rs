@@ -79,6 +79,7 @@ pub(crate) enum Ending {
     Complete(RawMessage),
 }
 
+/// Where the scan stands. Looked at for every byte between strings, and therefore no larger than a register.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Value,
@@ -88,7 +89,7 @@ enum State {
     AfterKey,
     AfterValue,
     Text { escape: Escape },
-    Word { word: &'static [u8], next: usize },
+    Word { word: Word, next: u8 },
     Number(Number),
 }
 
@@ -97,6 +98,23 @@ enum Escape {
     None,
     Letter,
     Hex(u8),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Word {
+    True,
+    False,
+    Null,
+}
+
+impl Word {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::True => "true",
+            Self::False => "false",
+            Self::Null => "null",
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -305,9 +323,9 @@ impl Scanner {
             b'-' => State::Number(Number::Minus),
             b'0' => State::Number(Number::Zero),
             b'1'..=b'9' => State::Number(Number::Integer),
-            b't' => State::Word { word: b"true", next: 1 },
-            b'f' => State::Word { word: b"false", next: 1 },
-            b'n' => State::Word { word: b"null", next: 1 },
+            b't' => State::Word { word: Word::True, next: 1 },
+            b'f' => State::Word { word: Word::False, next: 1 },
+            b'n' => State::Word { word: Word::Null, next: 1 },
             _ => return Err(invalid(byte, "looking for beginning of value")),
         };
         let depth = self.nesting.depth;
@@ -387,19 +405,17 @@ impl Scanner {
     /// Inside a string: jumps to its next quotation mark or backslash.
     fn in_text(&mut self, input: &[u8]) -> Result<bool, SyntaxError> {
         let rest = &input[self.position..];
-        let ordinary = memchr::memchr2(b'"', b'\\', rest).unwrap_or(rest.len());
-        if let Some(control) = rest[..ordinary].iter().find(|byte| **byte < 0x20) {
-            return Err(invalid(*control, "in string literal"));
-        }
+        let ordinary = ordinary_bytes(rest);
         self.position += ordinary;
         match rest.get(ordinary) {
             None => return Ok(false),
+            Some(b'"') => self.position += 1,
             Some(b'\\') => {
                 self.position += 1;
                 self.state = State::Text { escape: Escape::Letter };
                 return Ok(false);
             }
-            Some(_) => self.position += 1,
+            Some(control) => return Err(invalid(*control, "in string literal")),
         }
         if self.text_is_key {
             if self.is_at_members() {
@@ -411,20 +427,44 @@ impl Scanner {
         Ok(self.end_value(input))
     }
 
-    fn in_word(&mut self, input: &[u8], word: &'static [u8], next: usize, byte: u8) -> Result<bool, SyntaxError> {
-        let expected = word.get(next).copied().unwrap_or_default();
+    fn in_word(&mut self, input: &[u8], word: Word, next: u8, byte: u8) -> Result<bool, SyntaxError> {
+        let text = word.text();
+        let expected = text.as_bytes().get(usize::from(next)).copied().unwrap_or_default();
         if byte != expected {
-            let word = String::from_utf8_lossy(word);
-            let context = format!("in literal {word} (expecting {})", quote_byte(expected));
+            let context = format!("in literal {text} (expecting {})", quote_byte(expected));
             return Err(invalid(byte, &context));
         }
         self.position += 1;
-        if next + 1 < word.len() {
+        if usize::from(next) + 1 < text.len() {
             self.state = State::Word { word, next: next + 1 };
             return Ok(false);
         }
         Ok(self.end_value(input))
     }
+}
+
+/// How many bytes stand before the first quotation mark, backslash or control character.
+///
+/// Eight at a time: strings of requests are short, and setting up a vector search for each cost more than the rest of
+/// the scan.
+fn ordinary_bytes(text: &[u8]) -> usize {
+    const EACH: u64 = u64::from_le_bytes([1; 8]);
+    const HIGHEST: u64 = EACH << 7;
+    // Sets the highest bit of bytes below `bound`. A borrow can set one too many, but only above one that is right, and
+    // only the lowest is looked at.
+    let below = |word: u64, bound: u64| word.wrapping_sub(EACH * bound) & !word;
+    let (words, rest) = text.as_chunks::<8>();
+    for (position, bytes) in words.iter().enumerate() {
+        let word = u64::from_le_bytes(*bytes);
+        let quote = below(word ^ (EACH * u64::from(b'"')), 1);
+        let backslash = below(word ^ (EACH * u64::from(b'\\')), 1);
+        let found = (quote | backslash | below(word, 0x20)) & HIGHEST;
+        if found != 0 {
+            return position * 8 + found.trailing_zeros() as usize / 8;
+        }
+    }
+    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
+    words.len() * 8 + rest.iter().position(is_special).unwrap_or(rest.len())
 }
 
 fn after_escape(escape: Escape, byte: u8) -> Result<Escape, SyntaxError> {
@@ -521,6 +561,23 @@ mod tests {
             ("\u{feff}{}", "invalid character 'ï' looking for beginning of value"),
         ] {
             assert_eq!(scan(text), Progress::Invalid(SyntaxError(expected.to_owned())), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_special_byte_is_found_at_every_place_whatever_stands_around_it() {
+        for byte in 0..=u8::MAX {
+            for around in [b' ', b'a', b'!', b'#', b'[', b']', 0x7f, 0x80, 0xa2, 0xdc, 0xff] {
+                for length in 0..20 {
+                    for at in 0..length {
+                        let mut text = vec![around; length];
+                        text[at] = byte;
+                        let is_special = byte < 0x20 || byte == b'"' || byte == b'\\';
+                        let expected = if is_special { at } else { length };
+                        assert_eq!(ordinary_bytes(&text), expected, "{byte:#x} at {at} of {length} times {around:#x}");
+                    }
+                }
+            }
         }
     }
 

@@ -1,8 +1,8 @@
 //! The front-ends over real sockets, with a service made for the test behind them.
 
-// The helpers stand outside of `#[test]` functions, where clippy.toml allows this anyway.
-#![allow(clippy::unwrap_used, clippy::expect_used)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed, in its helpers too")]
 
+mod batches;
 mod http;
 mod raw_http;
 mod recorded;

@@ -2,7 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
     time::Duration,
 };
 
@@ -22,6 +25,8 @@ pub(crate) struct TestService {
     pub(crate) begun: Arc<Mutex<Vec<CallContext>>>,
     /// What `test_wait` waits for.
     pub(crate) gate: Arc<Notify>,
+    /// How often `test_change` has changed something.
+    pub(crate) changes: Arc<AtomicU64>,
 }
 
 /// Waits until `condition` holds; a test that hangs here fails by its own time-out.
@@ -33,6 +38,13 @@ pub(crate) async fn until(condition: impl Fn() -> bool) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     panic!("the condition did not come true within ten seconds");
+}
+
+/// Lets all others go first, so often.
+async fn take_turns(count: usize) {
+    for _ in 0..count {
+        tokio::task::yield_now().await;
+    }
 }
 
 pub(crate) fn not_found(message: String) -> Failure {
@@ -73,6 +85,17 @@ impl RpcService for TestService {
                 tokio::task::yield_now().await;
                 Ok(params.to_owned())
             }
+            "test_change" => {
+                take_turns(3).await;
+                self.changes.fetch_add(1, Ordering::Relaxed);
+                take_turns(3).await;
+                Ok("null".to_owned())
+            }
+            "test_changes" => Ok(self.changes.load(Ordering::Relaxed).to_string()),
+            "test_changesLater" => {
+                take_turns(20).await;
+                Ok(self.changes.load(Ordering::Relaxed).to_string())
+            }
             "test_forever" => {
                 self.begun.lock().unwrap().push(caller.context.clone());
                 std::future::pending().await
@@ -81,6 +104,10 @@ impl RpcService for TestService {
             "eth_chainId" if params == "[]" => Ok("\"0x141f\"".to_owned()),
             _ => self.outcomes.get(&(method.to_owned(), params.to_owned())).cloned().unwrap_or_else(|| Err(missing())),
         }
+    }
+
+    fn only_reads(&self, method: &str) -> bool {
+        method != "test_change"
     }
 
     async fn subscribe(

@@ -22,22 +22,22 @@ async fn try_start(
     Servers::start(settings, service, None).await
 }
 
-struct Client {
+pub(crate) struct Client {
     lines: Lines<BufReader<OwnedReadHalf>>,
     writer: OwnedWriteHalf,
 }
 
 impl Client {
-    async fn connect(path: &Path) -> Self {
+    pub(crate) async fn connect(path: &Path) -> Self {
         let (reader, writer) = UnixStream::connect(path).await.unwrap().into_split();
         Self { lines: BufReader::new(reader).lines(), writer }
     }
 
-    async fn send(&mut self, text: &str) {
+    pub(crate) async fn send(&mut self, text: &str) {
         self.writer.write_all(text.as_bytes()).await.unwrap();
     }
 
-    async fn receive(&mut self) -> Option<String> {
+    pub(crate) async fn receive(&mut self) -> Option<String> {
         self.lines.next_line().await.unwrap()
     }
 }

@@ -26,9 +26,9 @@ fn table() -> Table<Admin> {
     Table::new(NAMESPACE, "1.0")
         .capabilities(&[Capability::Administer, Capability::ReadNode, Capability::ReadChain])
         .lasting_subscriptions()
-        .method("admin_datadir", &[], "The data folder.", data_folder)
-        .method("admin_nodeInfo", &[], "This node, as far as there is something to say without a network.", node_info)
-        .method("admin_peers", &[], "The connected peers.", peers)
+        .read("admin_datadir", &[], "The data folder.", data_folder)
+        .read("admin_nodeInfo", &[], "This node, as far as there is something to say without a network.", node_info)
+        .read("admin_peers", &[], "The connected peers.", peers)
         .slow_method(
             "admin_exportChain",
             &["file", "first", "last"],
@@ -45,8 +45,8 @@ fn table() -> Table<Admin> {
         .method("admin_startWS", &["host", "port", "cors", "apis"], "Opens WebSocket.", start_websocket)
         .method("admin_stopRPC", &[], "Closes HTTP.", stop_http)
         .method("admin_stopWS", &[], "Closes WebSocket.", stop_websocket)
-        .method("admin_listModules", &[], "All modules and their states.", list_modules)
-        .method("admin_moduleInfo", &["name"], "One module, with all that is known of it.", module_info)
+        .read("admin_listModules", &[], "All modules and their states.", list_modules)
+        .read("admin_moduleInfo", &["name"], "One module, with all that is known of it.", module_info)
         .method("admin_loadModule", &["nameOrPath", "options"], "Makes a module known and enables it.", load_module)
         .method("admin_enableModule", &["name"], "Starts a module.", enable_module)
         .method("admin_disableModule", &["name"], "Stops a module; it can be enabled again.", disable_module)

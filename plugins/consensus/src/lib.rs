@@ -79,65 +79,60 @@ fn table() -> Table<Consensus> {
     const HASH: [&str; 1] = ["hash"];
     Table::new("Consensus", "1.0")
         .capabilities(&[Capability::ReadChain])
-        .slow_method("Consensus_getSnapshot", &NUMBER, "Who may make blocks as of a block.", authorised::snapshot)
-        .slow_method(
+        .slow_read("Consensus_getSnapshot", &NUMBER, "Who may make blocks as of a block.", authorised::snapshot)
+        .slow_read(
             "Consensus_getSnapshotAtHash",
             &HASH,
             "Who may make blocks as of a block.",
             authorised::snapshot_at_hash,
         )
-        .slow_method("Consensus_getSigners", &NUMBER, "Addresses that may make blocks.", authorised::signers)
-        .slow_method(
-            "Consensus_getSignersAtHash",
-            &HASH,
-            "Addresses that may make blocks.",
-            authorised::signers_at_hash,
-        )
-        .method(
+        .slow_read("Consensus_getSigners", &NUMBER, "Addresses that may make blocks.", authorised::signers)
+        .slow_read("Consensus_getSignersAtHash", &HASH, "Addresses that may make blocks.", authorised::signers_at_hash)
+        .read(
             "Consensus_getMasternodesByNumber",
             &NUMBER,
             "Masternodes, penalised and standby nodes of a block's epoch.",
             epochs::masternodes,
         )
-        .method(
+        .read(
             "Consensus_getLatestPoolStatus",
             &[],
             "Votes and timeouts that wait at this node for others of their kind.",
             pool::status,
         )
-        .method("Consensus_getV2BlockByNumber", &NUMBER, "Round and standing of a block.", blocks::by_number)
-        .method("Consensus_getV2BlockByHash", &HASH, "Round and standing of a block.", blocks::by_hash)
-        .method(
+        .read("Consensus_getV2BlockByNumber", &NUMBER, "Round and standing of a block.", blocks::by_number)
+        .read("Consensus_getV2BlockByHash", &HASH, "Round and standing of a block.", blocks::by_hash)
+        .read(
             "Consensus_getV2BlockByHeader",
             &["header", "isUncle"],
             "Round and standing of a header.",
             blocks::by_header,
         )
-        .method(
+        .read(
             "Consensus_networkInformation",
             &[],
             "Contracts and parameters of the chain's consensus.",
             parameters::network_information,
         )
-        .method(
+        .read(
             "Consensus_XDPoS_networkInformation",
             &[],
             "The same as `XDPoS_networkInformation` answers it: with the reference's names of its members.",
             parameters::network_information_by_reference,
         )
-        .slow_method(
+        .slow_read(
             "Consensus_getMissedRoundsInEpochByBlockNum",
             &NUMBER,
             "Rounds without a block, from a block back to the first of its epoch.",
             epochs::missed_rounds,
         )
-        .slow_method(
+        .slow_read(
             "Consensus_getEpochNumbersBetween",
             &["begin", "end"],
             "Heights of the first blocks of epochs in a range of at most 50,000 blocks.",
             epochs::numbers_between,
         )
-        .method(
+        .read(
             "Consensus_getBlockInfoByEpochNum",
             &["epochNumber"],
             "First and last block of an epoch.",

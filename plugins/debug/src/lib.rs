@@ -79,45 +79,45 @@ fn table() -> Table<Debug> {
     let table = Table::new("debug", "1.0").capabilities(&capabilities);
     with_profiles(with_process(with_states(with_traces(table))))
         .subscription("traceChain", trace_chain::subscription)
-        .method("debug_getRawHeader", &["block"], "RLP of a header.", raw::header)
-        .method("debug_getRawBlock", &["block"], "RLP of a block.", raw::block)
-        .method("debug_getRawReceipts", &["block"], "Canonical bytes of every receipt of a block.", raw::receipts)
-        .method("debug_getRawTransaction", &["hash"], "Canonical bytes of a transaction.", raw::transaction)
-        .method("debug_getBlockRlp", &["number"], "RLP of a block in hexadecimal without prefix.", raw::block_rlp)
-        .method("debug_printBlock", &["number"], "A block as text.", print::print_block)
-        .method("debug_seedHash", &["number"], "The ethash seed of a block's epoch.", print::seed_hash)
+        .read("debug_getRawHeader", &["block"], "RLP of a header.", raw::header)
+        .read("debug_getRawBlock", &["block"], "RLP of a block.", raw::block)
+        .read("debug_getRawReceipts", &["block"], "Canonical bytes of every receipt of a block.", raw::receipts)
+        .read("debug_getRawTransaction", &["hash"], "Canonical bytes of a transaction.", raw::transaction)
+        .read("debug_getBlockRlp", &["number"], "RLP of a block in hexadecimal without prefix.", raw::block_rlp)
+        .read("debug_printBlock", &["number"], "A block as text.", print::print_block)
+        .read("debug_seedHash", &["number"], "The ethash seed of a block's epoch.", print::seed_hash)
         .slow_method("debug_setHead", &["number"], "Moves the head back to a block; destructive.", set_head)
 }
 
 fn with_states(table: Table<Debug>) -> Table<Debug> {
     let range = ["blockHash", "txIndex", "contractAddress", "keyStart", "maxResult"];
     table
-        .slow_method("debug_storageRangeAt", &range, "Slots of a contract inside a block.", state::storage_range)
-        .slow_method("debug_dumpBlock", &["block"], "All accounts after a block.", state::dump_block)
-        .slow_method(
+        .slow_read("debug_storageRangeAt", &range, "Slots of a contract inside a block.", state::storage_range)
+        .slow_read("debug_dumpBlock", &["block"], "All accounts after a block.", state::dump_block)
+        .slow_read(
             "debug_getModifiedAccountsByNumber",
             &["start", "end"],
             "Accounts that blocks changed.",
             state::modified_by_number,
         )
-        .slow_method(
+        .slow_read(
             "debug_getModifiedAccountsByHash",
             &["start", "end"],
             "Accounts that blocks changed.",
             state::modified_by_hash,
         )
-        .slow_method("debug_preimage", &["hash"], "What has this keccak256.", state::preimage)
-        .method("debug_getBadBlocks", &[], "The newest blocks that were refused.", bad_blocks::list)
-        .method("debug_dbGet", &["key"], "A record by the reference's key.", database::get)
-        .method("debug_chaindbProperty", &["property"], "A figure of the database.", database::property)
+        .slow_read("debug_preimage", &["hash"], "What has this keccak256.", state::preimage)
+        .read("debug_getBadBlocks", &[], "The newest blocks that were refused.", bad_blocks::list)
+        .read("debug_dbGet", &["key"], "A record by the reference's key.", database::get)
+        .read("debug_chaindbProperty", &["property"], "A figure of the database.", database::property)
         .slow_method("debug_chaindbCompact", &[], "Rewrites the database without what is gone.", database::compact)
 }
 
 fn with_process(table: Table<Debug>) -> Table<Debug> {
     table
-        .method("debug_memStats", &[], "Memory of the node, under Go's names.", process::memory)
-        .method("debug_gcStats", &[], "Collections: there is no collector.", process::collections)
-        .method("debug_stacks", &[], "What the node's threads do.", process::stacks)
+        .read("debug_memStats", &[], "Memory of the node, under Go's names.", process::memory)
+        .read("debug_gcStats", &[], "Collections: there is no collector.", process::collections)
+        .read("debug_stacks", &[], "What the node's threads do.", process::stacks)
         .method("debug_freeOSMemory", &[], "Without effect: memory is given back anyway.", process::free_memory)
         .method("debug_setGCPercent", &["percent"], "Kept, without effect.", process::set_collector_target)
         .method("debug_verbosity", &["level"], "How much is logged, 0 to 5.", process::set_verbosity)
@@ -145,17 +145,17 @@ fn with_profiles(table: Table<Debug>) -> Table<Debug> {
 
 fn with_traces(table: Table<Debug>) -> Table<Debug> {
     table
-        .slow_method("debug_traceTransaction", &["hash", "options"], "Replays a transaction.", trace::transaction)
-        .slow_method("debug_traceBlock", &["block", "options"], "Replays a block given as RLP.", trace::raw_block)
-        .method(
+        .slow_read("debug_traceTransaction", &["hash", "options"], "Replays a transaction.", trace::transaction)
+        .slow_read("debug_traceBlock", &["block", "options"], "Replays a block given as RLP.", trace::raw_block)
+        .read(
             "debug_traceBlockFromFile",
             &["file", "options"],
             "Refused: the node opens no files for its callers.",
             trace::block_from_file,
         )
-        .slow_method("debug_traceBlockByHash", &["hash", "options"], "Replays a block.", trace::block_by_hash)
-        .slow_method("debug_traceBlockByNumber", &["block", "options"], "Replays a block.", trace::block_by_number)
-        .slow_method("debug_traceCall", &["transaction", "block", "options"], "Traces a call.", trace::call)
+        .slow_read("debug_traceBlockByHash", &["hash", "options"], "Replays a block.", trace::block_by_hash)
+        .slow_read("debug_traceBlockByNumber", &["block", "options"], "Replays a block.", trace::block_by_number)
+        .slow_read("debug_traceCall", &["transaction", "block", "options"], "Traces a call.", trace::call)
 }
 
 tenon_sdk::export!(Debug, table);

@@ -28,32 +28,32 @@ pub(crate) fn table() -> Table<Eth> {
 
 fn with_chain(table: Table<Eth>) -> Table<Eth> {
     table
-        .method("eth_blockNumber", &[], "The height of the head.", chain::block_number)
-        .method("eth_chainId", &[], "The chain id of EIP-155.", chain::chain_id)
-        .method("eth_protocolVersion", &[], "The peer protocol's version.", chain::protocol_version)
-        .method("eth_syncing", &[], "Progress of catching up, or false.", chain::syncing)
-        .method("eth_accounts", &[], "Addresses that this node can sign with.", chain::accounts)
-        .method("eth_coinbase", &[], "The address that receives rewards.", mining::etherbase)
-        .method("eth_etherbase", &[], "The address that receives rewards.", mining::etherbase)
-        .method("eth_mining", &[], "Whether the node mines by proof of work.", mining::mining)
-        .method("eth_hashrate", &[], "Hashes a second.", mining::hashrate)
-        .method("eth_getWork", &[], "Work for a miner.", mining::get_work)
+        .read("eth_blockNumber", &[], "The height of the head.", chain::block_number)
+        .read("eth_chainId", &[], "The chain id of EIP-155.", chain::chain_id)
+        .read("eth_protocolVersion", &[], "The peer protocol's version.", chain::protocol_version)
+        .read("eth_syncing", &[], "Progress of catching up, or false.", chain::syncing)
+        .read("eth_accounts", &[], "Addresses that this node can sign with.", chain::accounts)
+        .read("eth_coinbase", &[], "The address that receives rewards.", mining::etherbase)
+        .read("eth_etherbase", &[], "The address that receives rewards.", mining::etherbase)
+        .read("eth_mining", &[], "Whether the node mines by proof of work.", mining::mining)
+        .read("eth_hashrate", &[], "Hashes a second.", mining::hashrate)
+        .read("eth_getWork", &[], "Work for a miner.", mining::get_work)
         .method("eth_submitHashrate", &["rate", "id"], "Reports hashes a second.", mining::submit_hashrate)
         .method("eth_submitWork", &["nonce", "headerHash", "mixDigest"], "Hands in work.", mining::submit_work)
 }
 
 fn with_state(table: Table<Eth>) -> Table<Eth> {
     table
-        .method("eth_getBalance", &["address", "block"], "Balance of an account, wei.", state::get_balance)
-        .method(
+        .read("eth_getBalance", &["address", "block"], "Balance of an account, wei.", state::get_balance)
+        .read(
             "eth_getTransactionCount",
             &["address", "block"],
             "Nonce of an account; `pending` counts the pool.",
             state::get_transaction_count,
         )
-        .method("eth_getCode", &["address", "block"], "Code of an account.", state::get_code)
-        .method("eth_getStorageAt", &["address", "key", "block"], "A storage slot.", state::get_storage_at)
-        .method(
+        .read("eth_getCode", &["address", "block"], "Code of an account.", state::get_code)
+        .read("eth_getStorageAt", &["address", "key", "block"], "A storage slot.", state::get_storage_at)
+        .read(
             "eth_getProof",
             &["address", "storageKeys", "block"],
             "An account and some of its slots with proofs.",
@@ -63,102 +63,97 @@ fn with_state(table: Table<Eth>) -> Table<Eth> {
 
 fn with_blocks(table: Table<Eth>) -> Table<Eth> {
     table
-        .method("eth_getBlockByNumber", &["block", "full"], "A block.", blocks::get_block_by_number)
-        .method("eth_getBlockByHash", &["hash", "full"], "A block.", blocks::get_block_by_hash)
-        .method("eth_getBlockReceipts", &["block"], "Receipts of a block.", blocks::get_block_receipts)
-        .method(
+        .read("eth_getBlockByNumber", &["block", "full"], "A block.", blocks::get_block_by_number)
+        .read("eth_getBlockByHash", &["hash", "full"], "A block.", blocks::get_block_by_hash)
+        .read("eth_getBlockReceipts", &["block"], "Receipts of a block.", blocks::get_block_receipts)
+        .read(
             "eth_getBlockTransactionCountByNumber",
             &["block"],
             "How many transactions a block has.",
             blocks::transaction_count_by_number,
         )
-        .method(
+        .read(
             "eth_getBlockTransactionCountByHash",
             &["hash"],
             "How many transactions a block has.",
             blocks::transaction_count_by_hash,
         )
-        .method("eth_getUncleCountByBlockNumber", &["block"], "How many uncles a block has.", uncles::count_by_number)
-        .method("eth_getUncleCountByBlockHash", &["hash"], "How many uncles a block has.", uncles::count_by_hash)
-        .method(
+        .read("eth_getUncleCountByBlockNumber", &["block"], "How many uncles a block has.", uncles::count_by_number)
+        .read("eth_getUncleCountByBlockHash", &["hash"], "How many uncles a block has.", uncles::count_by_hash)
+        .read(
             "eth_getUncleByBlockNumberAndIndex",
             &["block", "index"],
             "An uncle of a block.",
             uncles::by_number_and_index,
         )
-        .method(
-            "eth_getUncleByBlockHashAndIndex",
-            &["hash", "index"],
-            "An uncle of a block.",
-            uncles::by_hash_and_index,
-        )
+        .read("eth_getUncleByBlockHashAndIndex", &["hash", "index"], "An uncle of a block.", uncles::by_hash_and_index)
 }
 
 fn with_transactions(table: Table<Eth>) -> Table<Eth> {
     table
-        .method(
+        .read(
             "eth_getTransactionByHash",
             &["hash"],
             "A transaction of the chain or the pool.",
             transactions::get_by_hash,
         )
-        .method(
+        .read(
             "eth_getTransactionByBlockHashAndIndex",
             &["hash", "index"],
             "A transaction of a block.",
             transactions::get_by_block_hash_and_index,
         )
-        .method(
+        .read(
             "eth_getTransactionByBlockNumberAndIndex",
             &["block", "index"],
             "A transaction of a block.",
             transactions::get_by_block_number_and_index,
         )
-        .method(
+        .read(
             "eth_getRawTransactionByHash",
             &["hash"],
             "Canonical bytes of a transaction of the chain or the pool.",
             transactions::get_raw_by_hash,
         )
-        .method(
+        .read(
             "eth_getRawTransactionByBlockHashAndIndex",
             &["hash", "index"],
             "Canonical bytes of a transaction of a block.",
             transactions::get_raw_by_block_hash_and_index,
         )
-        .method(
+        .read(
             "eth_getRawTransactionByBlockNumberAndIndex",
             &["block", "index"],
             "Canonical bytes of a transaction of a block.",
             transactions::get_raw_by_block_number_and_index,
         )
-        .method("eth_getTransactionReceipt", &["hash"], "Receipt of a transaction.", transactions::get_receipt)
+        .read("eth_getTransactionReceipt", &["hash"], "Receipt of a transaction.", transactions::get_receipt)
 }
 
 fn with_calls_and_fees(table: Table<Eth>) -> Table<Eth> {
     table
-        .slow_method(
+        .slow_read(
             "eth_call",
             &["transaction", "block", "stateOverrides", "blockOverrides"],
             "What a call returns.",
             calls::call,
         )
-        .slow_method(
+        .slow_read(
             "eth_estimateGas",
             &["transaction", "block", "stateOverrides", "blockOverrides"],
             "The least gas with which a call succeeds.",
             calls::estimate_gas,
         )
-        .slow_method(
+        .slow_read(
             "eth_createAccessList",
             &["transaction", "block", "stateOverrides"],
             "The accesses that a call makes.",
             calls::create_access_list,
         )
-        .method("eth_gasPrice", &[], "A price that should do, wei per gas.", fees::gas_price)
-        .method("eth_maxPriorityFeePerGas", &[], "A tip that should do, wei per gas.", fees::max_priority_fee_per_gas)
-        .method("eth_blobBaseFee", &[], "Price of one blob gas in the next block, wei.", fees::blob_base_fee)
-        .slow_method(
+        .read("eth_gasPrice", &[], "A price that should do, wei per gas.", fees::gas_price)
+        .read("eth_maxPriorityFeePerGas", &[], "A tip that should do, wei per gas.", fees::max_priority_fee_per_gas)
+        .read("eth_blobBaseFee", &[], "Price of one blob gas in the next block, wei.", fees::blob_base_fee)
+        .slow_read(
             "eth_feeHistory",
             &["blockCount", "newestBlock", "rewardPercentiles"],
             "Fees of a range of blocks.",
@@ -182,21 +177,21 @@ fn with_sending(table: Table<Eth>) -> Table<Eth> {
             "Fills in, signs and sends a transaction.",
             sending::send_transaction,
         )
-        .method("eth_sign", &["address", "message"], "Signs a message (EIP-191).", sending::sign)
-        .slow_method(
+        .read("eth_sign", &["address", "message"], "Signs a message (EIP-191).", sending::sign)
+        .slow_read(
             "eth_fillTransaction",
             &["transaction"],
             "The transaction that would be sent, unsigned (native chains).",
             sending::fill_transaction,
         )
-        .slow_method("eth_signTransaction", &["transaction"], "Signs a transaction.", sending::sign_transaction)
+        .slow_read("eth_signTransaction", &["transaction"], "Signs a transaction.", sending::sign_transaction)
         .method(
             "eth_resend",
             &["transaction", "gasPrice", "gasLimit"],
             "Replaces a pooled transaction by one with another price or limit.",
             sending::resend,
         )
-        .method(
+        .read(
             "eth_pendingTransactions",
             &[],
             "Pooled transactions of the node's own accounts.",
@@ -207,53 +202,48 @@ fn with_sending(table: Table<Eth>) -> Table<Eth> {
 /// What exists on native chains only.
 fn with_native(table: Table<Eth>) -> Table<Eth> {
     table
-        .method("eth_getAccountInfo", &["address", "block"], "An account in one object.", native::get_account_info)
-        .method(
-            "eth_getOwnerByCoinbase",
-            &["coinbase", "block"],
-            "Who owns a masternode.",
-            native::get_owner_by_coinbase,
-        )
-        .slow_method("eth_getRewardByHash", &["hash"], "The rewards that a block paid.", native::get_reward_by_hash)
-        .slow_method(
+        .read("eth_getAccountInfo", &["address", "block"], "An account in one object.", native::get_account_info)
+        .read("eth_getOwnerByCoinbase", &["coinbase", "block"], "Who owns a masternode.", native::get_owner_by_coinbase)
+        .slow_read("eth_getRewardByHash", &["hash"], "The rewards that a block paid.", native::get_reward_by_hash)
+        .slow_read(
             "eth_getTransactionAndReceiptProof",
             &["hash"],
             "Proofs that a transaction and its receipt are part of their block.",
             native::get_transaction_and_receipt_proof,
         )
-        .slow_method(
+        .slow_read(
             "eth_getBlockSignersByNumber",
             &["block"],
             "The masternodes that signed a block.",
             native::get_block_signers_by_number,
         )
-        .slow_method(
+        .slow_read(
             "eth_getBlockSignersByHash",
             &["hash"],
             "The masternodes that signed a block.",
             native::get_block_signers_by_hash,
         )
-        .slow_method(
+        .slow_read(
             "eth_getBlockFinalityByNumber",
             &["block"],
             "How many of the masternodes signed a block, percent.",
             native::get_block_finality_by_number,
         )
-        .slow_method(
+        .slow_read(
             "eth_getBlockFinalityByHash",
             &["hash"],
             "How many of the masternodes signed a block, percent.",
             native::get_block_finality_by_hash,
         )
-        .slow_method("eth_getCandidates", &["epoch"], "The candidates of an epoch.", native::get_candidates)
-        .slow_method(
+        .slow_read("eth_getCandidates", &["epoch"], "The candidates of an epoch.", native::get_candidates)
+        .slow_read(
             "eth_getCandidateStatus",
             &["coinbase", "epoch"],
             "What a candidate was in an epoch.",
             native::get_candidate_status,
         )
-        .slow_method("eth_getStakerROI", &[], "What staking returns in a year, percent.", native::get_staker_roi)
-        .slow_method(
+        .slow_read("eth_getStakerROI", &[], "What staking returns in a year, percent.", native::get_staker_roi)
+        .slow_read(
             "eth_getStakerROIMasternode",
             &["masternode"],
             "What staking for a masternode returns in a year, percent.",
@@ -263,7 +253,7 @@ fn with_native(table: Table<Eth>) -> Table<Eth> {
 
 fn with_logs(table: Table<Eth>) -> Table<Eth> {
     table
-        .slow_method("eth_getLogs", &["criteria"], "Logs of the chain.", logs::get_logs)
+        .slow_read("eth_getLogs", &["criteria"], "Logs of the chain.", logs::get_logs)
         .method("eth_newFilter", &["criteria"], "Installs a filter for logs.", filters::new_filter)
         .method("eth_newBlockFilter", &[], "Installs a filter for blocks.", filters::new_block_filter)
         .method(
@@ -273,6 +263,6 @@ fn with_logs(table: Table<Eth>) -> Table<Eth> {
             filters::new_pending_transaction_filter,
         )
         .slow_method("eth_getFilterChanges", &["id"], "What happened since the last poll.", filters::get_filter_changes)
-        .slow_method("eth_getFilterLogs", &["id"], "All logs of a filter.", filters::get_filter_logs)
+        .slow_read("eth_getFilterLogs", &["id"], "All logs of a filter.", filters::get_filter_logs)
         .method("eth_uninstallFilter", &["id"], "Removes a filter.", filters::uninstall_filter)
 }

@@ -17,9 +17,9 @@ impl Plugin for Net {
 fn table() -> Table<Net> {
     Table::new("net", "1.0")
         .capabilities(&[Capability::ReadChain, Capability::ReadNode])
-        .method("net_version", &[], "The network's number as a decimal string.", version)
-        .method("net_listening", &[], "Always true, as with the reference client.", listening)
-        .method("net_peerCount", &[], "How many peers are connected.", peer_count)
+        .read("net_version", &[], "The network's number as a decimal string.", version)
+        .read("net_listening", &[], "Always true, as with the reference client.", listening)
+        .read("net_peerCount", &[], "How many peers are connected.", peer_count)
 }
 
 tenon_sdk::export!(Net, table);

@@ -23,8 +23,8 @@ impl Plugin for Rpc {
 fn table() -> Table<Rpc> {
     Table::new("rpc", "1.0")
         .capabilities(&[Capability::ReadNode])
-        .method("rpc_modules", &[], "The namespaces that this endpoint exposes, with their versions.", modules)
-        .method("rpc_discover", &[], "The methods that this endpoint exposes, as an OpenRPC document.", discover)
+        .read("rpc_modules", &[], "The namespaces that this endpoint exposes, with their versions.", modules)
+        .read("rpc_discover", &[], "The methods that this endpoint exposes, as an OpenRPC document.", discover)
 }
 
 tenon_sdk::export!(Rpc, table);

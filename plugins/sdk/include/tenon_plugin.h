@@ -86,10 +86,14 @@ typedef TenonFuture TenonStream;
 #define TENON_COST_FAST 0 /* answers on its first poll, from memory or a few point reads */
 #define TENON_COST_SLOW 1 /* runs the EVM or scans; the host bounds how many run at a time */
 
+/* Flag of a method: it changes nothing that another call could see. In a batch it runs beside its neighbours; a method
+ * without the flag keeps its place. */
+#define TENON_METHOD_ONLY_READS 1
+
 typedef struct TenonMethod {
     TenonSlice name; /* full name, namespace_name */
     uint32_t cost;
-    uint32_t reserved;      /* 0 */
+    uint32_t flags;         /* TENON_METHOD_ bits, the others 0 */
     TenonSlice description; /* JSON text of an OpenRPC method object without `name`, or empty */
 } TenonMethod;
 

@@ -32,6 +32,7 @@ pub struct Table<S> {
 pub(crate) struct Method<S> {
     pub(crate) name: &'static str,
     pub(crate) cost: u32,
+    pub(crate) only_reads: bool,
     pub(crate) description: String,
     pub(crate) call: MethodCall<S>,
 }
@@ -39,6 +40,12 @@ pub(crate) struct Method<S> {
 pub(crate) struct Subscription<S> {
     pub(crate) name: &'static str,
     pub(crate) open: SubscriptionOpen<S>,
+}
+
+/// What the host has to know of a method before it calls it.
+struct Class {
+    cost: u32,
+    only_reads: bool,
 }
 
 type MethodCall<S> = Box<dyn Fn(Context<S>, &[u8]) -> ExportedFuture + Send + Sync>;
@@ -102,6 +109,9 @@ impl<S: Send + Sync + 'static> Table<S> {
 
     /// Adds a cheap method: one that answers from memory or a few point reads.
     ///
+    /// It may change something, so that it keeps its place in a batch: the calls before it have answered before it begins,
+    /// and those after it begin when it has answered. What changes nothing is a [`Table::read`].
+    ///
     /// `parameters` names its positional parameters (as many as `function` takes after the context) and
     /// `summary` says in a sentence what it gives; both go into the OpenRPC document.
     #[must_use]
@@ -112,10 +122,24 @@ impl<S: Send + Sync + 'static> Table<S> {
         summary: &'static str,
         function: impl MethodFunction<S, A, N>,
     ) -> Self {
-        self.add_method(name, COST_FAST, parameters, summary, function)
+        self.add_method(name, Class { cost: COST_FAST, only_reads: false }, parameters, summary, function)
     }
 
-    /// Adds an expensive method: one that runs the EVM or scans. The host bounds how many run at a time.
+    /// Adds a cheap method, as [`Table::method`] does, that changes nothing which another call could see: neither the chain,
+    /// the pool or the node, nor what the plugin remembers. In a batch it runs beside the reads around it.
+    #[must_use]
+    pub fn read<A, const N: usize>(
+        self,
+        name: &'static str,
+        parameters: &[&'static str; N],
+        summary: &'static str,
+        function: impl MethodFunction<S, A, N>,
+    ) -> Self {
+        self.add_method(name, Class { cost: COST_FAST, only_reads: true }, parameters, summary, function)
+    }
+
+    /// Adds an expensive method: one that runs the EVM or scans. The host bounds how many run at a time. As with
+    /// [`Table::method`], it keeps its place in a batch.
     #[must_use]
     pub fn slow_method<A, const N: usize>(
         self,
@@ -124,7 +148,20 @@ impl<S: Send + Sync + 'static> Table<S> {
         summary: &'static str,
         function: impl MethodFunction<S, A, N>,
     ) -> Self {
-        self.add_method(name, COST_SLOW, parameters, summary, function)
+        self.add_method(name, Class { cost: COST_SLOW, only_reads: false }, parameters, summary, function)
+    }
+
+    /// Adds an expensive method that changes nothing: what [`Table::slow_method`] is to [`Table::method`], this is to
+    /// [`Table::read`].
+    #[must_use]
+    pub fn slow_read<A, const N: usize>(
+        self,
+        name: &'static str,
+        parameters: &[&'static str; N],
+        summary: &'static str,
+        function: impl MethodFunction<S, A, N>,
+    ) -> Self {
+        self.add_method(name, Class { cost: COST_SLOW, only_reads: true }, parameters, summary, function)
     }
 
     /// Adds a subscription kind, the first argument of `<namespace>_subscribe`.
@@ -138,14 +175,14 @@ impl<S: Send + Sync + 'static> Table<S> {
     fn add_method<A, F: MethodFunction<S, A, N>, const N: usize>(
         mut self,
         name: &'static str,
-        cost: u32,
+        Class { cost, only_reads }: Class,
         parameters: &[&'static str; N],
         summary: &'static str,
         function: F,
     ) -> Self {
         let description = output::describe_method(summary, parameters, &F::parameters());
         let call = Box::new(move |context, params: &[u8]| function.call(context, params));
-        self.methods.push(Method { name, cost, description, call });
+        self.methods.push(Method { name, cost, only_reads, description, call });
         self
     }
 }
@@ -197,7 +234,7 @@ macro_rules! implement_functions {
                 let future = self(context, $($value),*);
                 ExportedFuture::new(async move {
                     let _guard = guard;
-                    output::to_json(&future.await?)
+                    output::finished(future.await?)
                 })
             }
         }

@@ -40,7 +40,7 @@ fn expectations() -> Expectations {
         TenonWakerVtable { clone, wake, wake_by_ref, drop }
         TenonFuture { state, poll, drop }
         TenonStream { state, poll, drop }
-        TenonMethod { name, cost, reserved, description }
+        TenonMethod { name, cost, flags, description }
         TenonSubscription { name }
         TenonCallContext { call, namespaces, deadline_nanos }
         TenonHost { size, abi_minor, reserved, state, call, subscribe, sleep, log, now_nanos }

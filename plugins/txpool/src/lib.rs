@@ -151,10 +151,10 @@ fn summary(transaction: &Transaction) -> String {
 fn table() -> Table<TransactionPool> {
     Table::new("txpool", "1.0")
         .capabilities(&[Capability::ReadChain])
-        .method("txpool_status", &[], "How many transactions wait.", status)
-        .slow_method("txpool_content", &[], "What waits, by sender and nonce.", content)
-        .method("txpool_contentFrom", &["address"], "What waits of one sender, by nonce.", content_from)
-        .slow_method("txpool_inspect", &[], "What waits, a line each.", inspect)
+        .read("txpool_status", &[], "How many transactions wait.", status)
+        .slow_read("txpool_content", &[], "What waits, by sender and nonce.", content)
+        .read("txpool_contentFrom", &["address"], "What waits of one sender, by nonce.", content_from)
+        .slow_read("txpool_inspect", &[], "What waits, a line each.", inspect)
 }
 
 tenon_sdk::export!(TransactionPool, table);

@@ -17,8 +17,8 @@ impl Plugin for Web3 {
 fn table() -> Table<Web3> {
     Table::new("web3", "1.0")
         .capabilities(&[Capability::ReadNode])
-        .method("web3_clientVersion", &[], "Name, version and build of the node.", client_version)
-        .method("web3_sha3", &["data"], "Keccak-256 of the data.", sha3)
+        .read("web3_clientVersion", &[], "Name, version and build of the node.", client_version)
+        .read("web3_sha3", &["data"], "Keccak-256 of the data.", sha3)
 }
 
 tenon_sdk::export!(Web3, table);

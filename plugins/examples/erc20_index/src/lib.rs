@@ -86,10 +86,10 @@ fn table() -> Table<Erc20Index> {
         .capabilities(&[Capability::ReadChain, Capability::Storage])
         .lasting_subscriptions()
         .background(follow::follow)
-        .method("token_balanceOf", &["token", "holder"], "What an account holds of a token.", methods::balance_of)
-        .method("token_holders", &["token", "page"], "Who holds a token, the largest first.", methods::holders)
-        .method("token_transfers", &["token", "page"], "Transfers of a token, the newest first.", methods::transfers)
-        .method("token_status", &[], "How far the index is, and how full.", methods::status)
+        .read("token_balanceOf", &["token", "holder"], "What an account holds of a token.", methods::balance_of)
+        .read("token_holders", &["token", "page"], "Who holds a token, the largest first.", methods::holders)
+        .read("token_transfers", &["token", "page"], "Transfers of a token, the newest first.", methods::transfers)
+        .read("token_status", &[], "How far the index is, and how full.", methods::status)
         .subscription("transfers", methods::subscribe)
 }
 

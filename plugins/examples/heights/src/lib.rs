@@ -31,7 +31,7 @@ async fn changes(context: Context<Heights>, sink: Sink) -> Result<(), Failure> {
 fn table() -> Table<Heights> {
     Table::new("heights", "1.0")
         .capabilities(&[Capability::ReadChain])
-        .method("heights_above", &["height"], "Whether the head is above a height.", above)
+        .read("heights_above", &["height"], "Whether the head is above a height.", above)
         .subscription("changes", changes)
 }
 

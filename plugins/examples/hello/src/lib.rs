@@ -13,7 +13,7 @@ async fn greet(_context: Context<Hello>, name: Option<String>) -> Result<String,
     Ok(format!("hello {}", name.as_deref().unwrap_or("world")))
 }
 fn table() -> Table<Hello> {
-    Table::new("hello", "1.0").method("hello_greet", &["name"], "Greets.", greet)
+    Table::new("hello", "1.0").read("hello_greet", &["name"], "Greets.", greet)
 }
 tenon_sdk::export!(Hello, table);
 #[cfg(test)]

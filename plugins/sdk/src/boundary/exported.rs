@@ -2,7 +2,7 @@
 
 use std::{
     ffi::c_void,
-    future::{Future, ready},
+    future::Future,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     task::{Context as TaskContext, Poll},
@@ -39,9 +39,11 @@ impl ExportedFuture {
         Self(TenonFuture { state, poll: Some(poll_future::<F>), drop: Some(drop_state::<F>) })
     }
 
-    /// An answer that is there already.
+    /// An answer that is there already, as nearly all answers of the bus are. Nothing of ours runs when it is polled:
+    /// it needs neither a waker nor a guard against panics.
     pub fn ready(result: Result<Vec<u8>, Failure>) -> Self {
-        Self::new(ready(result))
+        let state: Box<Ready> = Box::new(Some(result));
+        Self(TenonFuture { state: Box::into_raw(state).cast(), poll: Some(poll_ready), drop: Some(drop_state::<Ready>) })
     }
 
     /// Gives it away; the receiver drops it by the rules of the ABI.
@@ -92,6 +94,19 @@ fn drop_raw(raw: &mut TenonFuture) {
         // SAFETY: `take` leaves none behind, hence once.
         unsafe { drop(raw.state) };
     }
+}
+
+/// The state of [`ExportedFuture::ready`]; none when it was taken.
+type Ready = Option<Result<Vec<u8>, Failure>>;
+
+unsafe extern "C" fn poll_ready(state: *mut c_void, _: *const TenonWaker, out: *mut TenonReply) -> i32 {
+    // SAFETY: `state` is the box of `ExportedFuture::ready`, and one thread polls at a time.
+    let answer = unsafe { &mut *state.cast::<Ready>() }.take();
+    // None for one who breaks the rule that an answer ends the polling.
+    let answer = answer.unwrap_or_else(|| Err(crashed()));
+    // SAFETY: as in `poll_future`.
+    unsafe { out.write(reply(answer)) };
+    POLL_READY
 }
 
 unsafe extern "C" fn poll_future<F>(state: *mut c_void, waker: *const TenonWaker, out: *mut TenonReply) -> i32

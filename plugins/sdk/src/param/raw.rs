@@ -157,12 +157,11 @@ fn end_of_value(bytes: &[u8]) -> Option<usize> {
 /// Where the string that begins with the quote at `start` ends.
 fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
-    while at < bytes.len() {
-        match bytes[at] {
-            b'"' => return Some(at + 1),
-            b'\\' => at += 2,
-            _ => at += 1,
+    loop {
+        at += bytes.get(at..)?.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+        if bytes[at] == b'"' {
+            return Some(at + 1);
         }
+        at += 2;
     }
-    None
 }

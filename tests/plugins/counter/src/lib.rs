@@ -33,8 +33,8 @@ fn table() -> Table<Counter> {
         .capabilities(&[Capability::ReadNode])
         .lasting_subscriptions()
         .method("counter_next", &[], "Counts on.", next)
-        .method("counter_settings", &[], "Its settings.", settings)
-        .method("counter_abacus_settings", &[], "What `abacus_settings` answers by that other name.", abacus_settings)
+        .read("counter_settings", &[], "Its settings.", settings)
+        .read("counter_abacus_settings", &[], "What `abacus_settings` answers by that other name.", abacus_settings)
         .subscription("progress", progress)
 }
 

@@ -72,10 +72,10 @@ fn table() -> Table<Keeper> {
         .capabilities(&[Capability::Storage])
         .background(work)
         .method("keeper_put", &["key", "value"], "Stores.", put)
-        .method("keeper_get", &["key"], "Reads.", get)
-        .method("keeper_keys", &[], "Lists.", keys)
-        .method("keeper_usage", &[], "How full.", usage)
-        .method("keeper_ticks", &[], "How often its own work was begun, and went on.", ticks)
+        .read("keeper_get", &["key"], "Reads.", get)
+        .read("keeper_keys", &[], "Lists.", keys)
+        .read("keeper_usage", &[], "How full.", usage)
+        .read("keeper_ticks", &[], "How often its own work was begun, and went on.", ticks)
 }
 
 tenon_sdk::export!(Keeper, table);

@@ -1,0 +1,80 @@
+"""Batches that send a transaction and ask at once what came of it, over every transport: the order of the calls is kept."""
+
+import json
+
+import pytest
+from eth_account import Account
+
+import wire
+from tenon_node import Node
+
+KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
+SENDER = Account.from_key(KEY).address
+OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+BATCHES = 200
+
+
+def transfers(node, count):
+    """Signed transfers with the sender's next nonces: nonce, hash and bytes of each."""
+    chain, price = int(node.call("eth_chainId"), 16), 2 * int(node.call("eth_gasPrice"), 16)
+    first = int(node.call("eth_getTransactionCount", SENDER, "pending"), 16)
+    fields = {"to": OTHER, "value": 1, "gas": 21_000, "gasPrice": price, "chainId": chain}
+    signed = ((nonce, Account.sign_transaction({**fields, "nonce": nonce}, KEY)) for nonce in range(first, first + count))
+    return [(nonce, "0x" + each.hash.hex().removeprefix("0x"), "0x" + each.raw_transaction.hex().removeprefix("0x")) for nonce, each in signed]
+
+
+def batch(connection, calls):
+    """The results of the calls of a batch, each `(method, *parameters)`, whose answers have to stand in their order."""
+    messages = [json.loads(wire.request(method, *parameters, id=number)) for number, (method, *parameters) in enumerate(calls)]
+    answers = wire.ask(connection, json.dumps(messages).encode())
+    assert [answer["id"] for answer in answers] == list(range(len(calls)))
+    assert not [answer for answer in answers if "error" in answer], answers
+    return [answer["result"] for answer in answers]
+
+
+def asked_about(sent):
+    """A transaction is sent between questions for the sender's nonce and questions for what came of it."""
+    _, identity, raw = sent
+    count = ("eth_getTransactionCount", SENDER, "pending")
+    return [count, ("eth_sendRawTransaction", raw), count, ("eth_getTransactionReceipt", identity), ("eth_getTransactionByHash", identity)]
+
+
+@pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
+@pytest.mark.parametrize("profile", ["ethereum", "native"])
+def test_a_batch_finds_what_it_has_sent_in_a_block(profile, transport):
+    with Node("dev", "--profile", profile) as node, transport(node) as connection:
+        for sent in transfers(node, BATCHES):
+            nonce, identity, _ = sent
+            before, answer, after, receipt, _ = batch(connection, asked_about(sent))
+
+            assert (int(before, 16), answer, int(after, 16)) == (nonce, identity, nonce + 1)
+            assert receipt is not None and receipt["status"] == "0x1", identity
+        assert node.stop() == 0
+
+
+@pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
+def test_a_batch_finds_what_it_has_sent_in_the_pool(transport):
+    with Node("dev", "--block-time", "1h") as node, transport(node) as connection:
+        sends = transfers(node, BATCHES)
+        for sent in sends[:50]:
+            nonce, identity, _ = sent
+            before, answer, after, receipt, transaction = batch(connection, asked_about(sent))
+
+            assert (int(before, 16), answer, int(after, 16)) == (nonce, identity, nonce + 1)
+            assert receipt is None and transaction["hash"] == identity
+        many = batch(connection, [call for sent in sends[50:] for call in asked_about(sent)])
+        assert [int(count, 16) for count in many[2::5]] == [nonce + 1 for nonce, _, _ in sends[50:]]
+        assert node.stop() == 0
+
+
+@pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
+def test_a_filter_of_a_batch_gives_each_change_once(transport):
+    with Node("dev") as node, transport(node) as connection:
+        new = batch(connection, [("eth_newBlockFilter",)])[0]
+        for sent in transfers(node, 20):
+            _, _, raw = sent
+            send, poll = ("eth_sendRawTransaction", raw), ("eth_getFilterChanges", new)
+            nothing, _, one, again = batch(connection, [poll, send, poll, poll])
+
+            assert (nothing, again, len(one)) == ([], [], 1)
+        assert node.stop() == 0
