@@ -34,7 +34,8 @@ pub(crate) enum Column {
     Logs,
     /// kind ‖ value ‖ number → positions in the block of the logs with this address or topic.
     LogIndex,
-    /// transaction hash → number ‖ position, of canonical blocks.
+    /// transaction hash → number ‖ position, of canonical blocks; transaction hash ‖ number → where it stood before it came
+    /// again in this block.
     Transactions,
     /// address → block of the last change ‖ account.
     AccountLatest,

@@ -30,6 +30,14 @@ pub(crate) fn taken_off(number: u64, hash: B256) -> [u8; 41] {
     key
 }
 
+/// Where a transaction stood before it came again at this height: the transaction's key and the height.
+pub(crate) fn earlier_place(transaction: B256, number: u64) -> [u8; 40] {
+    let mut key = [0; 40];
+    key[..32].copy_from_slice(transaction.as_slice());
+    key[32..].copy_from_slice(&number.to_be_bytes());
+    key
+}
+
 /// A log of a canonical block.
 pub(crate) fn log(number: u64, position: u32) -> [u8; 12] {
     let mut key = [0; 12];

@@ -6,7 +6,7 @@ use std::{
 };
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use tenon_api::{AccountChange, BlockCommit, BlockNumber, Head, RecoveredBlock, StoreError};
+use tenon_api::{AccountChange, BlockCommit, BlockNumber, Head, RecoveredBlock, StoreError, Transaction};
 
 use crate::{
     database::Batch,
@@ -110,7 +110,7 @@ fn block_batch<'a>(shared: &'a Shared, commit: &BlockCommit, head: &Head) -> Res
     }
     let mut batch = shared.database.batch();
     put_block(&mut batch, block, commit.total_difficulty)?;
-    put_on_chain(&mut batch, block)?;
+    put_on_chain(shared, &mut batch, commit)?;
     put_receipts(&mut batch, commit)?;
     let stayed = keys::taken_off(block.number().0, block.hash());
     if shared.database.get(Column::Receipts, &stayed)?.is_some() {
@@ -141,8 +141,10 @@ fn put_block(batch: &mut Batch<'_>, block: &RecoveredBlock, total_difficulty: U2
     batch.put(Column::Bodies, key, body)
 }
 
-/// The canonical entry and the transaction index. A hash that occurs a second time is found at its latest place.
-fn put_on_chain(batch: &mut Batch<'_>, block: &RecoveredBlock) -> Result<(), StoreError> {
+/// The canonical entry and the transaction index. A hash that occurs a second time is found at its latest place; the
+/// earlier one is kept for the unwinding of this block.
+fn put_on_chain(shared: &Shared, batch: &mut Batch<'_>, commit: &BlockCommit) -> Result<(), StoreError> {
+    let block = &commit.block;
     let number = block.number().0;
     let canonical = records::encode_canonical(block.hash(), block.header.timestamp);
     batch.put(Column::Canonical, keys::number(number), canonical)?;
@@ -154,7 +156,28 @@ fn put_on_chain(batch: &mut Batch<'_>, block: &RecoveredBlock) -> Result<(), Sto
     for (hash, index) in places {
         batch.put(Column::Transactions, hash, records::encode_location(number, index))?;
     }
+    for hash in repeatable(commit) {
+        if let Some((height, index)) = shared.transaction(hash)?.filter(|(height, _)| *height < number) {
+            let earlier = records::encode_location(height, index);
+            batch.put(Column::Transactions, keys::earlier_place(hash, number), earlier)?;
+        }
+    }
     Ok(())
+}
+
+/// The transactions that may have been on the chain before: those that did not raise their sender's nonce above their own,
+/// such as the exchange's on native chains. To look for all would cost a read each.
+fn repeatable(commit: &BlockCommit) -> impl Iterator<Item = B256> {
+    let mut nonces: Vec<(Address, u64)> =
+        commit.accounts.iter().filter_map(|change| Some((change.address, change.account?.nonce))).collect();
+    // In order already, as the executor gives them; nothing but a look then.
+    nonces.sort_unstable();
+    let transactions = commit.block.transactions.iter().zip(&commit.block.senders);
+    let may_repeat = move |(transaction, sender): &(&Arc<Transaction>, &Address)| {
+        let after = nonces.binary_search_by_key(sender, |(address, _)| address).ok().map(|at| nonces[at].1);
+        after.is_none_or(|nonce| nonce <= transaction.nonce)
+    };
+    transactions.filter(may_repeat).map(|(transaction, _)| transaction.hash)
 }
 
 /// Receipts, logs and the log index.

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use alloy_primitives::B256;
 use tenon_api::{BlockNumber, Head, StoreError};
 
 use crate::{
@@ -51,9 +52,7 @@ impl Store {
         remove_logs(shared, &mut batch, number)?;
         let block = shared.block(hash)?.ok_or_else(|| corrupt(format!("body of block {number} ({hash})")))?;
         for transaction in &block.transactions {
-            if shared.transaction(transaction.hash)?.is_some_and(|(height, _)| height == number) {
-                batch.delete(Column::Transactions, transaction.hash)?;
-            }
+            forget_place(shared, &mut batch, transaction.hash, number)?;
         }
         batch.delete(Column::Receipts, keys::block(number, hash))?;
         batch.delete(Column::Canonical, keys::number(number))?;
@@ -73,6 +72,21 @@ impl Store {
         shared.receipts.remove(&hash);
         shared.head.store(Arc::new(parent));
         Ok(())
+    }
+}
+
+/// Takes a transaction of the block out of the index, or gives it the place back that it had before.
+fn forget_place(shared: &Shared, batch: &mut Batch<'_>, hash: B256, number: u64) -> Result<(), StoreError> {
+    if shared.transaction(hash)?.is_none_or(|(height, _)| height != number) {
+        return Ok(());
+    }
+    let earlier = keys::earlier_place(hash, number);
+    match shared.database.get(Column::Transactions, &earlier)? {
+        Some(place) => {
+            batch.put(Column::Transactions, hash, place)?;
+            batch.delete(Column::Transactions, earlier)
+        }
+        None => batch.delete(Column::Transactions, hash),
     }
 }
 

@@ -115,6 +115,8 @@ pub(crate) struct Maker {
     pub(crate) states: Vec<Model>,
     /// Marks the blocks of one maker, so that those of two branches differ.
     pub(crate) mark: u64,
+    /// The next blocks have the transactions of the block of this number.
+    pub(crate) repeats: Option<u64>,
     _folder: TempDir,
 }
 
@@ -123,7 +125,8 @@ impl Maker {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path(), Mode::Archive);
-        let mut maker = Self { store, commits: Vec::new(), states: Vec::new(), mark: 0, _folder: folder };
+        let mut maker =
+            Self { store, commits: Vec::new(), states: Vec::new(), mark: 0, repeats: None, _folder: folder };
         let accounts = vec![change(0, 1_000, &[]), change(1, 1_000, &[(1, 1), (2, 2)]), change(2, 7, &[])];
         let genesis = maker.prepare(accounts, &[]);
         maker.store.initialise(&genesis, CHAIN_ID).unwrap();
@@ -171,8 +174,9 @@ impl Maker {
         let state = self.states.last().cloned().unwrap_or_default();
         let previous = |address: Address| Ok(state.accounts.get(&address).copied());
         let update = update_state_trie(&*self.store.trie(), parent_root, &mut accounts, &previous).unwrap();
-        let transactions: Vec<_> =
-            (0..logs.len() as u64).map(|index| Arc::new(transaction(self.mark, number, index))).collect();
+        let transactions: Vec<_> = (0..logs.len() as u64)
+            .map(|index| Arc::new(transaction(self.mark, self.repeats.unwrap_or(number), index)))
+            .collect();
         let receipts = receipts(logs);
         let header = Header {
             parent_hash: parent.map_or(B256::ZERO, |parent| parent.hash()),

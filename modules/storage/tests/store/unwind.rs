@@ -163,6 +163,35 @@ fn pruning_after_reorganisations_loses_nothing_of_the_kept_states() {
 }
 
 #[test]
+fn a_transaction_that_was_on_the_chain_before_is_found_there_again() {
+    let mut maker = Maker::new();
+    // Blocks 2, 4 and 5 have the same two transactions; none raises its sender's nonce above its own.
+    for number in 1..=6 {
+        maker.repeats = matches!(number, 4 | 5).then_some(2);
+        maker.add(Vec::new(), &[vec![], vec![]]);
+    }
+    let repeated = maker.commits[2].block.transactions[1].hash;
+    let unwound = tempfile::tempdir().unwrap();
+    let store = open(unwound.path(), Mode::Archive);
+    fill(&store, &maker.commits);
+
+    for (target, number) in [(6, Some(5)), (5, Some(5)), (4, Some(4)), (3, Some(2)), (2, Some(2)), (1, None)] {
+        store.unwind(BlockNumber(target)).unwrap();
+
+        let expected = number.map(|number: usize| (maker.commits[number].block.hash(), 1));
+        assert_eq!(store.transaction_location(repeated).unwrap(), expected, "unwound to {target}");
+        assert_whole(&store);
+    }
+    maker.commits[2..].iter().for_each(|commit| store.commit(commit).unwrap());
+    store.unwind(BlockNumber(3)).unwrap();
+    drop(store);
+
+    let fresh = tempfile::tempdir().unwrap();
+    fill(&open(fresh.path(), Mode::Archive), &maker.commits[..=3]);
+    assert_eq!(dump(unwound.path())["transactions"], dump(fresh.path())["transactions"]);
+}
+
+#[test]
 fn refuses_to_unwind_upwards() {
     let maker = Maker::new();
 
