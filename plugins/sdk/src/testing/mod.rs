@@ -9,11 +9,13 @@
 //! Nothing here waits, sleeps or starts a thread: time passes when the test says so, and what does not become ready by
 //! itself is an error of the test.
 
+mod blocks;
 mod chain;
 mod fake_host;
 mod started;
 mod store;
 
-pub use chain::{Chain, TestBlock};
+pub use blocks::TestBlock;
+pub use chain::Chain;
 pub use fake_host::FakeHost;
 pub use started::{Started, TestSubscription};

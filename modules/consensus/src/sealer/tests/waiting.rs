@@ -37,6 +37,19 @@ impl Running {
         self.bus.call(request, &CallContext::new()).await.unwrap();
     }
 
+    /// One transaction waits, and no block is made before what comes with it is dropped.
+    fn start_held() -> (Self, std::sync::mpsc::Sender<()>) {
+        let (let_go, held) = std::sync::mpsc::channel::<()>();
+        let held = Mutex::new(held);
+        let running = Self::start(SealMode::OnTransaction, vec![transaction(0)], move |ports| {
+            ports.clock.random = Arc::new(move || {
+                let _ = held.lock().unwrap().recv();
+                B256::ZERO
+            });
+        });
+        (running, let_go)
+    }
+
     fn is_sealed(&self, nonce: u64) -> bool {
         self.network.chain.transaction_location(transaction(nonce).transaction.hash).unwrap().is_some()
     }
@@ -62,15 +75,7 @@ async fn the_answer_comes_when_the_block_is_the_head() {
 
 #[tokio::test]
 async fn many_wait_for_one_block() {
-    let (let_go, held) = std::sync::mpsc::channel::<()>();
-    let held = Mutex::new(held);
-    let running = Running::start(SealMode::OnTransaction, vec![transaction(0)], move |ports| {
-        // The first block is made when all the others have come; the sender's drop lets every further one go at once.
-        ports.clock.random = Arc::new(move || {
-            let _ = held.lock().unwrap().recv();
-            B256::ZERO
-        });
-    });
+    let (running, let_go) = Running::start_held();
     running.network.pool.lock().unwrap().extend((1..9).map(transaction));
     let waiting: Vec<_> = (0..9).map(|nonce| running.wait(nonce)).collect();
 
@@ -137,14 +142,7 @@ async fn a_sealer_that_falls_over_or_fails_does_not_hold_anybody_up() {
 
 #[tokio::test]
 async fn the_wait_has_an_end_when_the_block_takes_for_ever() {
-    let (let_go, held) = std::sync::mpsc::channel::<()>();
-    let held = Mutex::new(held);
-    let running = Running::start(SealMode::OnTransaction, vec![transaction(0)], move |ports| {
-        ports.clock.random = Arc::new(move || {
-            let _ = held.lock().unwrap().recv();
-            B256::ZERO
-        });
-    });
+    let (running, let_go) = Running::start_held();
 
     running.wait(0).await;
 
