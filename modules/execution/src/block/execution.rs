@@ -27,7 +27,7 @@ use super::{
 use crate::{
     ExecutionError,
     error::TransactionRejection,
-    native::{ExchangeOpening, Fees, Interception, NativeBlock, Outcome, Treatment, log_of, transact},
+    native::{ExchangeOpening, ExchangeStep, Fees, Interception, NativeBlock, Outcome, Treatment, log_of, transact},
 };
 
 /// A block that is being executed. The same value executes blocks of the chain, builds new ones and brings the
@@ -97,7 +97,8 @@ impl BlockExecution<()> {
         trie: (Arc<dyn TrieReader>, B256),
         exchange: Option<ExchangeOpening>,
     ) -> Result<Self, ExecutionError> {
-        let mut execution = Self::watched(spec, header, author, state, Interrupt::never(), (), exchange)?;
+        let mut execution =
+            Self::watched(spec, header, author, state, Interrupt::never(), (), ExchangeStep::Taken(exchange))?;
         execution.root_receipts_on(trie.0, trie.1);
         execution.run_opening_calls();
         Ok(execution)
@@ -113,7 +114,7 @@ impl<I> BlockExecution<I> {
         mut state: BlockState,
         interrupt: Interrupt,
         inspector: I,
-        exchange: Option<ExchangeOpening>,
+        exchange: ExchangeStep,
     ) -> Result<Self, ExecutionError> {
         let rules = BlockRules::for_header(spec, header)?;
         let block = rules.block_env(spec, header, author);

@@ -13,7 +13,7 @@ use revm::{
 };
 
 use super::{evm::BlockContext, interrupt::Interrupt};
-use crate::native::{EXTRA_PRECOMPILES, run_extra_precompile};
+use crate::native::{EXTRA_PRECOMPILES, Prices, is_price_contract, run_extra_precompile};
 
 /// Which precompiled contracts a block has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,17 +70,33 @@ impl MovedPrecompiles {
 pub(crate) struct Precompiles {
     own: EthPrecompiles,
     moved: MovedPrecompiles,
+    /// What the contracts for prices of the exchange tell; zeros where there are none.
+    prices: Option<Prices>,
+    /// Whether one of those contracts has run since these are told.
+    was_asked_for_prices: bool,
 }
 
 impl Precompiles {
     /// Those of a fork.
     pub(crate) fn new(set: PrecompileSet) -> Self {
-        Self { own: EthPrecompiles::new(set.standard), moved: MovedPrecompiles::new(set) }
+        let (own, moved) = (EthPrecompiles::new(set.standard), MovedPrecompiles::new(set));
+        Self { own, moved, prices: None, was_asked_for_prices: false }
     }
 
     /// Takes over where the contracts of a call stand.
     pub(crate) fn apply(&mut self, moved: &MovedPrecompiles) {
         self.moved = moved.clone();
+    }
+
+    /// Has these prices told from here on; gives those that were told until now.
+    pub(crate) const fn tell_prices(&mut self, prices: Option<Prices>) -> Option<Prices> {
+        self.was_asked_for_prices = false;
+        std::mem::replace(&mut self.prices, prices)
+    }
+
+    /// Whether a contract has asked for a price since then.
+    pub(crate) const fn was_asked_for_prices(&self) -> bool {
+        self.was_asked_for_prices
     }
 
     /// Where the contracts stand.
@@ -97,7 +113,8 @@ impl Precompiles {
             return Err(Interrupt::MARK.to_owned());
         }
         if EXTRA_PRECOMPILES.contains(&inputs.bytecode_address) {
-            return run_extra_precompile(inputs.bytecode_address, context, inputs).map(Some);
+            self.was_asked_for_prices |= is_price_contract(inputs.bytecode_address);
+            return run_extra_precompile(inputs.bytecode_address, context, inputs, self.prices.as_ref()).map(Some);
         }
         self.own.run(context, inputs)
     }

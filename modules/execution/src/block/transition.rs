@@ -11,7 +11,7 @@ use super::{
     interrupt::Interrupt,
     state::{BlockState, StateError},
 };
-use crate::{ExecutionError, error::TransactionRejection};
+use crate::{ExecutionError, error::TransactionRejection, native::ExchangeStep};
 
 /// The state that a transaction is executed on.
 #[derive(Clone)]
@@ -50,7 +50,15 @@ impl Executor {
     ) -> Result<Transition, ExecutionError> {
         let state = self.state_over(Arc::clone(&before.state));
         let author = header.beneficiary;
-        let mut execution = BlockExecution::watched(self.spec(), header, author, state, Interrupt::never(), (), None)?;
+        let mut execution = BlockExecution::watched(
+            self.spec(),
+            header,
+            author,
+            state,
+            Interrupt::never(),
+            (),
+            ExchangeStep::Taken(None),
+        )?;
         execution.root_receipts_on(Arc::clone(&before.trie), before.root);
         let result = execution.run_transaction(transaction, sender);
         let clears_empty = execution.clears_empty_accounts();

@@ -15,6 +15,7 @@ use super::{Calls, apply_account_overrides, apply_block_overrides, native_messag
 use crate::block::{
     BlockEvm, BlockRules, BlockState, Interrupt, MovedPrecompiles, access_list, authorizations, build_evm, price,
 };
+use crate::native::Prices;
 
 /// A gas limit that stands for none: half of the number space, so that sums do not overflow.
 const UNBOUNDED_GAS: u64 = i64::MAX.unsigned_abs();
@@ -27,6 +28,8 @@ pub(crate) struct CallEnvironment {
     pub(crate) precompiles: MovedPrecompiles,
     /// On what terms the call runs on a native chain; none on others.
     pub(crate) native: Option<NativeTerms>,
+    /// The prices of the historic exchange that contracts are told, in its time.
+    prices: Option<Prices>,
 }
 
 impl CallEnvironment {
@@ -34,6 +37,7 @@ impl CallEnvironment {
     pub(crate) fn evm<I>(&self, state: BlockState, interrupt: Interrupt, inspector: I) -> BlockEvm<I> {
         let mut evm = build_evm(&self.rules, self.block.clone(), state, interrupt, inspector);
         evm.precompiles.apply(&self.precompiles);
+        evm.precompiles.tell_prices(self.prices.clone());
         evm
     }
 }
@@ -72,7 +76,9 @@ pub(crate) fn prepare(
         None => message_env(request, spec.chain_id, rules.spec_id(), &block, calls.limits.call_gas_cap)?,
     };
     waive_fees_of_free_calls(&transaction, &mut block);
-    Ok(CallEnvironment { rules, block, transaction, precompiles, native })
+    let prices = spec.native.as_ref();
+    let prices = prices.and_then(|rules| Prices::of_call(rules, &calls.chain, &calls.engine, header, pretended.number));
+    Ok(CallEnvironment { rules, block, transaction, precompiles, native, prices })
 }
 
 /// A native chain's call as the EVM takes it: of the members that the reference knows, with one price.

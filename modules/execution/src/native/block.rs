@@ -29,8 +29,8 @@ pub(crate) struct NativeBlock {
     author: Address,
     owner: Address,
     sponsorship: Sponsorship,
-    /// The exchange's step was executed, so its transactions need no other judgement.
-    has_exchange: bool,
+    /// The exchange's step was executed, or nobody wants it to be: its transactions need no other judgement.
+    needs_no_judgement: bool,
     /// What that step did to the trading state.
     trading: Option<TrieUpdate>,
 }
@@ -51,16 +51,20 @@ impl NativeBlock {
         header: &Header,
         author: Address,
         evm: &mut BlockEvm<I>,
-        exchange: Option<exchange::Opening>,
+        exchange: exchange::Step,
     ) -> Result<Option<Self>, ExecutionError> {
         let Some(native) = &spec.native else { return Ok(None) };
-        let has_exchange = exchange.is_some();
-        let trading = match exchange {
-            Some(opening) => Some(opening.apply(native, header, author, evm)?),
-            None => {
-                exchange::check_block(native, header, &mut evm.ctx.journaled_state.database)?;
-                None
+        let (needs_no_judgement, trading) = match exchange {
+            exchange::Step::Taken(Some(opening)) => {
+                let (trading, prices) = opening.apply(native, header, author, evm)?;
+                evm.precompiles.tell_prices(Some(prices));
+                (true, Some(trading))
             }
+            exchange::Step::Taken(None) => {
+                exchange::check_block(native, header, &mut evm.ctx.journaled_state.database)?;
+                (false, None)
+            }
+            exchange::Step::PassedOver => (true, None),
         };
         let state = &mut evm.ctx.journaled_state.database;
         let sponsorship = Sponsorship::read(native.contracts.trc21_issuer, state)?;
@@ -75,7 +79,7 @@ impl NativeBlock {
             author,
             owner,
             sponsorship,
-            has_exchange,
+            needs_no_judgement,
             trading,
         }))
     }
@@ -87,7 +91,7 @@ impl NativeBlock {
     pub(crate) fn treat(&self, transaction: &Transaction, sender: Address) -> Result<Treatment, TransactionRejection> {
         let Some(native) = &self.settings.native else { return Ok(Treatment::Executed(None)) };
         self.check_denylist(native, transaction, sender)?;
-        if !self.has_exchange {
+        if !self.needs_no_judgement {
             exchange::check_transaction(native, self.number, self.author, transaction, sender)?;
         }
         if let Some(interception) = Interception::of(transaction, &native.heights, self.number) {

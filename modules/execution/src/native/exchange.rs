@@ -8,8 +8,10 @@
 
 mod amounts;
 mod batch;
+pub(crate) mod fuzzing;
 mod ledger;
 mod matching;
+mod memory;
 mod opening;
 mod order;
 mod settlement;
@@ -19,7 +21,9 @@ use alloy_primitives::Address;
 use tenon_api::{EMPTY_ROOT_HASH, Header, StoreError, Transaction};
 use tenon_chain::{NativeSettings, TrieError};
 
-pub(crate) use self::opening::Opening;
+#[cfg(test)]
+pub(in crate::native) use self::{amounts::Wide, state::BookPrices};
+pub(crate) use self::{opening::Opening, state::Prices};
 pub use self::{
     opening::trading_root,
     state::{TradingProblem, TradingReport, verify_trading_state},
@@ -54,6 +58,14 @@ enum ExchangeError {
 
 /// The exchange does nothing in blocks up to this one.
 const QUIET_UNTIL: u64 = 900;
+
+/// What becomes of the exchange's step, with which a block of its time begins.
+pub(crate) enum Step {
+    /// It is taken. Where there is nothing to take, a block that would need it is refused.
+    Taken(Option<Opening>),
+    /// It is passed over, as the reference does where it traces, and nothing is refused for it.
+    PassedOver,
+}
 
 /// Refuses a block whose opening step would change the exchange's state, where that step is not executed.
 pub(super) fn check_block(

@@ -26,13 +26,16 @@ mod token_test;
 pub(crate) use addresses::{as_text as address_text, is_exempt_receiver};
 pub(crate) use block::{NativeBlock, Treatment};
 pub(crate) use dirty_marks::{Change, DirtyMarks, RIPEMD};
-pub(crate) use exchange::Opening as ExchangeOpening;
+pub(crate) use exchange::fuzzing as exchange_fuzzing;
+pub(crate) use exchange::{Opening as ExchangeOpening, Prices, Step as ExchangeStep};
 pub use exchange::{TradingProblem, TradingReport, trading_root, verify_trading_state};
 pub(crate) use fees::Fees;
 pub(crate) use handler::{Outcome, inspect, transact};
 pub(crate) use instructions::{InstructionChanges, writing_static_call};
 pub(crate) use interception::{Interception, is_skipped_by_traces, log_of};
-pub(crate) use precompiles::{EXTRA_PRECOMPILES, extra_failure_text, proof_is_valid, run_extra_precompile};
+pub(crate) use precompiles::{
+    EXTRA_PRECOMPILES, extra_failure_text, is_price_contract, proof_is_valid, run_extra_precompile,
+};
 pub(crate) use schedule::rules;
 pub(crate) use sponsorship::capacity_of;
 pub(crate) use token_test::Candidate;

@@ -119,7 +119,10 @@ impl Candidate {
         // The question's gas is not the block's.
         let configured = evm.ctx.cfg.disable_block_gas_limit;
         evm.ctx.cfg.disable_block_gas_limit = true;
+        // It is told no prices of the exchange: the reference's EVM for questions has no trading state.
+        let prices = evm.precompiles.tell_prices(None);
         let result = MainnetHandler::<_, EvmFailure, _>::default().run(evm);
+        evm.precompiles.tell_prices(prices);
         evm.ctx.cfg.disable_block_gas_limit = configured;
         // Thrown away.
         drop(evm.finalize());

@@ -39,6 +39,16 @@ pub(super) struct NativeTracing<'a> {
     caller: &'a CallContext,
 }
 
+/// A message that has run under a tracer.
+struct Traced {
+    /// What the tracer says.
+    answer: Result<String, Failure>,
+    /// What the message did.
+    outcome: Outcome,
+    /// A contract asked for a price of the historic exchange, which a run without tracer is told.
+    lacks_prices: bool,
+}
+
 /// Why a message has no outcome.
 enum NoOutcome {
     /// It may not run; why, in the reference's words.
@@ -90,8 +100,7 @@ impl<'a> NativeTracing<'a> {
         let (transaction, sender) = known_member(&block, index)?;
         let (env, fees) = execution.prepare_message(transaction, sender).map_err(tracing_failed)?;
         let fees = for_trace(fees, transaction);
-        let (answer, _) = self.trace(execution.evm_mut(), env, &fees).map_err(NoOutcome::into_failure)?;
-        answer
+        self.trace(execution.evm_mut(), env, &fees).map_err(NoOutcome::into_failure)?.answer
     }
 
     fn whole_block(&self, block: &RecoveredBlock) -> Result<String, Failure> {
@@ -135,7 +144,11 @@ impl<'a> NativeTracing<'a> {
         };
         let fees = for_trace(fees, transaction);
         let (answer, outcome) = match self.trace(execution.evm_mut(), env.clone(), &fees) {
-            Ok(traced) => traced,
+            // What comes behind it follows a run whose contracts were told prices.
+            Ok(traced) if traced.lacks_prices && !is_skipped => {
+                (traced.answer, self.run_message(execution.evm_mut(), env, &fees)?)
+            }
+            Ok(traced) => (traced.answer, traced.outcome),
             Err(NoOutcome::Refused(text)) if is_skipped => return Ok(Err(NoOutcome::Refused(text).into_failure())),
             Err(NoOutcome::Refused(text)) => return Err(Failure::server(text)),
             Err(NoOutcome::Other(failure)) if is_skipped => return Ok(Err(failure)),
@@ -182,8 +195,7 @@ impl<'a> NativeTracing<'a> {
         }
         let idle = TraceInspector::idle(&self.calls.recording_memory);
         let mut evm = environment.evm(state, Interrupt::when(self.caller, None), idle);
-        let (answer, _) = self.trace(&mut evm, message, &Fees::NOBODY_IS_PAID).map_err(NoOutcome::into_failure)?;
-        answer
+        self.trace(&mut evm, message, &Fees::NOBODY_IS_PAID).map_err(NoOutcome::into_failure)?.answer
     }
 
     pub(super) fn state_before(&self, block: &RecoveredBlock, index: u64) -> Result<crate::block::BlockState, Failure> {
@@ -265,18 +277,18 @@ impl<'a> NativeTracing<'a> {
         })
     }
 
-    /// Runs a message under a tracer: the tracer's answer, and what the message did.
-    fn trace(
-        &self,
-        evm: &mut BlockEvm<TraceInspector>,
-        message: TxEnv,
-        fees: &Fees,
-    ) -> Result<(Result<String, Failure>, Outcome), NoOutcome> {
+    /// Runs a message under a tracer: the tracer's answer, and what the message did. Its contracts are told no prices of
+    /// the exchange, because the reference's tracers have no trading state.
+    fn trace(&self, evm: &mut BlockEvm<TraceInspector>, message: TxEnv, fees: &Fees) -> Result<Traced, NoOutcome> {
         let timeout = self.options.timeout(&self.calls.limits)?;
         let watch = self.options.watch(evm.precompiles.places())?;
         evm.inspector = TraceInspector::reference(watch, &self.calls.recording_memory);
         evm.ctx.chain = Interrupt::when(self.caller, Instant::now().checked_add(timeout));
-        let outcome = match inspect(evm, message.clone(), Some(fees)) {
+        let prices = evm.precompiles.tell_prices(None);
+        let outcome = inspect(evm, message.clone(), Some(fees));
+        let lacks_prices = evm.precompiles.was_asked_for_prices() && prices.is_some();
+        evm.precompiles.tell_prices(prices);
+        let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(failure) => return Err(self.no_outcome(failure, evm, &message)),
         };
@@ -297,7 +309,7 @@ impl<'a> NativeTracing<'a> {
             TracerFailure::State(StateError(error)) => error.into(),
         });
         let answer = answer.and_then(|json| check_size(json.len(), &self.calls.limits).map(|()| json));
-        Ok((answer, outcome))
+        Ok(Traced { answer, outcome, lacks_prices })
     }
 
     fn no_outcome(&self, failure: EvmFailure, evm: &BlockEvm<TraceInspector>, message: &TxEnv) -> NoOutcome {

@@ -22,8 +22,7 @@ use crate::{
     ExecutionLimits, TransactionRejection,
     block::{BlockEvm, BlockExecution, BlockState, Interrupt, Prepared, StateError, Stopped},
     call::{Calls, RunFailure, invalid_transaction_text, prepare},
-    native::ExchangeOpening,
-    native::{Fees, Outcome, inspect},
+    native::{ExchangeStep, Fees, Outcome, Prices, inspect},
 };
 
 /// One request: what is asked and who waits.
@@ -98,9 +97,7 @@ impl Tracing<'_> {
         let mut execution = self.replay(block, 0)?;
         let mut json = String::from("[");
         for (index, transaction) in block.transactions.iter().enumerate() {
-            if self.caller.is_cancelled() {
-                return Err(request_timed_out());
-            }
+            self.ensure_awaited()?;
             let member = match self.trace_transaction(&mut execution, block, index) {
                 Ok(result) => format!("\"result\":{result}"),
                 // A single trace that fails does not fail the others, but they need what it did to the state.
@@ -227,7 +224,7 @@ impl Tracing<'_> {
             }
             Err(failure) => return Err(self.failure(RunFailure::from_evm(failure, &evm.ctx.chain), evm, &transaction)),
         };
-        self.may_go_on("")?;
+        self.ensure_awaited()?;
         let block = evm.ctx.block.clone();
         let state = &mut evm.ctx.journaled_state.database;
         let ActiveTracer::Ethereum(tracer) = &mut evm.inspector.tracer else {
@@ -241,7 +238,7 @@ impl Tracing<'_> {
             other => {
                 let result = other.get_result(place, &transaction, &block, &outcome, state);
                 let result = result.map_err(|error| Failure::server(error.to_string()))?;
-                self.may_go_on("")?;
+                self.ensure_awaited()?;
                 wanted_json(&result, self.caller, &self.calls.limits)?
             }
         };
@@ -251,12 +248,15 @@ impl Tracing<'_> {
         Ok((json, outcome))
     }
 
-    /// Whether a result is still wanted, and not too large yet.
+    /// Somebody still waits for the answer, and it is not too large yet.
     fn may_go_on(&self, json: &str) -> Result<(), Failure> {
-        if self.caller.is_cancelled() {
-            return Err(request_timed_out());
-        }
+        self.ensure_awaited()?;
         check_size(json.len(), &self.calls.limits)
+    }
+
+    /// Somebody still waits for the answer.
+    fn ensure_awaited(&self) -> Result<(), Failure> {
+        if self.caller.is_cancelled() { Err(request_timed_out()) } else { Ok(()) }
     }
 
     fn failure(&self, failure: RunFailure, evm: &BlockEvm<TraceInspector>, transaction: &TxEnv) -> Failure {
@@ -294,8 +294,13 @@ pub(super) fn open_block(
     let state = calls.state_after(&parent)?;
     let author = calls.engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
     let (spec, unhurried) = (calls.executor.spec(), Interrupt::when(caller, None));
-    let exchange = ExchangeOpening::of(spec, &*calls.chain, &*calls.engine, block, author, &parent)?;
-    Ok(BlockExecution::watched(spec, &block.header, author, state, unhurried, inspector()?, exchange)?)
+    // Replayed blocks of native chains pass over the exchange's step, as in the reference.
+    let step = ExchangeStep::PassedOver;
+    let mut execution = BlockExecution::watched(spec, &block.header, author, state, unhurried, inspector()?, step)?;
+    let prices = spec.native.as_ref();
+    let prices = prices.and_then(|rules| Prices::of_replay(rules, &calls.chain, &calls.engine, &parent));
+    execution.evm_mut().precompiles.tell_prices(prices);
+    Ok(execution)
 }
 
 /// A transaction of a block, and who sent it.

@@ -28,6 +28,7 @@ use tenon_consensus::EthereumEngine;
 use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Importer, register};
 use tenon_supervisor::{ActorOptions, Supervisor};
 
+pub mod market;
 pub mod native;
 pub mod sealess;
 
@@ -57,6 +58,11 @@ impl MemoryChain {
         let chain = Self::default();
         chain.apply(genesis);
         chain
+    }
+
+    /// Loses every trie node, as a damaged database does.
+    pub fn lose_trie_nodes(&self) {
+        self.tables.write().nodes.clear();
     }
 
     /// Fails as a full disk does when this block is to be committed.

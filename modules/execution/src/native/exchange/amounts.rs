@@ -5,7 +5,7 @@ use alloy_primitives::{U256, Uint};
 use alloy_rlp::{Encodable, Header as Prefix};
 
 /// A number that no step of the exchange can overflow.
-pub(super) type Wide = Uint<2048, 32>;
+pub(in crate::native) type Wide = Uint<2048, 32>;
 
 /// One coin of the chain's own, in wei.
 pub(super) const COIN: Wide = Wide::from_limbs(limbs(1_000_000_000_000_000_000));

@@ -21,7 +21,7 @@ const BALANCES: U256 = U256::ZERO;
 /// `RELAYER_LIST`, the records of relayers by their address.
 const RELAYER_LIST: U256 = U256::from_limbs([3, 0, 0, 0]);
 /// `RELAYER_COINBASES`, addresses of relayers by number.
-const RELAYER_COINBASES: U256 = U256::from_limbs([4, 0, 0, 0]);
+pub(super) const RELAYER_COINBASES: U256 = U256::from_limbs([4, 0, 0, 0]);
 /// `RESIGN_REQUESTS` by their address.
 const RESIGN_REQUESTS: U256 = U256::from_limbs([5, 0, 0, 0]);
 /// `RelayerCount`.
@@ -30,11 +30,11 @@ pub(super) const RELAYER_COUNT: U256 = U256::from_limbs([7, 0, 0, 0]);
 const MOST_ENTRIES: u64 = 1 << 16;
 
 /// Members of a relayer's record.
-const DEPOSIT: u64 = 0;
-const FEE_RATE: u64 = 1;
-const BASE_TOKENS: u64 = 2;
-const QUOTE_TOKENS: u64 = 3;
-const OWNER: u64 = 5;
+pub(super) const DEPOSIT: u64 = 0;
+pub(super) const FEE_RATE: u64 = 1;
+pub(super) const BASE_TOKENS: u64 = 2;
+pub(super) const QUOTE_TOKENS: u64 = 3;
+pub(super) const OWNER: u64 = 5;
 
 /// Pairs of base and quote tokens; the lengths of the two lists when they differ.
 type Pairs = Result<Vec<(Address, Address)>, (u64, u64)>;
@@ -238,10 +238,12 @@ impl<'a> Ledger<'a> {
     }
 }
 
-fn holding_slot(holder: Address) -> U256 {
+/// Where a token keeps what an account holds of it.
+pub(super) fn holding_slot(holder: Address) -> U256 {
     mapping_slot(holder.into_word(), BALANCES).into()
 }
 
-fn record_slot(relayer: Address, member: u64) -> U256 {
+/// Where the registration keeps a member of a relayer's record.
+pub(super) fn record_slot(relayer: Address, member: u64) -> U256 {
     U256::from_be_bytes(mapping_slot(relayer.into_word(), RELAYER_LIST).0).wrapping_add(U256::from(member))
 }

@@ -16,7 +16,7 @@ use super::{
     ledger::{Ledger, MainState},
     matching::Market,
     order::Order,
-    state::TradingState,
+    state::{Prices, TradingState},
 };
 use crate::{
     ExecutionError,
@@ -87,7 +87,8 @@ impl Opening {
         Ok(Some(Self { trie: chain.trie(), parent_root, root, lending_root, orders, opens_epoch }))
     }
 
-    /// Applies the step, and compares the roots; gives the nodes of the trading state.
+    /// Applies the step, and compares the roots; gives the nodes of the trading state, and the prices that the block's
+    /// contracts are told.
     ///
     /// # Errors
     /// [`ExecutionError::Exchange`]: the block is not valid. [`ExecutionError::Unsupported`] when something was lent.
@@ -97,7 +98,7 @@ impl Opening {
         header: &Header,
         author: Address,
         evm: &mut BlockEvm<I>,
-    ) -> Result<TrieUpdate, ExecutionError> {
+    ) -> Result<(TrieUpdate, Prices), ExecutionError> {
         let number = BlockNumber(header.number);
         if self.lending_root != EMPTY_ROOT_HASH {
             return Err(unsupported(number, "a state of lending that is not empty (spec/chain.md 6.5)"));
@@ -108,10 +109,11 @@ impl Opening {
             ledger: Ledger::new(&mut state, native.contracts.relayer_registration, author),
             has_cancellation_fee: header.number >= native.heights.tip_xdcx_cancellation_fee,
         };
-        let update = self.run(&mut market).and_then(|()| market.trading.finish());
-        let update = update.map_err(|error| in_block(number, error))?;
+        self.run(&mut market).map_err(|error| in_block(number, error))?;
+        let prices = Prices::after_step(&market.trading, Arc::clone(&self.trie), self.parent_root);
+        let update = market.trading.finish().map_err(|error| in_block(number, error))?;
         if update.root == self.root {
-            return Ok(update);
+            return Ok((update, prices));
         }
         let (got, expected, parent) = (update.root, self.root, self.parent_root);
         let reason =
@@ -154,7 +156,7 @@ pub fn trading_root(
 }
 
 /// The trading and the lending root that a block's author says; the empty ones where it says none.
-fn roots_of(block: &RecoveredBlock, author: Address) -> (B256, B256) {
+pub(super) fn roots_of(block: &RecoveredBlock, author: Address) -> (B256, B256) {
     let first_of = |length: usize| {
         let mut said = block.transactions.iter().zip(&block.senders).filter_map(|(transaction, sender)| {
             let is_said = transaction.to == Some(EXCHANGE_ROOTS) && *sender == author;

@@ -5,6 +5,8 @@
 //! price level that was emptied is not seen again by matching before the block has ended, even when an order comes to it.
 
 mod check;
+pub(super) mod fuzzing;
+mod prices;
 
 use std::collections::{BTreeMap, btree_map::Entry};
 use std::ops::ControlFlow;
@@ -22,6 +24,10 @@ use super::{
     amounts::{Wide, list_of, low_word, put_number, wide},
     order::{Order, Side},
 };
+
+#[cfg(test)]
+pub(in crate::native) use prices::BookPrices;
+pub(crate) use prices::Prices;
 
 pub use check::{TradingProblem, TradingReport, verify_trading_state};
 
@@ -308,11 +314,8 @@ impl<'a> TradingState<'a> {
     fn known(&mut self, key: B256) -> Result<Option<&mut Book>, ExchangeError> {
         match self.books.entry(key) {
             Entry::Occupied(entry) => Ok(Some(entry.into_mut())),
-            Entry::Vacant(entry) => match read_key(self.nodes, Some(owner(&[])), self.root, key.as_slice())? {
-                Some(value) => {
-                    let record = Record::decode(&value).ok_or_else(|| damaged("an order book's record"))?;
-                    Ok(Some(entry.insert(Book { record, ..Book::default() })))
-                }
+            Entry::Vacant(entry) => match stored_record(self.nodes, self.root, key)? {
+                Some(record) => Ok(Some(entry.insert(Book { record, ..Book::default() }))),
                 None => Ok(None),
             },
         }
@@ -490,6 +493,12 @@ fn write(
     all.writes.append(&mut update.writes);
     all.superseded.append(&mut update.superseded);
     Ok(update.root)
+}
+
+/// The record that a stored trading state has under this key.
+fn stored_record(nodes: &dyn TrieReader, root: B256, key: B256) -> Result<Option<Record>, ExchangeError> {
+    let value = read_key(nodes, Some(owner(&[])), root, key.as_slice())?;
+    value.map(|value| Record::decode(&value).ok_or_else(|| damaged("an order book's record"))).transpose()
 }
 
 /// The first key, or the last one, that is wanted.

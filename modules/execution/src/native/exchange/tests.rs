@@ -60,8 +60,9 @@ fn verdict(number: u64, relayers: u64, transactions: &[(Address, Address, &[u8])
     let header =
         Header { number, gas_limit: 500_000_000, native_seal: Some(NativeSeal::default()), ..Header::default() };
     let state = Executor::new(Arc::clone(&spec)).state_over(Arc::new(Relayers(relayers)));
-    let mut execution = BlockExecution::watched(&spec, &header, AUTHOR, state, Interrupt::never(), (), None)
-        .map_err(|error| error.to_string())?;
+    let mut execution =
+        BlockExecution::watched(&spec, &header, AUTHOR, state, Interrupt::never(), (), Step::Taken(None))
+            .map_err(|error| error.to_string())?;
     for (to, sender, input) in transactions {
         let transaction = Transaction {
             hash: B256::ZERO,

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use parking_lot::Mutex;
 use serde::Deserialize;
-use tenon_api::{EMPTY_ROOT_HASH, StoreError, TriePosition, TrieReader};
+use tenon_api::EMPTY_ROOT_HASH;
 
 use super::{
-    ledger::{Ledger, MainState},
+    ledger::Ledger,
     matching::Market,
+    memory::{Memory, Nodes},
     order::Order,
     state::TradingState,
 };
@@ -61,52 +61,6 @@ fn decimal<'de, D: serde::Deserializer<'de>>(input: D) -> Result<U256, D::Error>
     U256::from_str_radix(&text, 10).map_err(serde::de::Error::custom)
 }
 
-/// A main state in memory.
-#[derive(Default)]
-struct Memory {
-    balances: BTreeMap<Address, U256>,
-    slots: BTreeMap<(Address, U256), U256>,
-    decimals: BTreeMap<Address, u8>,
-}
-
-impl MainState for Memory {
-    fn balance(&mut self, account: Address) -> Result<U256, StoreError> {
-        Ok(self.balances.get(&account).copied().unwrap_or_default())
-    }
-
-    fn set_balance(&mut self, account: Address, balance: U256) -> Result<(), StoreError> {
-        self.balances.insert(account, balance);
-        Ok(())
-    }
-
-    fn slot(&mut self, contract: Address, slot: U256) -> Result<U256, StoreError> {
-        Ok(self.slots.get(&(contract, slot)).copied().unwrap_or_default())
-    }
-
-    fn set_slot(&mut self, contract: Address, slot: U256, value: U256) -> Result<(), StoreError> {
-        self.slots.insert((contract, slot), value);
-        Ok(())
-    }
-
-    fn exists(&mut self, account: Address) -> Result<bool, StoreError> {
-        Ok(self.decimals.contains_key(&account))
-    }
-
-    fn decimals(&mut self, token: Address) -> Result<Option<u8>, StoreError> {
-        Ok(self.decimals.get(&token).copied())
-    }
-}
-
-/// Trie nodes by place and hash, as the database keeps them.
-#[derive(Default)]
-struct Nodes(Mutex<BTreeMap<(TriePosition, B256), Bytes>>);
-
-impl TrieReader for Nodes {
-    fn node(&self, owner: Option<B256>, path: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError> {
-        Ok(self.0.lock().get(&(TriePosition { owner, path: path.to_vec() }, hash)).cloned())
-    }
-}
-
 fn scenarios() -> Vec<Scenario> {
     let packed = include_bytes!("../../../../../tests/data/native/exchange.json.gz");
     let mut text = String::new();
@@ -145,13 +99,7 @@ fn random_markets_end_as_with_the_reference() {
             }
             let update = market.trading.finish().unwrap();
             root = update.root;
-            let mut kept = nodes.0.lock();
-            // What is superseded is never needed again, not even by another trie.
-            for place in &update.superseded {
-                assert!(kept.remove(place).is_some());
-            }
-            kept.extend(update.writes.into_iter().map(|node| ((node.position, node.hash), node.rlp)));
-            drop(kept);
+            assert!(nodes.apply(update), "{place}: a superseded node was there");
             for balance in block.balances {
                 let found = memory.balances.get(&balance.address).copied().unwrap_or_default();
                 assert_eq!(found, balance.balance, "{place}: balance of {}", balance.address);

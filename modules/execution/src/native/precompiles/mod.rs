@@ -2,11 +2,13 @@
 
 mod bulletproof;
 mod curve;
+mod prices;
 mod ring_signature;
 
 use alloy_primitives::{Address, Bytes, address};
 use revm::interpreter::{CallInputs, Gas, InstructionResult, InterpreterResult};
 
+use super::Prices;
 use crate::block::{BlockContext, Interrupt};
 use ProofError::{Abandoned, Invalid, Undefined};
 
@@ -18,8 +20,6 @@ const EPOCH_PRICE: Address = address!("000000000000000000000000000000000000002a"
 /// Where they stand.
 pub(crate) const EXTRA_PRECOMPILES: [Address; 4] = [RING_SIGNATURE, BULLETPROOF, LAST_PRICE, EPOCH_PRICE];
 
-/// Gas of a look at a price of the exchange.
-const PRICE_GAS: u64 = 1;
 /// Gas of a proof, whatever its size, as in the reference: work is bounded by what the bytes cost on their way here.
 ///
 /// Measured through `eth_call` on a release build: a ring signature takes 0.28 ms of one core a member (65 bytes), 0.57 s
@@ -48,23 +48,27 @@ fn ensure_wanted(interrupt: &Interrupt) -> Result<(), ProofError> {
     if interrupt.reason().is_some() { Err(Abandoned) } else { Ok(()) }
 }
 
-/// Runs one of them.
+/// Whether it is one of those that tell prices of the exchange.
+pub(crate) fn is_price_contract(contract: Address) -> bool {
+    [LAST_PRICE, EPOCH_PRICE].contains(&contract)
+}
+
+/// Runs one of them. `prices` are those that contracts are told, if any.
 ///
 /// # Errors
 /// The name of a contract that this node cannot execute: its caller's block is refused. [`Interrupt::MARK`] when the run
-/// has to stop.
+/// has to stop. A price that cannot be read ends the run with the context's error.
 pub(crate) fn run_extra_precompile(
     contract: Address,
     context: &mut BlockContext,
     inputs: &CallInputs,
+    prices: Option<&Prices>,
 ) -> Result<InterpreterResult, String> {
+    if is_price_contract(contract) {
+        return Ok(prices::run(contract, context, inputs, prices));
+    }
     let input = inputs.input.as_bytes(context);
     let verified = match contract {
-        // The answer without a trading state. Where one is attached the reference gives the book's price, which is not
-        // looked up here: a block of the exchange's time that depends on it is refused for its state root.
-        LAST_PRICE | EPOCH_PRICE => {
-            return Ok(finished(inputs.gas_limit, PRICE_GAS, Some(Bytes::from_static(&[0; 32]))));
-        }
         _ if inputs.gas_limit < PROOF_GAS => Err(Invalid),
         RING_SIGNATURE => ring_signature::verify(&input, &context.chain),
         _ => bulletproof::verify(&input, &context.chain),

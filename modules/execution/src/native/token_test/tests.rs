@@ -11,6 +11,10 @@ use super::*;
 use crate::{
     Executor,
     block::{BlockExecution, Interrupt},
+    native::{
+        ExchangeStep, Prices,
+        exchange::{BookPrices, Wide},
+    },
 };
 
 const TOKEN: Address = Address::repeat_byte(0x70);
@@ -67,8 +71,8 @@ const HALF_A_WORD: &str = "60106000f3";
 const REVERTS: &str = "60206000fd";
 
 fn spec() -> Arc<ChainSpec> {
-    let text = r#"{"config":{"chainId":4711,"XDPoS":{"period":2,"epoch":900,"gap":450}},"difficulty":"0x1",
-        "gasLimit":"0x47b760","alloc":{}}"#;
+    let text = r#"{"config":{"chainId":4711,"homesteadBlock":0,"eip150Block":0,"eip155Block":0,"eip158Block":0,
+        "byzantiumBlock":0,"XDPoS":{"period":2,"epoch":900,"gap":450}},"difficulty":"0x1","gasLimit":"0x47b760","alloc":{}}"#;
     let mut spec = Genesis::from_json(text.as_bytes()).unwrap().spec;
     let native = Arc::make_mut(&mut spec).native.as_mut().unwrap();
     (native.heights.tip_xdcx, native.heights.tip_xdcx_receiver_disable) = (100, 200);
@@ -96,8 +100,16 @@ fn verdict(code: Bytes, to: impl Fn(&NativeSettings) -> Address) -> Result<(), S
     let header =
         Header { number: 150, gas_limit: 500_000, native_seal: Some(NativeSeal::default()), ..Header::default() };
     let state = Executor::new(Arc::clone(&spec)).state_over(Arc::new(OneContract(code)));
-    let mut execution =
-        BlockExecution::watched(&spec, &header, Address::ZERO, state, Interrupt::never(), (), None).unwrap();
+    let mut execution = BlockExecution::watched(
+        &spec,
+        &header,
+        Address::ZERO,
+        state,
+        Interrupt::never(),
+        (),
+        ExchangeStep::Taken(None),
+    )
+    .unwrap();
     let candidate = candidate(native, 150, &apply(to(native))).unwrap();
 
     let verdict = candidate.try_out(execution.evm_mut());
@@ -172,4 +184,36 @@ fn only_plain_applications_in_the_exchanges_time_are_tried_out() {
     let mut another = application;
     another.input = [&[0; 4][..], &another.input[4..]].concat().into();
     assert_eq!(candidate(native, 150, &another), None);
+}
+
+/// Asks 0x29 for the price of the pair (0, 0), and answers with it.
+const LAST_PRICE_OF_NOTHING: &str = "602060006040600060295afa5060206000f3";
+
+#[test]
+fn a_token_that_is_tried_out_is_told_no_prices() {
+    let spec = spec();
+    let native = spec.native.as_ref().unwrap();
+    let header =
+        Header { number: 150, gas_limit: 500_000, native_seal: Some(NativeSeal::default()), ..Header::default() };
+    let state = OneContract(token(BALANCE_AT_0, REVERTS, LAST_PRICE_OF_NOTHING));
+    let state = Executor::new(Arc::clone(&spec)).state_over(Arc::new(state));
+    let mut execution = BlockExecution::watched(
+        &spec,
+        &header,
+        Address::ZERO,
+        state,
+        Interrupt::never(),
+        (),
+        ExchangeStep::Taken(None),
+    )
+    .unwrap();
+    // More than decimals may be.
+    let told = BookPrices { last: Wide::from(300_u64), ..BookPrices::default() };
+    let prices = Prices::of_books(&[(Address::ZERO, Address::ZERO, told)], EMPTY_ROOT_HASH);
+    execution.evm_mut().precompiles.tell_prices(Some(prices));
+
+    let verdict = candidate(native, 150, &apply(listing(native))).unwrap().try_out(execution.evm_mut());
+
+    assert_eq!(verdict, Ok(()));
+    assert!(execution.evm_mut().precompiles.tell_prices(None).is_some(), "transactions are told them as before");
 }
