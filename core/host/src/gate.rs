@@ -6,7 +6,7 @@ use tokio::sync::Notify;
 
 /// Nobody may enter any more.
 const CLOSED: u64 = 1 << 63;
-/// Nobody may enter for now.
+/// Nobody may enter until it is released.
 const HELD: u64 = 1 << 62;
 /// One of each kind; a million of each fit.
 const CALL: u64 = 1;

@@ -127,7 +127,8 @@ pub fn encode_header(header: &Header, out: &mut Vec<u8>) {
     });
 }
 
-fn encode_common_items(header: &Header, out: &mut Vec<u8>) {
+/// Appends the RLP of a header's items up to the extra data, without a list around them: what every seal signs.
+pub fn encode_items_before_extra(header: &Header, out: &mut Vec<u8>) {
     header.parent_hash.encode(out);
     header.ommers_hash.encode(out);
     header.beneficiary.encode(out);
@@ -140,6 +141,10 @@ fn encode_common_items(header: &Header, out: &mut Vec<u8>) {
     header.gas_limit.encode(out);
     header.gas_used.encode(out);
     header.timestamp.encode(out);
+}
+
+fn encode_common_items(header: &Header, out: &mut Vec<u8>) {
+    encode_items_before_extra(header, out);
     header.extra_data.encode(out);
     header.mix_hash.encode(out);
     header.nonce.encode(out);

@@ -3,6 +3,7 @@
 use alloy_primitives::{B256, keccak256};
 use alloy_rlp::{Encodable, Header as RlpHeader};
 use tenon_api::{Header, NativeSeal};
+use tenon_chain::encode_items_before_extra;
 
 use super::extra::SEAL_BYTES;
 
@@ -17,7 +18,7 @@ pub fn v1_seal_hash(header: &Header) -> B256 {
         .checked_sub(SEAL_BYTES)
         .map_or(&header.extra_data[..], |end| header.extra_data.get(..end).unwrap_or_default());
     let mut items = Vec::with_capacity(640);
-    encode_before_extra(header, &mut items);
+    encode_items_before_extra(header, &mut items);
     extra.encode(&mut items);
     header.mix_hash.encode(&mut items);
     header.nonce.encode(&mut items);
@@ -29,12 +30,7 @@ pub fn v1_seal_hash(header: &Header) -> B256 {
 pub fn v2_seal_hash(header: &Header) -> B256 {
     let nothing = NativeSeal::default();
     let seal = header.native_seal.as_ref().unwrap_or(&nothing);
-    let mut items = Vec::with_capacity(640 + header.extra_data.len() + seal.validators.len());
-    encode_before_extra(header, &mut items);
-    header.extra_data.encode(&mut items);
-    header.mix_hash.encode(&mut items);
-    header.nonce.encode(&mut items);
-    seal.validators.encode(&mut items);
+    let mut items = items_to_validators(header, seal);
     seal.penalties.encode(&mut items);
     encode_base_fee(header, &mut items);
     hash_of_list(&items)
@@ -45,30 +41,21 @@ pub fn v2_seal_hash(header: &Header) -> B256 {
 pub fn hash_without_validator(header: &Header) -> B256 {
     let nothing = NativeSeal::default();
     let seal = header.native_seal.as_ref().unwrap_or(&nothing);
-    let mut items = Vec::with_capacity(640 + header.extra_data.len() + seal.validators.len());
-    encode_before_extra(header, &mut items);
-    header.extra_data.encode(&mut items);
-    header.mix_hash.encode(&mut items);
-    header.nonce.encode(&mut items);
-    seal.validators.encode(&mut items);
+    let mut items = items_to_validators(header, seal);
     items.push(alloy_rlp::EMPTY_STRING_CODE);
     seal.penalties.encode(&mut items);
     hash_of_list(&items)
 }
 
-fn encode_before_extra(header: &Header, out: &mut Vec<u8>) {
-    header.parent_hash.encode(out);
-    header.ommers_hash.encode(out);
-    header.beneficiary.encode(out);
-    header.state_root.encode(out);
-    header.transactions_root.encode(out);
-    header.receipts_root.encode(out);
-    header.logs_bloom.encode(out);
-    header.difficulty.encode(out);
-    header.number.encode(out);
-    header.gas_limit.encode(out);
-    header.gas_used.encode(out);
-    header.timestamp.encode(out);
+/// The items up to the list of validators, as everything but a v1 seal signs them.
+fn items_to_validators(header: &Header, seal: &NativeSeal) -> Vec<u8> {
+    let mut items = Vec::with_capacity(640 + header.extra_data.len() + seal.validators.len());
+    encode_items_before_extra(header, &mut items);
+    header.extra_data.encode(&mut items);
+    header.mix_hash.encode(&mut items);
+    header.nonce.encode(&mut items);
+    seal.validators.encode(&mut items);
+    items
 }
 
 fn encode_base_fee(header: &Header, out: &mut Vec<u8>) {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use tenon_api::{Account, BlockNumber, EMPTY_CODE_HASH, SealedHeader, StateReader, StoreError};
+use tenon_api::{Account, BlockNumber, SealedHeader, StateReader, StoreError};
 use tenon_chain::TrieError;
 
 use crate::{
@@ -64,11 +64,7 @@ impl StateReader for BranchState {
     }
 
     fn code(&self, code_hash: B256) -> Result<Option<Bytes>, StoreError> {
-        if code_hash == EMPTY_CODE_HASH {
-            return Ok(Some(Bytes::new()));
-        }
-        let code = self.shared.database.get(Column::Codes, code_hash.as_slice())?;
-        Ok(code.map(|code| Bytes::copy_from_slice(&code)))
+        self.shared.code(code_hash)
     }
 
     /// The block of this height on the way from the branch's block to the genesis.

@@ -7,7 +7,7 @@ use std::sync::{
 
 use alloy_primitives::{B256, Bytes, U256};
 use arc_swap::ArcSwap;
-use tenon_api::{Head, Log, Receipt, RecoveredBlock, SealedHeader, StoreError, TrieReader};
+use tenon_api::{EMPTY_CODE_HASH, Head, Log, Receipt, RecoveredBlock, SealedHeader, StoreError, TrieReader};
 
 use super::branch;
 use crate::{
@@ -202,6 +202,15 @@ impl Shared {
     pub(crate) fn transaction(&self, hash: B256) -> Result<Option<(u64, u32)>, StoreError> {
         let Some(record) = self.database.get(Column::Transactions, hash.as_slice())? else { return Ok(None) };
         records::decode_location(&record).map(Some).ok_or_else(|| corrupt(format!("place of transaction {hash}")))
+    }
+
+    /// The code with this hash.
+    pub(crate) fn code(&self, hash: B256) -> Result<Option<Bytes>, StoreError> {
+        if hash == EMPTY_CODE_HASH {
+            return Ok(Some(Bytes::new()));
+        }
+        let code = self.database.get(Column::Codes, hash.as_slice())?;
+        Ok(code.map(|code| Bytes::copy_from_slice(&code)))
     }
 
     /// The oldest height whose state can be read.

@@ -3,7 +3,7 @@
 use std::{hash::Hash, sync::Arc};
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use tenon_api::{Account, BlockNumber, EMPTY_CODE_HASH, StateReader, StoreError};
+use tenon_api::{Account, BlockNumber, StateReader, StoreError};
 
 use crate::{
     format::{columns::Column, keys, records},
@@ -141,11 +141,7 @@ impl StateReader for StateAt {
     }
 
     fn code(&self, code_hash: B256) -> Result<Option<Bytes>, StoreError> {
-        if code_hash == EMPTY_CODE_HASH {
-            return Ok(Some(Bytes::new()));
-        }
-        let code = self.shared.database.get(Column::Codes, code_hash.as_slice())?;
-        Ok(code.map(|code| Bytes::copy_from_slice(&code)))
+        self.shared.code(code_hash)
     }
 
     fn block_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
