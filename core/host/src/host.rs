@@ -22,8 +22,9 @@ use crate::{
     instance::{OpenedPlugin, Start},
     isolation,
     library_cache::{CheckedLibrary, LibraryCache},
-    library_file::{library_name, own_name},
+    library_file::{Plainly, Steps, library_name, own_name},
     module::{Build, Module, Modules, State},
+    patient::{InPieces, blocking, patiently},
     router::RouteTable,
     running::Running,
     space::Space,
@@ -175,12 +176,27 @@ impl PluginHost {
     }
 
     /// Checks a library, and opens the copy of what was checked. Blocks.
-    pub(crate) fn open(&self, plan: &PluginPlan, is_path_settled: bool) -> Result<Candidate, HostError> {
+    fn open(&self, plan: &PluginPlan, is_path_settled: bool) -> Result<Candidate, HostError> {
+        let library = self.take(plan, is_path_settled, &Plainly)?;
+        self.open_checked(library, self.isolation(plan), plan.limits)
+    }
+
+    /// Checks a library, and copies what was checked. Blocks.
+    pub(crate) fn take(
+        &self,
+        plan: &PluginPlan,
+        is_path_settled: bool,
+        steps: &impl Steps,
+    ) -> Result<CheckedLibrary, HostError> {
         let folders = (!is_path_settled).then_some(self.options.folders.as_slice());
-        let library = self.libraries.take(&plan.path, folders)?;
+        self.libraries.take_by(&plan.path, folders, steps)
+    }
+
+    /// Where a plugin runs.
+    pub(crate) fn isolation(&self, plan: &PluginPlan) -> Isolation {
         let is_foreign = own_name(&plan.path).is_none() && self.options.processes.is_some();
         let default = if is_foreign { Isolation::Process } else { Isolation::InProcess };
-        self.open_checked(library, plan.isolation.unwrap_or(default), plan.limits)
+        plan.isolation.unwrap_or(default)
     }
 
     /// Opens a library that was checked before. Blocks.
@@ -204,6 +220,34 @@ impl PluginHost {
         };
         let manifest = opened.manifest().clone();
         Ok(Candidate { build: Build { library, manifest, isolation }, opened })
+    }
+
+    /// As [`PluginHost::open`], beside the calls of others.
+    pub(crate) async fn open_in_background(
+        self: &Arc<Self>,
+        plan: &PluginPlan,
+        is_path_settled: bool,
+    ) -> Result<Candidate, HostError> {
+        let (host, of_plan) = (Arc::clone(self), plan.clone());
+        let library = patiently(move || host.take(&of_plan, is_path_settled, &InPieces)).await?;
+        self.open_checked_in_background(library, self.isolation(plan), plan).await
+    }
+
+    /// As [`PluginHost::open_checked`], beside the calls of others.
+    pub(crate) async fn open_checked_in_background(
+        self: &Arc<Self>,
+        library: CheckedLibrary,
+        isolation: Isolation,
+        plan: &PluginPlan,
+    ) -> Result<Candidate, HostError> {
+        let (host, limits) = (Arc::clone(self), plan.limits);
+        let open = move || host.open_checked(library, isolation, limits);
+        match isolation {
+            Isolation::InProcess => patiently(open).await,
+            // A process has the priority of the thread that starts it, for good: its callers would wait longer after every
+            // operation.
+            Isolation::Process => blocking(open).await,
+        }
     }
 
     /// What a plugin is granted: what it asks for, as far as the host and its settings allow.

@@ -12,7 +12,7 @@
 #![deny(unsafe_code)]
 
 mod actors;
-#[allow(unsafe_code)]
+#[allow(unsafe_code, reason = "the price of the plugin boundary")]
 mod boundary;
 mod caller;
 mod calls;

@@ -16,7 +16,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     HostError, PluginFolder,
-    library_file::{Moment, OpenedLibrary, Ownership, Plainly, Steps, check_owner},
+    library_file::{Moment, OpenedLibrary, Ownership, PIECE, Plainly, Steps, check_owner},
 };
 
 /// A library whose bytes were checked, in a copy that nobody else writes.
@@ -56,7 +56,8 @@ impl LibraryCache {
         self.take_by(path, folders, &Plainly)
     }
 
-    fn take_by(
+    /// As [`LibraryCache::take`], with something done between the steps.
+    pub(crate) fn take_by(
         &self,
         path: &Path,
         folders: Option<&[PluginFolder]>,
@@ -69,16 +70,16 @@ impl LibraryCache {
         let path_of = |hash: &str| folder.join(format!("{stem}-{hash}.so"));
         // A build that was here before is only read: writing megabytes beside it is what callers would feel.
         if self.may_hold(&library) {
-            let hash = library.read(|_| Ok(()))?;
+            let hash = library.read(steps, |_| Ok(()))?;
             let copy = path_of(&hash);
-            if self.holds(&copy, &hash) {
+            if self.holds(&copy, &hash, steps) {
                 return Ok(CheckedLibrary { path: path.to_owned(), copy, hash });
             }
         }
         // Written beside and renamed, so that no other process ever sees half a file under the final name. A power loss can
         // leave one there, whose content is compared before it is used.
         let unfinished = folder.join(format!("{stem}.{}.new", std::process::id()));
-        let taken = self.copy(&library, &unfinished, path_of);
+        let taken = self.copy(&library, &unfinished, path_of, steps);
         if taken.is_err() {
             let _ = fs::remove_file(&unfinished);
         }
@@ -109,14 +110,14 @@ impl LibraryCache {
 
     /// Whether a copy is there and has the content that its name says. One that was looked at before and has not been
     /// touched since is not read again.
-    fn holds(&self, copy: &Path, hash: &str) -> bool {
+    fn holds(&self, copy: &Path, hash: &str, steps: &impl Steps) -> bool {
         let Ok(mut file) = fs::OpenOptions::new().read(true).open(copy) else { return false };
         let Ok(facts) = file.metadata() else { return false };
         let moment = Moment::of(&facts);
         if self.known().get(copy) == Some(&moment) {
             return true;
         }
-        let is_held = facts.is_file() && hash_of(&mut file).is_ok_and(|found| found == hash);
+        let is_held = facts.is_file() && hash_of(&mut file, steps).is_ok_and(|found| found == hash);
         if is_held {
             self.known().insert(copy.to_owned(), moment);
         }
@@ -129,14 +130,15 @@ impl LibraryCache {
         library: &OpenedLibrary,
         unfinished: &Path,
         path_of: impl FnOnce(&str) -> PathBuf,
+        steps: &impl Steps,
     ) -> Result<(PathBuf, String), HostError> {
         let cannot = || failed(unfinished, "cannot copy the library");
         let _ = fs::remove_file(unfinished);
         let created = fs::OpenOptions::new().write(true).create_new(true).mode(0o700).open(unfinished);
         let mut file = created.map_err(cannot())?;
-        let hash = library.read(|piece| file.write_all(piece).map_err(cannot()))?;
+        let hash = library.read(steps, |piece| file.write_all(piece).map_err(cannot()))?;
         let copy = path_of(&hash);
-        if self.holds(&copy, &hash) {
+        if self.holds(&copy, &hash, steps) {
             fs::remove_file(unfinished).map_err(cannot())?;
             return Ok((copy, hash));
         }
@@ -184,14 +186,15 @@ impl LibraryCache {
     }
 }
 
-fn hash_of(file: &mut File) -> io::Result<String> {
-    let (mut digest, mut piece) = (Sha256::new(), vec![0; 128 * 1024]);
+fn hash_of(file: &mut File, steps: &impl Steps) -> io::Result<String> {
+    let (mut digest, mut piece) = (Sha256::new(), vec![0; PIECE]);
     loop {
         let count = file.read(&mut piece)?;
         match piece.get(..count) {
             Some([]) | None => return Ok(hex::encode(digest.finalize())),
             Some(read) => digest.update(read),
         }
+        steps.piece();
     }
 }
 

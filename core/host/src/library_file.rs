@@ -22,8 +22,9 @@ use crate::{HostError, PluginFolder, elf};
 
 /// The largest library. Ours have 5 MB, unstripped 60.
 const MAX_BYTES: u64 = 1 << 30;
-/// How much of it is read at a time: what others need the processor's caches for is left in them.
-const PIECE: usize = 128 * 1024;
+/// How much of it is read at a time: what others need the processor's caches for is left in them, and hashing it takes a
+/// tenth of a millisecond.
+pub(crate) const PIECE: usize = 128 * 1024;
 /// Write permission of the group, and of everybody.
 const GROUP_WRITES: u32 = 0o020;
 const ALL_WRITE: u32 = 0o002;
@@ -37,7 +38,7 @@ pub(crate) struct OpenedLibrary {
     facts: Metadata,
 }
 
-/// What tests do between the steps, and the facts that they see. The node does nothing.
+/// What is done between the steps, and the facts that are seen: by tests, and by operations beside callers, which pause.
 pub(crate) trait Steps {
     /// Who owns and may write a file or folder.
     fn ownership(&self, facts: &Metadata) -> Ownership {
@@ -49,9 +50,12 @@ pub(crate) trait Steps {
 
     /// Everything has been checked, and nothing has been copied.
     fn checked(&self) {}
+
+    /// A piece of a file has been read and hashed, and more may follow.
+    fn piece(&self) {}
 }
 
-/// As the node does it.
+/// At once: as it is done when nobody waits for anything else.
 pub(crate) struct Plainly;
 
 impl Steps for Plainly {}
@@ -104,7 +108,11 @@ impl OpenedLibrary {
     ///
     /// # Errors
     /// [`HostError::Untrusted`] when the file is being written; [`HostError::File`], also of what `take` does.
-    pub(crate) fn read(&self, mut take: impl FnMut(&[u8]) -> Result<(), HostError>) -> Result<String, HostError> {
+    pub(crate) fn read(
+        &self,
+        steps: &impl Steps,
+        mut take: impl FnMut(&[u8]) -> Result<(), HostError>,
+    ) -> Result<String, HostError> {
         let mut digest = Sha256::new();
         let (mut piece, mut length) = (vec![0; PIECE], 0);
         loop {
@@ -116,6 +124,7 @@ impl OpenedLibrary {
             }
             digest.update(read);
             take(read)?;
+            steps.piece();
         }
         let after = self.file.metadata().map_err(failed(&self.path, "cannot look at the library"))?;
         if Moment::of(&self.facts) != Moment::of(&after) || length != self.facts.len() {

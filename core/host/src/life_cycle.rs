@@ -16,7 +16,7 @@ use crate::{
     host::{Candidate, unavailable},
     library_file::{find, library_name},
     module::{Build, State},
-    patient::patiently,
+    patient::blocking,
     router::RouteTable,
     running::{Running, SHARE_WAIT},
 };
@@ -253,11 +253,7 @@ impl PluginHost {
             (module.state() == ModuleState::Failed, module.running().is_some())
         };
         let candidate = match build {
-            Some(build) if !is_failed => {
-                let host = Arc::clone(self);
-                let limits = plan.limits;
-                patiently(move || host.open_checked(build.library, build.isolation, limits)).await?
-            }
+            Some(build) if !is_failed => self.open_checked_in_background(build.library, build.isolation, &plan).await?,
             _ => self.open_in_background(&plan, is_path_settled).await?,
         };
         let plan = PluginPlan { is_enabled: true, ..plan };
@@ -508,15 +504,6 @@ impl PluginHost {
         ended.abandoned_calls = if is_stopped { 0 } else { drained.abandoned };
     }
 
-    async fn open_in_background(
-        self: &Arc<Self>,
-        plan: &PluginPlan,
-        is_path_settled: bool,
-    ) -> Result<Candidate, HostError> {
-        let (host, plan) = (Arc::clone(self), plan.clone());
-        patiently(move || host.open(&plan, is_path_settled)).await
-    }
-
     fn find(&self, name: &str) -> Result<PathBuf, HostError> {
         find(name, &self.options.folders).ok_or_else(|| {
             let folders: Vec<_> = self.options.folders.iter().map(|folder| folder.path.display().to_string()).collect();
@@ -599,13 +586,6 @@ async fn export(running: &Arc<Running>) -> Vec<u8> {
         }
         Err(_) => Vec::new(),
     }
-}
-
-/// Runs what blocks where it may.
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, HostError> + Send + 'static,
-) -> Result<T, HostError> {
-    tokio::task::spawn_blocking(work).await.unwrap_or(Err(HostError::Crashed))
 }
 
 pub(crate) fn micros(duration: Duration) -> u64 {

@@ -2,19 +2,34 @@
 //! processes, tidying up.
 //!
 //! What must always hold: it runs beside the calls of others, never instead of them: on a thread of its own that yields to
-//! every other one, and that ends with the work, so that nothing of a library stays behind in it.
+//! every other one, and that ends with the work, so that nothing of a library stays behind in it. Priority alone does not do
+//! that: a thread that computes without a pause keeps its processor until the system's next tick, milliseconds later.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     thread,
+    time::Duration,
 };
 
 use tokio::{runtime::Handle, sync::oneshot};
 
-use crate::HostError;
+use crate::{HostError, library_file::Steps};
 
 /// How much the thread gives way to others: it has a quarter of a processor that it shares with one busy thread.
 const NICE: i32 = 5;
+
+/// How long the thread leaves the processor to others after each piece of a file: several times as long as the piece took, so
+/// that it never has more than a fifth of a processor.
+const PAUSE: Duration = Duration::from_micros(500);
+
+/// Reads files with a pause after each piece: the longest that a caller waits for it is a piece.
+pub(crate) struct InPieces;
+
+impl Steps for InPieces {
+    fn piece(&self) {
+        thread::sleep(PAUSE);
+    }
+}
 
 /// Runs work that blocks, at low priority.
 ///
@@ -38,6 +53,16 @@ pub(crate) async fn patiently<T: Send + 'static>(
         return Err(HostError::Crashed);
     }
     receiver.await.unwrap_or(Err(HostError::Crashed))
+}
+
+/// Runs what blocks at the priority of everybody else: a plugin's own code, and what is to keep that priority.
+///
+/// # Errors
+/// What the work says; [`HostError::Crashed`] when it panicked.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, HostError> + Send + 'static,
+) -> Result<T, HostError> {
+    tokio::task::spawn_blocking(work).await.unwrap_or(Err(HostError::Crashed))
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod support;
 use std::{sync::Arc, time::Duration};
 
 use futures_util::{FutureExt, future::join_all};
+use rustix::process::{Pid, getpriority_process};
 use support::{
     TestHost, c_library,
     processes::{call, host, hostile, in_processes, misbehaving, plan, serves_again},
@@ -14,7 +15,7 @@ use support::{
 };
 use tenon_api::{
     BlockNumber, Failure, FailureCode,
-    messages::{SyncChanged, SyncStatus},
+    messages::{ModuleChange, SyncChanged, SyncStatus},
 };
 use tenon_bus::CallContext;
 use tenon_host::{Caller, Exposure};
@@ -73,6 +74,23 @@ async fn the_manifest_comes_from_the_child_and_the_module_names_it() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     panic!("the process outlives its plugin");
+}
+
+#[tokio::test]
+async fn a_process_that_an_operation_starts_has_the_nodes_priority() {
+    let test = host();
+    misbehaving(&test);
+    let priority = |process: Option<u32>| {
+        let process = process.map(|process| Pid::from_raw(process.cast_signed()).expect("a process has a number"));
+        getpriority_process(process).expect("it is there")
+    };
+
+    for change in [ModuleChange::Replace { path: None, settings: None }, ModuleChange::Disable, ModuleChange::Enable] {
+        test.host.change("bad", change, true).await.expect("it is done");
+    }
+
+    let process = test.host.info("bad").expect("it is known").process;
+    assert_eq!(priority(Some(process.expect("it runs in one"))), priority(None));
 }
 
 #[tokio::test]

@@ -35,7 +35,6 @@ pub(crate) fn definition() -> Command {
         .subcommand(commands::module::definition())
         .subcommand(commands::config::definition())
         .subcommand(commands::completions::definition())
-        .subcommand(commands::plugin_child::definition())
 }
 
 /// Runs the command that was asked for.
@@ -54,7 +53,6 @@ pub(crate) fn dispatch(matches: &ArgMatches) -> Result<(), Stop> {
         Some(("module", matches)) => commands::module::execute(matches),
         Some(("config", matches)) => commands::config::execute(matches),
         Some(("completions", matches)) => commands::completions::execute(matches),
-        Some(("plugin-child", matches)) => commands::plugin_child::execute(matches),
         _ => Err(Stop::Usage("no command given; `tenon --help` lists them".into())),
     }
 }

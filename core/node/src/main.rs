@@ -36,16 +36,24 @@ mod version;
 
 use std::process::ExitCode;
 
+use crate::exit::Stop;
+
 fn main() -> ExitCode {
-    let matches = match command_line::definition().try_get_matches() {
-        Ok(matches) => matches,
+    if commands::plugin_child::is_wanted(std::env::args_os()) {
+        return exit_code(commands::plugin_child::execute());
+    }
+    match command_line::definition().try_get_matches() {
+        Ok(matches) => exit_code(command_line::dispatch(&matches)),
         Err(error) => {
             // Help and version are "errors" of clap's too, with exit code 0; a closed pipe is nobody's business.
             let _ = error.print();
-            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+            if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS }
         }
-    };
-    match command_line::dispatch(&matches) {
+    }
+}
+
+fn exit_code(outcome: Result<(), Stop>) -> ExitCode {
+    match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => {
             eprintln!("tenon: {stop}");

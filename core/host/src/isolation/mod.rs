@@ -17,7 +17,7 @@ mod options;
 mod outgoing;
 mod process;
 mod sandbox;
-#[allow(unsafe_code)]
+#[allow(unsafe_code, reason = "what a child gives up is asked of the system directly")]
 mod system;
 mod wire;
 

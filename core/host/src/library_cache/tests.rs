@@ -1,7 +1,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     io::Seek,
     os::unix::fs::{MetadataExt, symlink},
     time::SystemTime,
@@ -180,6 +180,36 @@ fn a_copy_whose_content_is_not_what_its_name_says_is_made_anew() {
     assert_eq!(fs::read(&copy).unwrap(), library("good.so"));
     assert_eq!((&again, &elsewhere), (&elsewhere, &again));
     assert_eq!(place.copies().len(), 1);
+}
+
+/// Counts the pieces.
+#[derive(Default)]
+struct Pieces(Cell<usize>);
+
+impl Steps for Pieces {
+    fn piece(&self) {
+        self.0.set(self.0.get() + 1);
+    }
+}
+
+#[test]
+fn others_get_their_turn_after_every_piece_of_what_is_copied_read_or_compared() {
+    let place = Place::new();
+    let path = place.write("long.so");
+    let mut bytes = library("long.so");
+    bytes.resize(2 * PIECE + 1, 7);
+    fs::write(&path, bytes).unwrap();
+    let pieces_of = |cache: &LibraryCache| {
+        let pieces = Pieces::default();
+        cache.take_by(&path, None, &pieces).unwrap();
+        pieces.0.get()
+    };
+
+    let copied = pieces_of(&place.cache);
+    let read = pieces_of(&place.cache);
+    let copied_and_compared = pieces_of(&LibraryCache::new(place.path("cache")));
+
+    assert_eq!((copied, read, copied_and_compared), (3, 3, 6));
 }
 
 #[test]

@@ -70,11 +70,11 @@ fn as_json(report: &CheckReport) -> String {
 fn as_table(report: &CheckReport) -> String {
     let module = &report.module;
     let mut text = format!(
-        "{} {}: {} methods, {} subscriptions, built with {}\n",
+        "{} {}: {}, {}, built with {}\n",
         module.namespace,
         module.version,
-        module.methods.len(),
-        module.subscriptions.len(),
+        counted(module.methods.len(), "method"),
+        counted(module.subscriptions.len(), "subscription"),
         module.built_with
     );
     for check in &report.checks {
@@ -95,4 +95,20 @@ fn as_table(report: &CheckReport) -> String {
         );
     }
     text
+}
+
+fn counted(count: usize, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thing_is_not_many() {
+        let told = [0, 1, 2].map(|count| counted(count, "method"));
+
+        assert_eq!(told, ["0 methods", "1 method", "2 methods"]);
+    }
 }
