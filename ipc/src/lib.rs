@@ -29,6 +29,7 @@ mod envelope;
 pub mod fuzzing;
 mod http;
 mod patience;
+mod seldom;
 mod servers;
 mod service;
 mod settings;

@@ -353,11 +353,13 @@ impl Bus {
 
     /// Asks a read handler without a future; none when the request has no read handler.
     pub fn try_read<R: Request>(&self, request: R, context: &CallContext) -> Option<Result<R::Reply, Failure>> {
-        let handler = self.find(R::TOPIC)?;
+        // In the table as it is now, which nobody waits for: a share of the handler would be counted up and down.
+        let handlers = self.inner.handlers.load();
+        let handler = handlers.get(&R::TOPIC)?;
         match handler.as_any().downcast_ref::<Handler<R>>() {
             Some(Handler::Read(function)) => Some(read(function, request, context)),
             Some(Handler::Attempt(..) | Handler::Async(_)) => None,
-            None => Some(Err(refusal::<R>(&*handler))),
+            None => Some(Err(refusal::<R>(&**handler))),
         }
     }
 
@@ -373,7 +375,8 @@ impl Bus {
         frame: &[u8],
         context: &CallContext,
     ) -> Result<Vec<u8>, Failure> {
-        self.find_for_frame(topic, schema)?.call_frame(frame, context).await
+        let handler = Arc::clone(for_frame(&self.inner.handlers.load(), topic, schema)?);
+        handler.call_frame(frame, context).await
     }
 
     /// [`Bus::try_read`] for frames; none when the request has no read handler, or an attempt gave up.
@@ -387,7 +390,8 @@ impl Bus {
         frame: &[u8],
         context: &CallContext,
     ) -> Option<Result<Vec<u8>, Failure>> {
-        match self.find_for_frame(topic, schema) {
+        // As in `try_read`.
+        match for_frame(&self.inner.handlers.load(), topic, schema) {
             Ok(handler) => handler.try_read_frame(frame, context),
             Err(failure) => Some(Err(failure)),
         }
@@ -400,19 +404,20 @@ impl Bus {
     fn find(&self, topic: Topic) -> Option<Arc<dyn AnyHandler>> {
         self.inner.handlers.load().get(&topic).cloned()
     }
+}
 
-    fn find_for_frame(&self, topic: Topic, schema: u16) -> Result<Arc<dyn AnyHandler>, Failure> {
-        let handler =
-            self.find(topic).ok_or_else(|| Failure::server(format!("nobody answers topic {:#06x}", topic.0)))?;
-        if handler.schema() != schema {
-            return Err(Failure::server(format!(
-                "{} has schema {}, the frame has schema {schema}",
-                handler.name(),
-                handler.schema()
-            )));
-        }
-        Ok(handler)
+/// The handler of a frame.
+fn for_frame(handlers: &HandlerTable, topic: Topic, schema: u16) -> Result<&Arc<dyn AnyHandler>, Failure> {
+    let handler = handlers.get(&topic);
+    let handler = handler.ok_or_else(|| Failure::server(format!("nobody answers topic {:#06x}", topic.0)))?;
+    if handler.schema() != schema {
+        return Err(Failure::server(format!(
+            "{} has schema {}, the frame has schema {schema}",
+            handler.name(),
+            handler.schema()
+        )));
     }
+    Ok(handler)
 }
 
 /// A function of one request as a job on a pool.

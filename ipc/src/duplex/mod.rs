@@ -34,6 +34,7 @@ use writer::Writer;
 use crate::{
     envelope::{Answer, Dispatcher, Opened, RawMessage, Reply, Subscriptions, poll_once},
     patience::Patience,
+    seldom::Seldom,
     service::{Exposure, Notifications as _, RpcService},
     traffic::{Meter, TransportTraffic},
 };
@@ -150,7 +151,8 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         let mut gone = pin!(gone);
         let end = {
             let mut reading = pin!(self.read_all(&shared, &mut reader, gone.as_mut()));
-            let mut stopped = pin!(stopping.cancelled());
+            let cancelled = pin!(stopping.cancelled());
+            let mut stopped = pin!(Seldom::new(cancelled));
             poll_fn(|context| {
                 shared.outgoing.writer_is_awake();
                 if let Poll::Ready(end) = reading.as_mut().poll(context) {

@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     duplex::{Connection, Half, reap, sends_no_more},
+    seldom::Seldom,
     service::RpcService,
     traffic::{Meter, TransportTraffic},
     websocket::Messages,
@@ -142,10 +143,12 @@ async fn serve<S: RpcService>(port: Arc<Port<S>>, stream: TcpStream, limits: Con
     let mut connection = pin!(connection);
     // A token of its own: its lock is taken at every wake, and all connections would share the other's.
     let stopping = ends.stopping.child_token();
+    let cancelled = pin!(stopping.cancelled());
+    let stopped = Seldom::new(cancelled);
     let result = tokio::select! {
         biased;
         result = connection.as_mut() => result,
-        () = stopping.cancelled() => {
+        () = stopped => {
             connection.as_mut().graceful_shutdown();
             tokio::select! {
                 result = connection => result,

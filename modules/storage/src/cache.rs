@@ -1,10 +1,11 @@
 //! Bounded caches.
 
 use std::{
-    hash::{BuildHasher, Hash, RandomState},
+    hash::{BuildHasher, Hash},
     mem::size_of,
 };
 
+use foldhash::quality::RandomState;
 use lru::LruCache;
 use parking_lot::Mutex;
 
@@ -18,19 +19,23 @@ const SHARDS: usize = 16;
 pub(crate) struct BoundedCache<K, V> {
     shards: Vec<Mutex<Shard<K, V>>>,
     shard_bytes: usize,
+    /// Callers choose keys, so each cache has a seed of its own. SipHash, which the parts used as well, took a third of a
+    /// look-up.
     hasher: RandomState,
 }
 
 struct Shard<K, V> {
-    entries: LruCache<K, (V, usize)>,
+    entries: LruCache<K, (V, usize), RandomState>,
     bytes: usize,
 }
 
 impl<K: Hash + Eq, V> BoundedCache<K, V> {
     /// An empty cache for about this many bytes.
     pub(crate) fn new(bytes: usize) -> Self {
-        let shard = || Mutex::new(Shard { entries: LruCache::unbounded(), bytes: 0 });
-        Self { shards: (0..SHARDS).map(|_| shard()).collect(), shard_bytes: bytes / SHARDS, hasher: RandomState::new() }
+        let entries = || LruCache::unbounded_with_hasher(RandomState::default());
+        let shard = || Mutex::new(Shard { entries: entries(), bytes: 0 });
+        let shards = (0..SHARDS).map(|_| shard()).collect();
+        Self { shards, shard_bytes: bytes / SHARDS, hasher: RandomState::default() }
     }
 
     /// What `look` finds in the value, which becomes the most recently used one.

@@ -20,10 +20,25 @@ use crate::{
 };
 
 impl Store {
+    /// The head's height.
+    pub(crate) fn head_number(&self) -> u64 {
+        self.shared.head.load().number().0
+    }
+
+    /// Reads in the state after a block, which is gone afterwards and therefore takes no memory of its own: point reads
+    /// are asked for more often than anything else.
+    pub(crate) fn with_state_at<T>(
+        &self,
+        number: BlockNumber,
+        read: impl FnOnce(&dyn StateReader) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        read(&StateAt::new(&self.shared, number)?)
+    }
+
     /// The canonical block of a height, up to the head. A block stands in the database a moment before the head moves to it:
     /// who finds its transaction then, and asks for the latest state next, would get that of the block before.
     fn hash_on_chain(&self, number: u64) -> Result<Option<B256>, StoreError> {
-        if number > self.head().number().0 {
+        if number > self.head_number() {
             return Ok(None);
         }
         Ok(self.shared.canonical(number)?.map(|(hash, _)| hash))

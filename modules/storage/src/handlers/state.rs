@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use alloy_primitives::{Bytes, U256};
 use tenon_api::{
-    Account, AccountProof, BlockId, BlockNumber, ChainReader, Failure, SealedHeader, StateReader, StoreError,
+    Account, AccountProof, BlockId, BlockNumber, BlockTag, ChainReader, Failure, SealedHeader, StateReader, StoreError,
     messages::{GetAccount, GetCode, GetProof, GetStorage},
 };
 use tenon_chain::require_block;
@@ -51,8 +51,13 @@ impl Answers {
     ) -> Result<T, Failure> {
         again_after_reorganisation(|| {
             // A height is all that a state is found by; its header is needed for the words only when something is wrong.
-            if let BlockId::Number(number) = block
-                && let Ok(value) = self.store.state_at(number).and_then(|state| read(&*state))
+            let height = match block {
+                BlockId::Number(number) => Some(number),
+                BlockId::Tag(BlockTag::Latest | BlockTag::Pending) => Some(BlockNumber(self.store.head_number())),
+                BlockId::Tag(_) | BlockId::Hash { .. } => None,
+            };
+            if let Some(height) = height
+                && let Ok(value) = self.store.with_state_at(height, &read)
             {
                 return Ok(value);
             }

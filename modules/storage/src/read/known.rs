@@ -32,9 +32,9 @@ pub(crate) enum Answer<T> {
 
 impl<T: Copy> Known<T> {
     fn at(&self, number: u64) -> Answer<T> {
-        match (self.latest, self.past) {
-            (Some((changed, value)), _) if changed <= number => Answer::Value(value),
-            (_, Some((first, last, value))) if first <= number && number <= last => Answer::Value(value),
+        match (&self.latest, &self.past) {
+            (Some((changed, value)), _) if *changed <= number => Answer::Value(*value),
+            (_, Some((first, last, value))) if *first <= number && number <= *last => Answer::Value(*value),
             (Some(_), _) => Answer::ChangedSince,
             (None, _) => Answer::Unknown,
         }

@@ -43,7 +43,11 @@ impl ExportedFuture {
     /// it needs neither a waker nor a guard against panics.
     pub fn ready(result: Result<Vec<u8>, Failure>) -> Self {
         let state: Box<Ready> = Box::new(Some(result));
-        Self(TenonFuture { state: Box::into_raw(state).cast(), poll: Some(poll_ready), drop: Some(drop_state::<Ready>) })
+        Self(TenonFuture {
+            state: Box::into_raw(state).cast(),
+            poll: Some(poll_ready),
+            drop: Some(drop_state::<Ready>),
+        })
     }
 
     /// Gives it away; the receiver drops it by the rules of the ABI.
