@@ -156,6 +156,31 @@ async fn state_is_read_after_the_named_block() {
 }
 
 #[tokio::test]
+async fn the_latest_state_follows_the_head_down_and_up_again() {
+    let mut maker = chain();
+    let bus = bus(&maker.store);
+    let balances = async |head: u64| {
+        let mut balances = Vec::new();
+        for block in [BlockId::LATEST, BlockId::Tag(BlockTag::Pending), BlockId::number(head)] {
+            // Twice, so that what is kept of the first look is asked as well.
+            for _ in 0..2 {
+                let account = ask(&bus, GetAccount { address: address(1), block }).await.unwrap();
+                let slot = ask(&bus, GetStorage { address: address(1), slot: word(1), block }).await.unwrap();
+                balances.push((account.balance.to::<u64>(), slot.to::<u64>()));
+            }
+        }
+        balances
+    };
+
+    assert_eq!(balances(3).await, [(6, 0); 6]);
+    maker.unwind(1);
+    assert_eq!(balances(1).await, [(5, 7); 6]);
+    maker.mark = 1;
+    maker.add(vec![change(1, 8, &[(1, 3)])], &[]);
+    assert_eq!(balances(2).await, [(8, 3); 6]);
+}
+
+#[tokio::test]
 async fn a_state_that_is_gone_is_worded_as_the_reference_does() {
     let maker = chain();
     let folder = tempfile::tempdir().unwrap();
