@@ -1,8 +1,9 @@
 """Full load for a long time: memory and open files must stay flat.
 
 Every transport is asked without pause, a sender makes blocks of its transactions as fast as the node takes them, and
-connections come and go. The node runs with small caches, so that they are full in the first third, which is the warm-up. A
-line is fitted through the samples of the other two thirds; what it climbs from its first to its last point is judged."""
+connections come and go. The node runs with small caches, so that they are full in the first third, which is the warm-up. Of
+memory and threads a line is fitted through the samples of the other two thirds; what it climbs from its first to its last
+point is judged. Open files are judged by what they are (`open_files`)."""
 
 import json
 import statistics
@@ -11,6 +12,7 @@ import threading
 import time
 import urllib.request
 
+import open_files
 import rpc_table
 import servers
 
@@ -19,8 +21,10 @@ TARGET_BLOCKS = 1_000_000
 # Bounds that fill within minutes: MiB of cached records, and table files held open. Metrics say what the memory is made of.
 SETTINGS = ("--cache", "64", "--database.openfiles", "32", "--metrics", "--metrics.port", "0")
 # What is judged: its name, and what may be climbed after the warm-up: a part of the mean, and at least so much. Allocators
-# keep and give back memory in steps of some megabytes, and a compaction holds a dozen files while it lasts.
-FLAT = {"rss": ("memory, MB", 0.05, 16), "files": ("open files", 0.05, 12), "threads": ("threads", 0.05, 4)}
+# keep and give back memory in steps of some megabytes.
+FLAT = {"rss": ("memory, MB", 0.05, 16), "threads": ("threads", 0.05, 4)}
+# How many table files the database says that it has.
+TABLES = "tenon_database_files "
 
 # Shown beside it, so that a run that climbs says where: the name in the table, and how series of the metrics page begin
 # whose sum it is. What is active beyond allocated, and resident beyond active, is what the allocator keeps for itself.
@@ -81,8 +85,11 @@ def run(seconds, folder):
                 answers += json.loads(out)["requests"]
             if sender.failure:
                 raise SystemExit(f"sending failed: {sender.failure}")
-            # Without connections, so that samples are alike.
-            found = {**at_rest(server), **parts(server)}
+            # Without connections, so that samples are alike. Files are looked at between two pages of metrics: a compaction
+            # that ends meanwhile makes tables fewer or more.
+            before = metrics(server)["tables"]
+            found = {**at_rest(server), **metrics(server)}
+            found["tables"] = max(found["tables"], before)
             blocks = int(server.call("eth_blockNumber"), 16)
             samples.append({"seconds": elapsed, "blocks": blocks, "answers": answers, **found})
             if blocks >= TARGET_BLOCKS:
@@ -95,18 +102,20 @@ def run(seconds, folder):
 def at_rest(server):
     """What the node uses. Connections of the load that has ended are closed when the node comes to it, which on a crowded
     machine takes a while: of several looks, the one with the fewest open files counts."""
-    looks = []
+    states, looks = [], []
     for _ in range(10):
         time.sleep(0.1)
-        looks.append(servers.status(server.process.pid))
-    return min(looks, key=lambda look: look["files"])
+        states.append(servers.status(server.process.pid))
+        looks.append(open_files.look(server.process.pid))
+    return {**min(states, key=lambda state: state["files"]), **open_files.count(looks)}
 
 
-def parts(server):
-    """Megabytes by the names of `PARTS`."""
+def metrics(server):
+    """Megabytes by the names of `PARTS`, and the number of table files."""
     with urllib.request.urlopen(server.metrics, timeout=60) as answer:
         lines = answer.read().decode().splitlines()
-    return {name: sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(start)) / 2**20 for name, start in PARTS.items()}
+    total = lambda start: sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(start))
+    return {"tables": int(total(TABLES)), **{name: total(start) / 2**20 for name, start in PARTS.items()}}
 
 
 def climbed(samples, key):
@@ -133,8 +142,17 @@ def report(samples):
         largest = max(sample[key] for sample in samples)
         verdict = "flat" if climb <= bound else "**climbs**"
         print(f"| {name} | {samples[0][key]:.0f} | {mean:.1f} | {largest:.0f} | {climb:+.1f} | {bound:.1f} | {verdict} |")
-    for name in PARTS:
-        mean, climb = climbed(judged, name)
-        largest = max(sample[name] for sample in samples)
-        print(f"| {name}, MB | {samples[0][name]:.0f} | {mean:.1f} | {largest:.0f} | {climb:+.1f} | | |")
-    return is_flat
+    shown = {"files": "open files", "tables": "tables of the database", **{name: f"{name}, MB" for name in PARTS}}
+    for key, name in shown.items():
+        mean, climb = climbed(judged, key)
+        largest = max(sample[key] for sample in samples)
+        print(f"| {name} | {samples[0][key]:.0f} | {mean:.1f} | {largest:.0f} | {climb:+.1f} | | |")
+    rows = open_files.judge(judged)
+    print("\n| After the warm-up | found | may be | largest | |")
+    print("|---|--:|--:|--:|---|")
+    for row in rows:
+        verdict = "good" if row["is_good"] else "**leaks**"
+        print(f"| {row['name']} | {row['found']:.0f} | {row['bound']:.0f} | {row['largest']} | {verdict} |")
+    is_good = is_flat and all(row["is_good"] for row in rows)
+    print(f"\nsoak: {'nothing climbs and nothing leaks' if is_good else 'FAILED, see the rows in bold'}")
+    return is_good

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fuzzes the parsers of bytes from outside: FUZZ_SECONDS (default 320) shared by all targets, or by those that are named
-# as arguments. Needs no nightly compiler: coverage comes from flags that the stable one has.
+# Fuzzes the parsers of bytes from outside: FUZZ_SECONDS (20 for each by default) shared by all targets, or by those that are
+# named as arguments. Needs no nightly compiler: coverage comes from flags that the stable one has.
 #   fuzz.sh [TARGET...]       run
 #   fuzz.sh keep [TARGET...]  put what the runs have found worth keeping into fuzz/corpus, as few inputs as cover it
 #   fuzz.sh lock              make the fuzzer's lock file anew from the node's
@@ -9,7 +9,6 @@ cd "$(dirname "$0")/.."
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/tenon"
 work="${TENON_FUZZ_FOLDER:-$cache/fuzz}"
 export CARGO_TARGET_DIR="$cache/target-fuzz" RUST_BACKTRACE=0
-seconds="${FUZZ_SECONDS:-320}"
 # The longest input that is kept: longer ones only take room in the checkout.
 longest=1024
 
@@ -23,14 +22,24 @@ if [ "${1:-}" = keep ]; then
     keep=yes
     shift
 fi
-targets="${*:-$(ls fuzz/fuzz_targets | sed 's/\.rs$//')}"
+known=$(ls fuzz/fuzz_targets | sed 's/\.rs$//')
+targets="${*:-$known}"
+programs_built=""
+for target in $targets; do
+    if [ ! -f "fuzz/fuzz_targets/$target.rs" ]; then
+        printf 'there is no target %s; there are:\n%s\n' "$target" "$(echo $known | fold -s -w 100)" >&2
+        exit 2
+    fi
+    programs_built="$programs_built --bin $target"
+done
 
 # With a platform named, the flags reach what is fuzzed but not build scripts and macros.
 platform=$(rustc -vV | sed -n 's/^host: //p')
+# shellcheck disable=SC2086 # a word each
 RUSTFLAGS="--cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
 -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
 -Cllvm-args=-sanitizer-coverage-trace-compares" \
-    scripts/cargo.sh build --locked --release --manifest-path fuzz/Cargo.toml --target "$platform"
+    scripts/cargo.sh build --locked --release --manifest-path fuzz/Cargo.toml --target "$platform" $programs_built
 programs="$CARGO_TARGET_DIR/$platform/release"
 
 if [ "$keep" = yes ]; then
@@ -47,9 +56,10 @@ if [ "$keep" = yes ]; then
 fi
 
 count=$(echo "$targets" | wc -w)
-each=$((seconds / count))
+each=$((${FUZZ_SECONDS:-$((20 * count))} / count))
 [ "$each" -gt 0 ] || each=1
-printf 'fuzzing %s targets for %s s each; corpora and findings in %s\n' "$count" "$each" "$work"
+printf 'fuzzing %s targets for %s s each (a few more to read what earlier searches kept); corpora and findings in %s\n' \
+    "$count" "$each" "$work"
 table="$work/table"
 mkdir -p "$work"
 : >"$table"
@@ -73,13 +83,18 @@ for target in $targets; do
         /stat::peak_rss_mb/ { memory = $2 }
         END { sub(/\/.*/, "", corpus); printf "%s %d %d %d %d %s %d %s\n", target, runs, rate, covered, edges, corpus, memory, result }
     ' "$log" >>"$table"
-    tail -1 "$table" | awk '{ printf "  %-18s %12d runs %8d/s  %6d edges  %s\n", $1, $2, $3, $4, $8 }'
+    tail -1 "$table" | awk '{ printf "  %-20s %12d runs %8d/s  %6d edges  %s\n", $1, $2, $3, $4, $8 }'
 done
 
 awk '
-    BEGIN { printf "\n%-18s %13s %9s %8s %8s %7s  %s\n", "target", "executions", "per s", "edges", "inputs", "MB", "outcome" }
-    { printf "%-18s %13d %9d %8d %8s %7d  %s\n", $1, $2, $3, $4, $6, $7, $8; total += $2; findings += $8 == "FINDING" }
-    END { printf "%-18s %13d %s %d findings\n", "all", total, "executions,", findings }
+    BEGIN { printf "\n%-20s %13s %9s %8s %8s %7s  %s\n", "target", "executions", "per s", "edges", "inputs", "MB", "outcome" }
+    { printf "%-20s %13d %9d %8d %8s %7d  %s\n", $1, $2, $3, $4, $6, $7, $8; total += $2; findings += $8 == "FINDING" }
+    END {
+        printf "\nexecutions: inputs tried; edges: places in the program that they reached; inputs: kept, to go on from next time;\n"
+        printf "MB: the most memory of the process; outcome: quiet when no input broke a rule of its target (docs/fuzzing.md)\n"
+        printf "\n%d targets, %d executions, %s\n", NR, total,
+            findings ? findings " of the targets with a FINDING" : "no findings: no input panicked or broke a rule"
+    }
 ' "$table"
 if [ "$status" -ne 0 ]; then
     printf '\nThe inputs and the reasons:\n'

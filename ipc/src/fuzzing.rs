@@ -1,11 +1,18 @@
-//! The private parsers, as the fuzz targets see them (`fuzz/`): what comes of a stream of bytes that arrives in pieces.
-//! Not for others.
+//! The private parsers, as the fuzz targets see them (`fuzz/`): what comes of a stream of bytes that arrives in pieces,
+//! and what headers are taken for. Not for others.
 
 use bytes::BytesMut;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, header};
 
 use crate::{
     envelope::{Progress, Scanner},
-    websocket::frame::{Decoded, Decoder},
+    http::{cors::Cors, hosts::VirtualHosts},
+    token::{Authorization, TokenCheck, secret_in},
+    websocket::{
+        OriginRules,
+        frame::{Decoded, Decoder},
+        handshake,
+    },
 };
 
 /// What the WebSocket decoder made of some bytes.
@@ -53,4 +60,70 @@ pub fn scan(bytes: &[u8], piece: usize) -> String {
         }
     }
     format!("{:?}", scanner.finish())
+}
+
+/// Whether an `Authorization` header of this value lets its sender in at an instant, seconds after 1970; the reason why
+/// not otherwise.
+///
+/// # Errors
+/// The reason, in the words of the answer.
+pub fn authorization(value: &[u8], secret: &[u8; 32], now: u64) -> Result<(), &'static str> {
+    let value = HeaderValue::from_bytes(value).map_err(|_| "no header")?;
+    let check = TokenCheck::new(secret).ok_or("no secret")?;
+    match check.check_at(&value, now) {
+        Authorization::Valid => Ok(()),
+        Authorization::Absent => Err("absent"),
+        Authorization::Refused(reason) => Err(reason),
+    }
+}
+
+/// The secret for tokens in a file of this text.
+pub fn token_secret(text: &str) -> Option<[u8; 32]> {
+    secret_in(text).map(|secret| *secret)
+}
+
+/// What a front-end makes of a request's headers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// The `Host` header.
+    pub host: String,
+    /// Whether that host is served.
+    pub is_host_served: bool,
+    /// The `Access-Control-Allow-Origin` of the answer.
+    pub readers: Option<String>,
+    /// The headers of the answer to a preflight.
+    pub preflight: Vec<(String, String)>,
+    /// `Sec-WebSocket-Accept` of the answer, or the status that refuses; none when no WebSocket was asked for.
+    pub upgrade: Option<Result<String, u16>>,
+}
+
+/// Judges headers by lists of hosts, of origins that may read, and of origins that may open a WebSocket.
+pub fn judge_headers(lines: &[(&[u8], &[u8])], hosts: &[String], readers: &[String], origins: &[String]) -> Judgement {
+    let mut headers = HeaderMap::new();
+    for (name, value) in lines {
+        if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+            headers.append(name, value);
+        }
+    }
+    let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
+    let host = headers.get(header::HOST).and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned();
+    let mut answer = HeaderMap::new();
+    let mut preflight = HeaderMap::new();
+    if let Some(cors) = Cors::new(readers) {
+        cors.decorate(&Method::POST, &headers, &mut answer);
+        preflight = cors.preflight(&headers);
+    }
+    let mut request = Request::new(());
+    *request.headers_mut() = headers;
+    let upgrade = handshake::is_upgrade(request.headers()).then(|| {
+        let accepted = handshake::accept(&request, &OriginRules::new(origins));
+        accepted.map(|value| text(&value)).map_err(|status| status.as_u16())
+    });
+    Judgement {
+        is_host_served: VirtualHosts::new(hosts).allow(&host),
+        host,
+        readers: answer.get(header::ACCESS_CONTROL_ALLOW_ORIGIN).map(text),
+        preflight: preflight.iter().map(|(name, value)| (name.to_string(), text(value))).collect(),
+        upgrade,
+    }
 }

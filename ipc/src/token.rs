@@ -13,7 +13,7 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, Mac as _};
-use http::{HeaderMap, header};
+use http::{HeaderMap, HeaderValue, header};
 use serde::{Deserialize, de::DeserializeOwned};
 use sha2::Sha256;
 use zeroize::Zeroizing;
@@ -63,11 +63,8 @@ impl TokenCheck {
     pub(crate) fn from_file(path: &Path) -> Result<Self, StartError> {
         let failed = |reason: String| StartError::TokenSecret { path: path.to_owned(), reason };
         let text = std::fs::read_to_string(path).map(Zeroizing::new).map_err(|error| failed(error.to_string()))?;
-        let digits = text.trim();
-        let digits = digits.strip_prefix("0x").unwrap_or(digits);
-        let mut secret = Zeroizing::new([0; 32]);
-        hex::decode_to_slice(digits, &mut secret[..])
-            .map_err(|_| failed("it must hold 64 hex digits; `openssl rand -hex 32` makes such a file".to_owned()))?;
+        let secret = secret_in(&text)
+            .ok_or_else(|| failed("it must hold 64 hex digits; `openssl rand -hex 32` makes such a file".to_owned()))?;
         Self::new(&secret).ok_or_else(|| failed("the secret has the wrong length".to_owned()))
     }
 
@@ -78,13 +75,18 @@ impl TokenCheck {
 
     pub(crate) fn check(&self, headers: &HeaderMap) -> Authorization {
         let Some(value) = headers.get(header::AUTHORIZATION) else { return Authorization::Absent };
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        self.check_at(value, now)
+    }
+
+    /// Checks the header's value, so many seconds after 1970.
+    pub(crate) fn check_at(&self, value: &HeaderValue, now: u64) -> Authorization {
         let token = value.to_str().ok().and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;
             scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
         });
         let Some(token) = token else { return Authorization::Refused("missing token") };
         let Some(claims) = self.claims(token) else { return Authorization::Refused("invalid token") };
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         if claims.iat.abs_diff(now) > LEEWAY {
             return Authorization::Refused("stale token: iat must be within 60 seconds of the node's clock");
         }
@@ -108,8 +110,19 @@ impl TokenCheck {
     }
 }
 
+/// The secret in a file's text.
+pub(crate) fn secret_in(text: &str) -> Option<Zeroizing<[u8; 32]>> {
+    let digits = text.trim();
+    let digits = digits.strip_prefix("0x").unwrap_or(digits);
+    let mut secret = Zeroizing::new([0; 32]);
+    hex::decode_to_slice(digits, &mut secret[..]).ok()?;
+    Some(secret)
+}
+
 fn decode<T: DeserializeOwned>(part: &str) -> Option<T> {
-    serde_json::from_slice(&URL_SAFE_NO_PAD.decode(part).ok()?).ok()
+    let text = URL_SAFE_NO_PAD.decode(part).ok()?;
+    // A list would be taken for the members in their order.
+    text.trim_ascii_start().starts_with(b"{").then(|| serde_json::from_slice(&text).ok())?
 }
 
 #[cfg(test)]
@@ -141,6 +154,7 @@ mod tests {
             (format!("Bearer {}", token("HS256", &secret, &json!({ "iat": now() + 70 }))), false),
             (format!("Bearer {}", token("HS256", &secret, &json!({ "iat": now(), "exp": now() - 100 }))), false),
             (format!("Bearer {}", token("HS256", &secret, &json!({}))), false),
+            (format!("Bearer {}", token("HS256", &secret, &json!([now(), null]))), false),
             (format!("Bearer {}", token("HS512", &secret, &fresh)), false),
             (format!("Bearer {}", token("HS256", &[8; 32], &fresh)), false),
             (format!("Basic {}", token("HS256", &secret, &fresh)), false),

@@ -76,10 +76,26 @@ impl Choices {
                 return Self::default();
             }
         };
-        serde_json::from_slice(&text).unwrap_or_else(|error| {
+        Self::decode(&text).unwrap_or_else(|error| {
             tracing::warn!(path = %path.display(), %error, "choices about modules cannot be read");
             Self::default()
         })
+    }
+
+    /// Reads the file's text.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(crate) fn decode(text: &[u8]) -> serde_json::Result<Self> {
+        serde_json::from_slice(text)
+    }
+
+    /// The file's text.
+    ///
+    /// # Errors
+    /// For a path that is not Unicode.
+    pub(crate) fn encode(&self) -> serde_json::Result<Vec<u8>> {
+        serde_json::to_vec_pretty(self)
     }
 
     /// Writes the file whole or not at all.
@@ -90,7 +106,7 @@ impl Choices {
         let unfinished = path.with_extension("new");
         let _ = fs::remove_file(&unfinished);
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
-        file.write_all(&serde_json::to_vec_pretty(self)?)?;
+        file.write_all(&self.encode()?)?;
         file.sync_all()?;
         fs::rename(unfinished, path)
     }

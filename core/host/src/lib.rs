@@ -22,6 +22,8 @@ mod conformance;
 mod elf;
 mod error;
 mod faults;
+#[doc(hidden)]
+pub mod fuzzing;
 mod gate;
 mod host;
 mod instance;
@@ -46,8 +48,6 @@ pub use calls::CallCounts;
 pub use conformance::{Check, CheckReport, LoadFigures, check_plugin};
 pub use error::HostError;
 pub use host::{PluginHost, ShutdownReport, register};
-#[doc(hidden)]
-pub use isolation::fuzzing;
 pub use isolation::{Isolation, IsolationOptions, run_plugin_child};
 pub use library_file::libraries_in;
 pub use life_cycle::AppliedPlan;

@@ -125,3 +125,18 @@ pub(crate) fn chain_file(input: &[u8]) {
         }
     }
 }
+
+/// RLP of any kind, and the values in the leaves of state tries: one encoding each.
+pub(crate) fn items(input: &[u8]) {
+    if let Ok(item) = tenon_chain::codec::decode_item(input) {
+        assert_eq!(tenon_chain::codec::encode_item(&item), input, "an item has one encoding");
+    }
+    if let Ok(account) = tenon_chain::trie::decode_account(input) {
+        let numbers = (alloy_rlp::encode(account.nonce), alloy_rlp::encode(account.balance));
+        assert!(input.windows(numbers.0.len()).any(|part| part == numbers.0), "the nonce stands there");
+        assert!(input.windows(numbers.1.len()).any(|part| part == numbers.1), "the balance stands there");
+    }
+    if let Ok(value) = tenon_chain::trie::decode_slot_value(input) {
+        assert_eq!(alloy_rlp::encode(value), input, "a slot has one encoding");
+    }
+}

@@ -1,4 +1,7 @@
-//! What callers hand to the execution: proofs for the native contracts, options of traces.
+//! What callers hand to the execution: proofs for the native contracts, options of traces, orders of the historic
+//! exchange.
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 
 /// The first byte chooses the contract, the rest is what a caller sends it.
 pub(crate) fn proofs(input: &[u8]) {
@@ -19,4 +22,44 @@ pub(crate) fn trace_options(input: &[u8]) {
     if serde_json::from_str::<serde::de::IgnoredAny>(text).is_err() {
         assert_eq!(problems.len(), 2, "what is no JSON is no options object");
     }
+}
+
+/// Batches of orders, orders, and what is kept of them. A batch that is understood is understood again as miners wrote it.
+pub(crate) fn exchange_orders(input: &[u8]) {
+    let Some((kind, rest)) = input.split_first() else { return };
+    match kind % 5 {
+        0 => {
+            let Some(orders) = tenon_execution::fuzzing::exchange_orders(rest) else { return };
+            if !orders.is_empty() {
+                let written = batch_of(&orders);
+                assert_eq!(tenon_execution::fuzzing::exchange_orders(&written).as_ref(), Some(&orders));
+            }
+            orders.iter().for_each(|rlp| order(rlp));
+        }
+        1 => order(rest),
+        kind => {
+            let Some(written) = tenon_execution::fuzzing::exchange_record(kind - 2, rest) else { return };
+            assert_eq!(tenon_execution::fuzzing::exchange_record(kind - 2, &written).as_ref(), Some(&written));
+        }
+    }
+}
+
+/// An order has one encoding, but for numbers that no order may have.
+fn order(rlp: &[u8]) {
+    if let Some(written) = tenon_execution::fuzzing::exchange_order(rlp) {
+        assert!(written == rlp || rlp.len() > 470, "an order has one encoding");
+        assert_eq!(tenon_execution::fuzzing::exchange_order(&written).as_ref(), Some(&written));
+    }
+}
+
+/// A batch as miners wrote it.
+pub(crate) fn batch_of(orders: &[tenon_api::Bytes]) -> Vec<u8> {
+    let items = orders.iter().map(|order| serde_json::json!({ "Order": STANDARD.encode(order) })).collect::<Vec<_>>();
+    let hash = alloy_primitives::B256::ZERO;
+    serde_json::json!({ "Data": items, "Timestamp": 1, "TxHash": hash }).to_string().into_bytes()
+}
+
+/// A market of the historic exchange.
+pub(crate) fn exchange_market(input: &[u8]) {
+    tenon_execution::fuzzing::exchange_market(input);
 }

@@ -11,18 +11,22 @@
 #![forbid(unsafe_code)]
 #![allow(clippy::expect_used, reason = "a broken rule is reported by a panic, which is what the fuzzer looks for")]
 
+mod access;
 mod chain;
 mod consensus_arguments;
 mod envelope;
+mod eth;
 mod execution;
 mod genesis;
 mod kept;
 mod memory;
 mod messages;
 mod native;
+mod node_files;
 mod parameters;
 mod seeds;
 mod settings;
+mod stored;
 mod trie;
 mod websocket;
 
@@ -52,7 +56,7 @@ const fn target(name: &'static str, about: &'static str, bound: Bound, check: fn
 ///
 /// The bounds follow from what an item costs in memory against the shortest bytes that make one: an RLP transaction of
 /// ten bytes becomes a value of some 300, a JSON item of two bytes one of 80.
-pub const TARGETS: [Target; 23] = [
+pub const TARGETS: [Target; 35] = [
     target("envelope", "JSON-RPC messages", Bound::bytes(1 << 20, 512), envelope::answer),
     target("websocket", "WebSocket frames", Bound::bytes(1 << 18, 64), websocket::frames),
     target("parameters", "parameters of methods", Bound::bytes(1 << 18, 512), parameters::values),
@@ -76,6 +80,18 @@ pub const TARGETS: [Target; 23] = [
     target("pool_journal", "the journal of local transactions", Bound::bytes(1 << 18, 128), kept::journal),
     target("voting_record", "this node's part in the voting", Bound::bytes(1 << 18, 512), kept::voting),
     target("filter_handover", "filters from another build", Bound::bytes(3 << 20, 512), kept::filters),
+    target("header_file", "files of headers", Bound::bytes(1 << 18, 512), node_files::headers),
+    target("module_choices", "choices about modules", Bound::bytes(1 << 18, 512), node_files::choices),
+    target("plugin_manifest", "manifests of plugins", Bound::bytes(1 << 18, 128), node_files::manifest),
+    target("plugin_library", "heads of libraries", Bound::bytes(1 << 16, 16), node_files::library),
+    target("table_record", "the record of the list of tables", Bound::bytes(1 << 16, 64), node_files::table_record),
+    target("stored_records", "records of the database", Bound::bytes(1 << 20, 256), stored::records),
+    target("bearer_token", "tokens and their secrets", Bound::bytes(1 << 16, 64), access::token),
+    target("request_headers", "headers that let a request in", Bound::bytes(1 << 18, 256), access::headers),
+    target("eth_arguments", "what callers of eth write", Bound::bytes(1 << 18, 512), eth::arguments),
+    target("rlp_items", "RLP of any kind, leaves of tries", Bound::bytes(1 << 18, 256), chain::items),
+    target("exchange_orders", "orders of the exchange", Bound::bytes(1 << 20, 512), execution::exchange_orders),
+    target("exchange_market", "markets of the exchange", Bound::bytes(4 << 20, 16384), execution::exchange_market),
 ];
 
 /// A target that has run, ready for any number of inputs.

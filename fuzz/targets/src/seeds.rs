@@ -64,6 +64,29 @@ pub(crate) fn words(target: &str) -> Vec<String> {
                 \"5s\" \"1m30s\" \"1.5h\" \"1us\" \"stateOverrides\" \"blockOverrides\"";
             [text(JSON), text(members)].concat()
         }
+        "module_choices" => {
+            let members = "\"modules\" \"actors\" \"is_enabled\" \"is_wanted\" \"state\" \"path\" \"settings\" \"settled\" \
+                \"enabled\" \"disabled\" \"unloaded\" \"eth\" \"net\"";
+            [text(JSON), text(members)].concat()
+        }
+        "header_file" => [text(JSON), text("\"rlp\" \"hash\" 0xf9")].concat(),
+        "plugin_manifest" => text("good good_ eth >= 1.2 , {} ReadChain Sign _subscribe"),
+        "bearer_token" => {
+            [text(JSON), text("bearer Bearer \"alg\" \"HS256\" \"iat\" \"exp\" 1800000000 eyJ . 0x")].concat()
+        }
+        "request_headers" => {
+            let names = "host: origin: upgrade: connection: websocket sec-websocket-key: sec-websocket-version: 13 localhost \
+                access-control-request-method: access-control-request-headers: .example https:// [::1] :80 \n , post";
+            text(names)
+        }
+        "eth_arguments" => {
+            let members = "\"fromBlock\" \"toBlock\" \"blockHash\" \"address\" \"topics\" \"latest\" \"pending\" \"safe\" xdc 0X \
+                \"etherbase\" 100.0";
+            [text(JSON), text(members)].concat()
+        }
+        "exchange_orders" => {
+            [text(JSON), text("\"Data\" \"Order\" \"Timestamp\" \"TxHash\" BUY SELL NEW CANCELLED LO MO")].concat()
+        }
         "settings" => {
             let keys = tenon_config::all_settings().into_iter().map(|row| row.key.to_owned());
             keys.chain(text("[ ] = \" ' # \n true false 1.5 0x 1979-05-27 plugins.a TENON_")).collect()
@@ -97,6 +120,18 @@ fn made(target: &str) -> Vec<Vec<u8>> {
         "pool_journal" => pool_journals(),
         "voting_record" => voting_records(),
         "filter_handover" => tenon_plugin_eth::fuzzing::examples(),
+        "header_file" => crate::node_files::header_files(&headers(), &blocks()),
+        "module_choices" => module_choices(),
+        "plugin_manifest" => plugin_manifests(),
+        "plugin_library" => plugin_libraries(),
+        "table_record" => crate::node_files::table_facts(),
+        "stored_records" => crate::stored::examples(&blocks()),
+        "bearer_token" => crate::access::tokens(),
+        "request_headers" => crate::access::header_lines(),
+        "eth_arguments" => crate::eth::examples(&transactions()),
+        "rlp_items" => rlp_items(),
+        "exchange_orders" => exchange_orders(),
+        "exchange_market" => exchange_markets(),
         _ => Vec::new(),
     }
 }
@@ -273,6 +308,108 @@ fn chain_files() -> Vec<Vec<u8>> {
     let blocks = blocks();
     let short: Vec<&Vec<u8>> = blocks.iter().filter(|block| block.len() < 1_500).collect();
     short.chunks(2).take(20).map(|pair| pair.iter().flat_map(|block| block.iter().copied()).collect()).collect()
+}
+
+/// Choices as the node writes them.
+fn module_choices() -> Vec<Vec<u8>> {
+    let settled = r#"{"is_enabled":true,"path":"/plugins/eth.so","settings":""}"#;
+    let choice = |state: &str, settled: &str| {
+        format!(r#"{{"state":"{state}","path":"/eth.so","settings":"{{}}","settled":{settled}}}"#)
+    };
+    let texts = [
+        "{\"modules\":{}}".to_owned(),
+        format!("{{\"modules\":{{\"eth\":{}}},\"actors\":{{}}}}", choice("disabled", settled)),
+        format!("{{\"modules\":{{\"eth\":{},\"mine\":{}}}}}", choice("unloaded", settled), choice("enabled", "null")),
+        "{\"modules\":{},\"actors\":{\"http\":{\"is_enabled\":false,\"is_wanted\":true}}}".to_owned(),
+    ];
+    texts.map(String::into_bytes).into()
+}
+
+/// The bodies of the frames in which plugins send their manifests, one as this build writes them.
+fn plugin_manifests() -> Vec<Vec<u8>> {
+    let body = |capability: &str, needs: &str, flags: [u8; 2]| {
+        let text =
+            |text: &str| [&u32::try_from(text.len()).unwrap_or_default().to_le_bytes()[..], text.as_bytes()].concat();
+        let counted = |items: &[Vec<u8>]| {
+            [&u32::try_from(items.len()).unwrap_or_default().to_le_bytes()[..], &items.concat()].concat()
+        };
+        let head = [text("good"), text("good"), text("1.0"), text("rustc"), text(needs), vec![1, 0, 1]].concat();
+        let capabilities = if capability.is_empty() { vec![] } else { vec![text(capability)] };
+        let method = [text("good_one"), flags.to_vec(), text("{}")].concat();
+        [head, counted(&capabilities), counted(&[method]), counted(&[text("things")])].concat()
+    };
+    let capabilities =
+        tenon_api::Capability::ALL.iter().map(|capability| body(capability.name(), "eth >= 1.2, net", [0, 1]));
+    let mut bodies: Vec<Vec<u8>> = capabilities.collect();
+    bodies.extend([body("", "", [1, 0]), body("none", "", [0, 0]), body("", "e th", [0, 0])]);
+    bodies
+}
+
+/// Heads of libraries: of a whole one, of one that is torn, of a text.
+fn plugin_libraries() -> Vec<Vec<u8>> {
+    let machine: u8 = if cfg!(target_arch = "x86_64") { 62 } else { 183 };
+    let library = |segments: u8, length: usize| {
+        let mut bytes = vec![0; length];
+        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
+        (bytes[16], bytes[18], bytes[32], bytes[54], bytes[56]) = (3, machine, 64, 56, segments);
+        // The file's part of the first segment: from where, how long.
+        if let Some(size) = bytes.get_mut(64 + 32) {
+            *size = 100;
+        }
+        bytes
+    };
+    vec![library(0, 64), library(1, 200), library(2, 100), b"a text".to_vec(), Vec::new()]
+}
+
+/// Items out of blocks, and leaves of tries.
+fn rlp_items() -> Vec<Vec<u8>> {
+    let account = {
+        let mut items = vec![1, 5];
+        for byte in [0x56_u8, 0xc5] {
+            items.push(0xa0);
+            items.extend_from_slice(&[byte; 32]);
+        }
+        [vec![0xf8, u8::try_from(items.len()).unwrap_or_default()], items].concat()
+    };
+    let nested = vec![0xc5, 0xc4, 0xc3, 0xc2, 0xc1, 0xc0];
+    transactions().into_iter().take(30).chain([account, nested, vec![0x82, 1, 0], vec![5]]).collect()
+}
+
+/// Batches and orders of recorded markets, and records of books as they are kept.
+fn exchange_orders() -> Vec<Vec<u8>> {
+    let scenarios = json("tests/data/native/exchange.json.gz");
+    let blocks =
+        scenarios.as_array().into_iter().flatten().flat_map(|scenario| scenario["Blocks"].as_array()).flatten();
+    let orders = blocks.filter_map(|block| block["Orders"].as_array()).flatten().map(bytes_of);
+    let orders: Vec<Bytes> = orders.step_by(97).take(24).map(Bytes::from).collect();
+    let batches = orders.chunks(2).map(|pair| [vec![0], crate::execution::batch_of(pair)].concat());
+    let record = {
+        let roots = [&[0xa0][..], &[9; 32]].concat().repeat(4);
+        [&[2, 0xf8, 6 + 4 * 33][..], &[1, 5, 6, 7, 8, 9], &roots].concat()
+    };
+    let level = [&[3, 0xe2, 5, 0xa0][..], &[7; 32]].concat();
+    let empty = [&b"\0{}"[..], b"\0{\"Data\":[]}", b"\0"].map(<[u8]>::to_vec);
+    let single = orders.iter().map(|order| [&[1], &order[..]].concat());
+    batches.chain(single).chain(empty).chain([record, level, vec![4, 0x82, 1, 2]]).collect()
+}
+
+/// Markets of a few orders that meet, with and without a block's end or an epoch's between them.
+fn exchange_markets() -> Vec<Vec<u8>> {
+    const BEGIN: [u8; 6] = [10, 20, 18, 6, 150, 1];
+    // Kind, pair, price and its shift, quantity and its shift, number, nothing.
+    let order = |kind: u8, price: u8, quantity: u8, id: u8| [kind, 0, price, 60, quantity, 70, id, 0];
+    let (sell, buy) = (order(0, 9, 5, 1), order(0b1000, 10, 7, 2));
+    let (market, cancel) = (order(0b1010, 0, 3, 3), order(0b0110, 9, 5, 1));
+    let (block, epoch) = (order(7 << 5, 8, 2, 4), [0xff; 8]);
+    [
+        vec![sell, buy],
+        vec![sell, market, cancel],
+        vec![sell, sell, buy, block, epoch, market, cancel],
+        vec![buy, [1, 2, 9, 0, 5, 0, 1, 0], block, [9, 2, 9, 0, 5, 0, 1, 0]],
+        vec![sell; 20],
+    ]
+    .map(|steps| [&BEGIN[..], &steps.concat()].concat())
+    .into()
 }
 
 fn native_headers() -> Vec<tenon_api::Header> {

@@ -8,9 +8,9 @@
 
 mod body;
 mod conversation;
-mod cors;
+pub(crate) mod cors;
 mod ends;
-mod hosts;
+pub(crate) mod hosts;
 mod listener;
 mod stream;
 

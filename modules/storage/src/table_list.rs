@@ -17,10 +17,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use alloy_primitives::{B256, Keccak256, hex, keccak256};
+use alloy_primitives::Keccak256;
 use parking_lot::Mutex;
 
+use self::record::{Known, NO_LOG, list_number};
 use crate::OpenError;
+
+mod record;
 
 /// The record's name in the database folder. RocksDB leaves names alone that are not its own.
 pub(crate) const RECORD: &str = "TABLES";
@@ -28,11 +31,8 @@ pub(crate) const RECORD: &str = "TABLES";
 const NEW_RECORD: &str = "TABLES.new";
 /// The engine's file that names its list of tables.
 const CURRENT: &str = "CURRENT";
-const LIST_PREFIX: &str = "MANIFEST-";
 /// Records are of one line; more is none.
 const LONGEST_RECORD: u64 = 512;
-/// Stands for the newest log of a folder without one.
-const NO_LOG: &str = "-";
 /// Bytes that are hashed at a time.
 const PIECE: usize = 64 << 10;
 
@@ -74,45 +74,6 @@ pub enum TableListProblem {
         /// The log's file.
         file: String,
     },
-}
-
-/// A list of tables as the record has it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Known {
-    /// The list's file.
-    file: String,
-    /// Bytes of it that are on the disk.
-    length: u64,
-    /// Their hash.
-    hash: B256,
-    /// The newest log at a later instant than the length; `-` when there was none.
-    log: String,
-}
-
-impl Known {
-    fn encode(&self) -> String {
-        let facts = format!("{} {} {:x} {}", self.file, self.length, self.hash, self.log);
-        format!("{facts} {}\n", check_sum(&facts))
-    }
-
-    fn decode(record: &[u8]) -> Option<Self> {
-        let line = std::str::from_utf8(record).ok()?.strip_suffix('\n')?;
-        let (facts, sum) = line.rsplit_once(' ')?;
-        let [file, length, hash, log] = facts.split(' ').collect::<Vec<_>>().try_into().ok()?;
-        let is_whole = sum == check_sum(facts) && list_number(file).is_some();
-        let known = Self { file: file.into(), length: length.parse().ok()?, hash: hash.parse().ok()?, log: log.into() };
-        is_whole.then_some(known)
-    }
-}
-
-fn check_sum(facts: &str) -> String {
-    let hash = keccak256(facts);
-    hex::encode(hash.get(..8).unwrap_or_default())
-}
-
-/// The number in the name of a list of tables.
-fn list_number(file: &str) -> Option<u64> {
-    file.strip_prefix(LIST_PREFIX)?.parse().ok()
 }
 
 /// Refuses a folder whose list of tables is less than what is recorded of it. Changes nothing.
@@ -310,26 +271,6 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a failure fails the test")]
 
     use super::*;
-
-    fn known() -> Known {
-        Known { file: "MANIFEST-000004".into(), length: 77, hash: keccak256(b"list"), log: "000009.log".into() }
-    }
-
-    #[test]
-    fn a_record_is_read_back_and_any_flipped_bit_or_missing_end_makes_it_none() {
-        let record = known().encode().into_bytes();
-        assert_eq!(Known::decode(&record), Some(known()));
-
-        for bit in 0..record.len() * 8 {
-            let mut flipped = record.clone();
-            flipped[bit / 8] ^= 1 << (bit % 8);
-            // A digit of the sum or of the hash in capitals is the same number, but no record that was written.
-            assert_eq!(Known::decode(&flipped), None, "bit {bit}");
-        }
-        for length in 0..record.len() {
-            assert_eq!(Known::decode(&record[..length]), None, "{length} bytes");
-        }
-    }
 
     /// A folder whose list has these bytes.
     fn folder(number: u64, list: &[u8]) -> tempfile::TempDir {

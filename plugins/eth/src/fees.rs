@@ -92,7 +92,7 @@ impl Param for BlockCount {
     }
 }
 
-fn check_percentiles(percentiles: &[f64]) -> Result<(), Failure> {
+pub(crate) fn check_percentiles(percentiles: &[f64]) -> Result<(), Failure> {
     if percentiles.len() > MAX_PERCENTILES {
         return Err(invalid_percentile(&format!("over the query limit {MAX_PERCENTILES}")));
     }

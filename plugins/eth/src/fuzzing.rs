@@ -1,12 +1,21 @@
-//! The reader of what another build hands over, as the fuzz target sees it (`fuzz/`). Not for others.
+//! The plugin's own readers, as the fuzz targets see them (`fuzz/`): what another build hands over, and what callers
+//! write. Not for others.
 
 use std::time::Duration;
 
-use tenon_sdk::{Param, RawArgument, api::B256};
+use tenon_sdk::{
+    Param, RawArgument,
+    api::{B256, BlockNumber},
+    prelude::Profile,
+};
 
 use crate::{
     criteria::Criteria,
-    registry::{Position, Registry, Watched},
+    fees::{BlockCount, check_percentiles},
+    registry::{Position, Registry, Watched, parse_id},
+    sending::malformed,
+    settings::Settings,
+    storage_key::StorageKey,
 };
 
 /// Takes filters over from these bytes and hands them on.
@@ -31,4 +40,51 @@ pub fn examples() -> Vec<Vec<u8>> {
         }
     }
     examples
+}
+
+/// What was made of a text by one of the plugin's readers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Read {
+    /// It was taken.
+    Taken,
+    /// A storage key: as it is read strictly, none when it is refused, and as the reference reads it.
+    Key(Option<B256>, B256),
+    /// The number of a filter, as it is written.
+    Filter(String),
+    /// It was refused, in these words.
+    Refused(String),
+}
+
+/// Reads JSON text as criteria of logs (0), a count of blocks (1), percentiles (2) or settings (3), or plain text as a
+/// storage key (4) or the name of a filter (5).
+pub fn read_argument(kind: u8, text: &str) -> Read {
+    let raw = RawArgument::new(text);
+    let refused = |error: String| Read::Refused(error);
+    match kind % 6 {
+        0 => match Criteria::decode(raw) {
+            Ok(criteria) => {
+                let _ = criteria.covers(BlockNumber(7));
+                for profile in [Profile::Ethereum, Profile::Native] {
+                    let _ = (criteria.check_watchable(profile), criteria.refuse_safe(profile, 0));
+                }
+                Read::Taken
+            }
+            Err(error) => refused(error.to_string()),
+        },
+        1 => BlockCount::decode(raw).map_or_else(|error| refused(error.to_string()), |_| Read::Taken),
+        2 => match Vec::<f64>::decode(raw) {
+            Ok(percentiles) => {
+                check_percentiles(&percentiles).map_or_else(|failure| refused(failure.message), |()| Read::Taken)
+            }
+            Err(error) => refused(error.to_string()),
+        },
+        3 => Settings::parse(text).map_or_else(|failure| refused(failure.message), |_| Read::Taken),
+        4 => Read::Key(StorageKey::parse(text).ok().map(|key| key.slot), StorageKey::parse_leniently(text)),
+        _ => parse_id(text).map_or_else(|| refused("no filter".to_owned()), |id| Read::Filter(format!("{id:#x}"))),
+    }
+}
+
+/// What is said of the bytes of a transaction before the pool sees them; none when they may be one.
+pub fn malformed_transaction(raw: &[u8]) -> Option<String> {
+    malformed(raw)
 }

@@ -150,7 +150,7 @@ impl Filter {
     }
 }
 
-fn parse_id(text: &str) -> Option<u128> {
+pub(crate) fn parse_id(text: &str) -> Option<u128> {
     let digits = text.strip_prefix("0x").filter(|digits| !digits.starts_with('+'))?;
     u128::from_str_radix(digits, 16).ok()
 }

@@ -25,7 +25,7 @@ pub(crate) async fn send_raw_transaction(context: EthContext, raw: Bytes) -> Res
 }
 
 /// What the reference says of bytes that are no transaction of a native chain; none when they may be one.
-fn malformed(raw: &[u8]) -> Option<String> {
+pub(crate) fn malformed(raw: &[u8]) -> Option<String> {
     let (list, name, fields) = match raw {
         [] | [0..=0x7f] => return Some("typed transaction too short".to_owned()),
         [1, list @ ..] => (list, "types.AccessListTx", 11),
@@ -33,8 +33,8 @@ fn malformed(raw: &[u8]) -> Option<String> {
         [0..=0x7f, ..] => return Some("transaction type not supported".to_owned()),
         list => (list, "types.LegacyTx", 9),
     };
-    let items = Item::whole(list)?.items()?;
-    (items.len() < fields).then(|| format!("rlp: too few elements for {name}"))
+    let is_short = Item::whole(list)?.has_fewer_items_than(fields)?;
+    is_short.then(|| format!("rlp: too few elements for {name}"))
 }
 
 /// The transaction that would be sent, without signature. Native chains only.

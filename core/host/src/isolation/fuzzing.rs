@@ -1,7 +1,7 @@
 //! The wire, as the fuzz targets see it (`fuzz/`): what comes of a stream of bytes that arrives in pieces. Not for others.
 
 use super::{
-    manifest::read_manifest,
+    manifest::{put_manifest, read_manifest},
     wire::{Fields, Frame, FrameBuffer, Kind, put_frame},
 };
 
@@ -65,4 +65,16 @@ pub fn read_body(frame: &ReadFrame) {
     let mut one = fields();
     while one.text().is_ok() && one.u8().is_ok() && one.u64().is_ok() {}
     let _ = fields().rest_text();
+}
+
+/// Reads a manifest from a frame's body and writes it again; the reason when it is not taken.
+///
+/// # Errors
+/// What is wrong, in words.
+pub fn manifest(body: &[u8]) -> Result<Vec<u8>, String> {
+    let frame = Frame { kind: Kind::Manifest, id: 0, body };
+    let manifest = read_manifest(&mut frame.fields()).map_err(|error| error.to_string())?;
+    let mut out = Vec::new();
+    put_manifest(&mut out, &manifest);
+    Ok(out)
 }

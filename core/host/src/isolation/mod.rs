@@ -9,7 +9,7 @@
 //! names the plugin and the reason. A library is never mapped in the node.
 
 mod child;
-pub mod fuzzing;
+pub(crate) mod fuzzing;
 mod instance;
 mod link;
 mod manifest;

@@ -4,6 +4,8 @@
 use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{Account, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, Log, Receipt, ReceiptOutcome, TransactionType};
 
+use super::keys;
+
 /// Reads a record from its start to its end.
 pub(crate) struct Input<'a>(pub(crate) &'a [u8]);
 
@@ -341,12 +343,12 @@ pub(crate) fn decode_positions(record: &[u8]) -> Option<Vec<u32>> {
 
 /// Where a transaction is: height and position in the block.
 pub(crate) fn encode_location(number: u64, index: u32) -> [u8; 12] {
-    crate::format::keys::log(number, index)
+    keys::log(number, index)
 }
 
 /// Height and position in the block.
 pub(crate) fn decode_location(record: &[u8]) -> Option<(u64, u32)> {
-    crate::format::keys::log_position(record)
+    keys::log_position(record)
 }
 
 /// What a block changed, by key: what unwinding and pruning need.

@@ -1,0 +1,99 @@
+"""What a process holds open, by what it is, and whether any of it leaks.
+
+Table files of the database come and go with its compactions, so that their number says nothing by itself. Everything else
+must not grow at all. Therefore each open file is counted in a class by what it points to, and two rules hold:
+
+- Of every class but the tables, the least that was open in the second half of the samples is no more than the least that
+  was open in the first. A leak raises what is always open; what is only open while a look lasts (a connection that closes)
+  does not count.
+- Of tables there are no more than the database itself says that it has, and a few that compactions are writing or have just
+  replaced; and none stays open that is deleted. A file that nobody closes is a deleted one as soon as a compaction has
+  replaced it, in this load within minutes.
+"""
+
+import collections
+import os
+import pathlib
+import re
+import stat
+
+TABLES, DELETED_TABLES, LOGS, OTHERS = "tables", "deleted tables", "logs", "other files"
+DELETED = " (deleted)"
+# Beyond the tables that are live: each of a few compactions at a time writes one, and has some that are done before all of
+# it counts; those that it has replaced go a moment after it.
+TABLE_ALLOWANCE = 16
+# How long a deleted table may be held, seconds: the longest request may last a minute, and holds what it reads.
+HELD_SECONDS = 120
+# By how many the floor of a class may rise. A new log is begun before the one before it is let go.
+MAY_RISE = {LOGS: 1}
+
+
+def kind_of(target):
+    """The class of a descriptor by what its link in `/proc` says."""
+    if match := re.match(r"(socket|pipe|anon_inode):\[?([a-z_]*)", target):
+        kind, name = match.groups()
+        return {"socket": "sockets", "pipe": "pipes"}.get(kind) or f"kernel objects: {name}"
+    path = pathlib.PurePath(target.removesuffix(DELETED))
+    is_deleted = target.endswith(DELETED)
+    if path.suffix == ".sst":
+        return DELETED_TABLES if is_deleted else TABLES
+    if is_deleted:
+        return "deleted files"
+    if path.suffix == ".log" or path.name == "LOG" or path.name.startswith(("LOG.", "MANIFEST-")):
+        return LOGS
+    if path.suffix == ".so":
+        return "libraries of plugins"
+    return "devices" if path.is_relative_to("/dev") and not path.is_relative_to("/dev/shm") else OTHERS
+
+
+def look(pid):
+    """Every open file of a process: its class, and what names it for as long as it is open."""
+    found = []
+    for link in pathlib.Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            kind, file = kind_of(os.readlink(link)), os.stat(link)
+            found.append(("folders" if kind == OTHERS and stat.S_ISDIR(file.st_mode) else kind, file.st_ino))
+        except OSError:
+            # Closed since the folder was listed.
+            continue
+    return found
+
+
+def count(looks):
+    """One sample out of several looks a moment apart: of each class as many as there always were, and the deleted tables
+    that were there in every look."""
+    counts = [collections.Counter(kind for kind, _ in found) for found in looks]
+    deleted = [{file for kind, file in found if kind == DELETED_TABLES} for found in looks]
+    kinds = sorted(set().union(*counts))
+    return {"open": {kind: min(one[kind] for one in counts) for kind in kinds}, "deleted": sorted(set.intersection(*deleted))}
+
+
+def judge(samples):
+    """Rows of what was found and what may be, each with whether it is so. A sample has `seconds`, `open` by class, `deleted`
+    (what names the deleted tables), and `tables` (how many the database says that it has)."""
+    half = len(samples) // 2
+    kinds = sorted({kind for sample in samples for kind in sample["open"]} - {TABLES, DELETED_TABLES})
+    rows = []
+    for kind in kinds:
+        series = [sample["open"].get(kind, 0) for sample in samples]
+        before, after = min(series[:half], default=0), min(series[half:])
+        bound = before + MAY_RISE.get(kind, 0)
+        rows.append(row(f"open {kind}, always", after, bound, max(series)))
+    series = [sample["open"].get(TABLES, 0) for sample in samples]
+    beyond = max(held - sample["tables"] for held, sample in zip(series, samples))
+    rows.append(row("open tables beyond those that the database has", beyond, TABLE_ALLOWANCE, max(series)))
+    rows.append(row("a deleted table held for, s", longest_held(samples), HELD_SECONDS, max(len(sample["deleted"]) for sample in samples)))
+    return rows
+
+
+def row(name, found, bound, largest):
+    return {"name": name, "found": found, "bound": bound, "largest": largest, "is_good": found <= bound}
+
+
+def longest_held(samples):
+    """For how long the same deleted table was seen, seconds."""
+    first, longest = {}, 0
+    for sample in samples:
+        first = {file: first.get(file, sample["seconds"]) for file in sample["deleted"]}
+        longest = max([longest, *(sample["seconds"] - since for since in first.values())])
+    return longest
