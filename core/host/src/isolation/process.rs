@@ -31,6 +31,9 @@ const OPEN_TIME: Duration = Duration::from_secs(20);
 const LIVES_TIME: Duration = Duration::from_secs(120);
 /// How long a process that has closed its socket may take to end by itself.
 const END_TIME: Duration = Duration::from_millis(250);
+/// How long the system may take to end a process that was killed: it ends between two instructions, but not while the system
+/// works for it, on a disk that does not answer for example.
+const KILL_TIME: Duration = Duration::from_secs(1);
 
 /// Why a process did not come to serve.
 #[derive(Debug, thiserror::Error)]
@@ -54,45 +57,58 @@ pub(super) enum ProcessError {
 
 /// The process itself. Dropping it kills it.
 pub(super) struct Running {
-    child: Child,
-    has_ended: bool,
+    id: u32,
+    /// None once it has been collected, or somebody else waits for it.
+    child: Option<Child>,
 }
 
 impl Running {
-    pub(super) fn id(&self) -> u32 {
-        self.child.id()
+    fn new(child: Child) -> Self {
+        Self { id: child.id(), child: Some(child) }
     }
 
-    /// Lets it end by itself for an instant, then kills it; says how it ended.
+    pub(super) const fn id(&self) -> u32 {
+        self.id
+    }
+
+    /// Lets it end by itself for an instant, then kills it; says how it ended. Takes no longer than `patience` and
+    /// [`KILL_TIME`] together: callers and the next process wait for this.
     pub(super) fn end(&mut self, patience: Duration) -> String {
-        let deadline = Instant::now() + patience;
-        loop {
-            match self.child.try_wait() {
-                Ok(Some(status)) => {
-                    self.has_ended = true;
-                    return describe(status);
-                }
-                Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(2)),
-                _ => break,
-            }
-        }
-        self.kill();
-        "killed by the node".to_owned()
-    }
-
-    fn kill(&mut self) {
-        if !self.has_ended {
-            // Fails only when it has ended already; either way `wait` collects it.
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-            self.has_ended = true;
-        }
+        let Some(mut child) = self.child.take() else { return "collected before".to_owned() };
+        collected(&mut child, patience).map_or_else(|| kill(child, KILL_TIME), describe)
     }
 }
 
 impl Drop for Running {
     fn drop(&mut self) {
-        self.kill();
+        if let Some(child) = self.child.take() {
+            kill(child, KILL_TIME);
+        }
+    }
+}
+
+/// Kills a process, and says what came of it. What the system does not let go in time is left to a thread of its own.
+fn kill(mut child: Child, patience: Duration) -> String {
+    // Fails only when it has ended already; either way it is collected.
+    let _ = child.kill();
+    if collected(&mut child, patience).is_some() {
+        return "killed by the node".to_owned();
+    }
+    tracing::error!(process = child.id(), "a plugin's process was killed, and the system does not let it go");
+    // Without a thread it stays in the system's table until the node ends.
+    let _ = thread::Builder::new().name("collector".to_owned()).spawn(move || child.wait());
+    "killed by the node, and not let go by the system".to_owned()
+}
+
+/// How a process has ended, if it does in time.
+fn collected(child: &mut Child, patience: Duration) -> Option<ExitStatus> {
+    let deadline = Instant::now() + patience;
+    loop {
+        match child.try_wait() {
+            Ok(None) if Instant::now() < deadline => thread::sleep(Duration::from_millis(2)),
+            Ok(status) => return status,
+            Err(_) => return None,
+        }
     }
 }
 
@@ -239,8 +255,7 @@ impl Process {
             .stdout(Stdio::from(their_output.try_clone()?))
             .stderr(Stdio::from(their_output))
             .spawn()?;
-        let running = Running { child, has_ended: false };
-        Ok(Self { running, socket, output, buffer: FrameBuffer::new() })
+        Ok(Self { running: Running::new(child), socket, output, buffer: FrameBuffer::new() })
     }
 
     /// Starts the plugin in it. The outer error is the process', the inner one the plugin's.
@@ -352,4 +367,41 @@ impl Process {
 /// The level of a line of the log.
 pub(super) fn level(number: u64) -> u32 {
     u32::try_from(number).unwrap_or(5)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test that cannot go on has failed")]
+mod tests {
+    use super::*;
+
+    fn sleeping() -> Child {
+        Command::new("sleep").arg("600").spawn().unwrap()
+    }
+
+    fn is_there(process: u32) -> bool {
+        Path::new(&format!("/proc/{process}")).exists()
+    }
+
+    #[test]
+    fn a_process_that_does_not_end_is_killed_and_its_end_is_told() {
+        let mut running = Running::new(sleeping());
+
+        assert_eq!(running.end(Duration::ZERO), "killed by the node");
+        assert_eq!(running.end(Duration::ZERO), "collected before");
+
+        assert!(!is_there(running.id()));
+    }
+
+    #[test]
+    fn a_process_that_the_system_holds_is_collected_when_it_ends_and_nobody_waits() {
+        let child = sleeping();
+        let process = child.id();
+        // Without patience it is mostly still there at the only look, as one would be that the system holds.
+        let told = kill(child, Duration::ZERO);
+
+        assert!(told.starts_with("killed by the node"), "{told}");
+        while is_there(process) {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
