@@ -72,6 +72,7 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         request::<ListNamespaces>(),
         request::<GetDataFolder>(),
         request::<StartFrontEnd>(),
+        request::<ListNamespaceVersions>(),
         request::<ListModules>(),
         request::<GetModule>(),
         request::<ChangeModule>(),

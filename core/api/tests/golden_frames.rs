@@ -309,6 +309,12 @@ fn node_frames(frames: &mut Frames) {
         aliases: vec!["ethereum".to_owned()],
     };
     frames.request(ListNamespaces, vec![namespace]);
+    let version = NamespaceVersion {
+        namespace: "eth".to_owned(),
+        version: "1.0".to_owned(),
+        aliases: vec!["ethereum".to_owned()],
+    };
+    frames.request(ListNamespaceVersions, vec![version]);
     frames.request(GetDataFolder, "/var/lib/tenon".to_owned());
     let start = StartFrontEnd {
         front_end: FrontEnd::WebSocket,

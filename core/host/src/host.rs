@@ -9,7 +9,7 @@ use std::{
 
 use tenon_api::{
     Capability, Failure,
-    messages::{ChangeModule, GetModule, ListModules, ListNamespaces, ModuleInfo, PurgeSpace},
+    messages::{ChangeModule, GetModule, ListModules, ListNamespaceVersions, ListNamespaces, ModuleInfo, PurgeSpace},
 };
 use tenon_bus::{Bus, CallContext, RegisterError};
 use tokio::time::Instant;
@@ -422,6 +422,8 @@ fn failed(plan: &PluginPlan, error: HostError) -> Result<State, HostError> {
 pub fn register(bus: &Bus, host: &Arc<PluginHost>) -> Result<(), RegisterError> {
     let router = host.router();
     bus.handle_read(move |_: ListNamespaces, _: &CallContext| Ok(router.namespaces()))?;
+    let router = host.router();
+    bus.handle_read(move |_: ListNamespaceVersions, _: &CallContext| Ok(router.versions()))?;
     let of_list = Arc::clone(host);
     bus.handle_read(move |_: ListModules, _: &CallContext| Ok(of_list.list()))?;
     let of_info = Arc::clone(host);

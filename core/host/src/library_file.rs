@@ -38,7 +38,7 @@ pub(crate) struct OpenedLibrary {
     facts: Metadata,
 }
 
-/// What is done between the steps, and the facts that are seen: by tests, and by operations beside callers, which pause.
+/// What is done between the steps, and the facts that are seen: by tests, and by operations beside callers, which let those run.
 pub(crate) trait Steps {
     /// Who owns and may write a file or folder.
     fn ownership(&self, facts: &Metadata) -> Ownership {

@@ -3,12 +3,11 @@
 //!
 //! What must always hold: it runs beside the calls of others, never instead of them: on a thread of its own that yields to
 //! every other one, and that ends with the work, so that nothing of a library stays behind in it. Priority alone does not do
-//! that: a thread that computes without a pause keeps its processor until the system's next tick, milliseconds later.
+//! that: a thread that computes without a break keeps its processor until the system's next tick, milliseconds later.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     thread,
-    time::Duration,
 };
 
 use tokio::{runtime::Handle, sync::oneshot};
@@ -18,16 +17,13 @@ use crate::{HostError, library_file::Steps};
 /// How much the thread gives way to others: it has a quarter of a processor that it shares with one busy thread.
 const NICE: i32 = 5;
 
-/// How long the thread leaves the processor to others after each piece of a file: several times as long as the piece took, so
-/// that it never has more than a fifth of a processor.
-const PAUSE: Duration = Duration::from_micros(500);
-
-/// Reads files with a pause after each piece: the longest that a caller waits for it is a piece.
+/// Reads files in pieces, and lets others run after each: the longest that a caller waits for it is a piece. It does not
+/// sleep, because a thread that wakes every tenth of a millisecond has the system move the node's own threads about.
 pub(crate) struct InPieces;
 
 impl Steps for InPieces {
     fn piece(&self) {
-        thread::sleep(PAUSE);
+        thread::yield_now();
     }
 }
 

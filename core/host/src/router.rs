@@ -14,7 +14,10 @@ use std::{
 
 use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
-use tenon_api::{Failure, FailureCode, messages::NamespaceInfo};
+use tenon_api::{
+    Failure, FailureCode,
+    messages::{NamespaceInfo, NamespaceVersion},
+};
 use tenon_bus::CallContext;
 use tenon_sdk::boundary::OwnedBytes;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -230,6 +233,17 @@ impl Router {
     pub fn namespaces(&self) -> Vec<NamespaceInfo> {
         let routes = self.inner.routes.load();
         routes.namespaces.values().map(|plugin| plugin.manifest.namespace_info(routes.aliases_of(plugin))).collect()
+    }
+
+    /// Their versions, in the order of their names.
+    pub fn versions(&self) -> Vec<NamespaceVersion> {
+        let routes = self.inner.routes.load();
+        let version_of = |plugin: &Arc<Running>| NamespaceVersion {
+            namespace: plugin.manifest.namespace.clone(),
+            version: plugin.manifest.version.clone(),
+            aliases: routes.aliases_of(plugin),
+        };
+        routes.namespaces.values().map(version_of).collect()
     }
 
     /// What became of the calls of each method, over each transport by which there were any, since the node started.

@@ -30,25 +30,25 @@ fn table() -> Table<Rpc> {
 tenon_sdk::export!(Rpc, table);
 
 async fn modules(context: Context<Rpc>) -> Result<BTreeMap<String, String>, Failure> {
-    let exposed = exposed_namespaces(&context).await?;
-    let names = exposed.into_iter().flat_map(|info| {
-        let NamespaceInfo { namespace, version, aliases, .. } = info;
+    let mut namespaces = context.call(ListNamespaceVersions).await?;
+    namespaces.retain(|of| is_told(&context, &of.namespace));
+    let names = namespaces.into_iter().flat_map(|of| {
+        let NamespaceVersion { namespace, version, aliases } = of;
         std::iter::once(namespace).chain(aliases).map(move |name| (name, version.clone()))
     });
     Ok(names.collect())
 }
 
 async fn discover(context: Context<Rpc>) -> Result<serde_json::Value, Failure> {
-    let exposed = exposed_namespaces(&context).await?;
+    let mut namespaces = context.call(ListNamespaces).await?;
+    namespaces.retain(|of| is_told(&context, &of.namespace));
     let client_version = context.call(GetClientVersion).await?;
-    document::build(&exposed, &client_version)
+    document::build(&namespaces, &client_version)
 }
 
-async fn exposed_namespaces(context: &Context<Rpc>) -> Result<Vec<NamespaceInfo>, Failure> {
-    let mut namespaces = context.call(ListNamespaces).await?;
-    // Whoever got here sees `rpc`, whatever the list says.
-    namespaces.retain(|info| info.namespace == "rpc" || context.is_exposed(&info.namespace));
-    Ok(namespaces)
+/// Whether the caller is told of a namespace. Whoever got here sees `rpc`, whatever the list says.
+fn is_told(context: &Context<Rpc>, namespace: &str) -> bool {
+    namespace == "rpc" || context.is_exposed(namespace)
 }
 
 #[cfg(test)]
@@ -70,11 +70,19 @@ mod tests {
         }
     }
 
+    fn versions(namespaces: &[NamespaceInfo]) -> Vec<NamespaceVersion> {
+        let version = |of: &NamespaceInfo| {
+            let NamespaceInfo { namespace, version, aliases, .. } = of.clone();
+            NamespaceVersion { namespace, version, aliases }
+        };
+        namespaces.iter().map(version).collect()
+    }
+
     fn host() -> FakeHost {
+        let served = || vec![namespace("admin", &[]), namespace("eth", &["logs", "newHeads"]), namespace("rpc", &[])];
         FakeHost::new()
-            .answer(|_: ListNamespaces| {
-                Ok(vec![namespace("admin", &[]), namespace("eth", &["logs", "newHeads"]), namespace("rpc", &[])])
-            })
+            .answer(move |_: ListNamespaces| Ok(served()))
+            .answer(move |_: ListNamespaceVersions| Ok(versions(&served())))
             .answer(|_: GetClientVersion| Ok("Tenon/v0.1.0".to_owned()))
     }
 
@@ -93,9 +101,9 @@ mod tests {
 
     #[test]
     fn modules_lists_every_name_of_an_exposed_namespace() {
-        let host = host().answer(|_: ListNamespaces| {
+        let host = host().answer(|_: ListNamespaceVersions| {
             let aliases = vec!["XDPoS".to_owned()];
-            Ok(vec![NamespaceInfo { aliases, ..namespace("Consensus", &[]) }])
+            Ok(versions(&[NamespaceInfo { aliases, ..namespace("Consensus", &[]) }]))
         });
 
         let both = serde_json::json!({"Consensus": "1.0", "XDPoS": "1.0"});

@@ -102,3 +102,20 @@ pub struct StartFrontEnd {
     pub virtual_hosts: Option<Vec<String>>,
 }
 request!(StartFrontEnd => (), topic 0x0605, Administer);
+
+/// The enabled namespaces by name and version alone: `rpc_modules` is asked for on every connection, and the descriptions of
+/// all methods are tens of thousands of bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ListNamespaceVersions;
+request!(ListNamespaceVersions => Vec<NamespaceVersion>, topic 0x0606, ReadNode);
+
+/// An enabled namespace and its version.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NamespaceVersion {
+    /// The part of a method's name before the first `_`.
+    pub namespace: String,
+    /// `<major>.<minor>`.
+    pub version: String,
+    /// Other names under which the same methods are served.
+    pub aliases: Vec<String>,
+}
