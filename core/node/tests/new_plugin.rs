@@ -40,7 +40,7 @@ fn a_new_plugin_builds_as_it_is_tests_itself_passes_the_check_and_serves() {
     let checked = run(&["module", "check", library().to_str().unwrap()]);
 
     assert!(checked.status.success(), "{}{}", text(&checked.stdout), text(&checked.stderr));
-    assert!(text(&checked.stdout).starts_with("tokens 1.0: 1 methods, 1 subscriptions"), "{}", text(&checked.stdout));
+    assert!(text(&checked.stdout).starts_with("tokens 1.0: 1 method, 1 subscription,"), "{}", text(&checked.stdout));
     let own = folder.path().join("libtokens.so");
     std::fs::copy(library(), &own).unwrap();
     let settings = folder.path().join("node.toml");
