@@ -30,7 +30,7 @@ pub(crate) enum Answer<T> {
     Unknown,
 }
 
-impl<T: Copy> Known<T> {
+impl<T: Copy + PartialEq> Known<T> {
     fn at(&self, number: u64) -> Answer<T> {
         match (&self.latest, &self.past) {
             (Some((changed, value)), _) if *changed <= number => Answer::Value(*value),
@@ -43,7 +43,11 @@ impl<T: Copy> Known<T> {
     fn learn(&mut self, fact: Fact<T>) {
         match (fact, &mut self.past) {
             (Fact::Latest { changed, value }, _) => self.latest = Some((changed, value)),
-            (Fact::Past { changed, number, .. }, Some((first, last, _))) if *first == changed => {
+            // Of one block, and yet of two values: genesis' own, and the nothing of a height at which no version is left because
+            // the tombstone of that value was pruned.
+            (Fact::Past { changed, number, value }, Some((first, last, known)))
+                if *first == changed && *known == value =>
+            {
                 *last = number.max(*last);
             }
             (Fact::Past { changed, number, value }, past) => *past = Some((changed, number, value)),
@@ -79,7 +83,7 @@ pub(crate) struct Moment(u64);
 /// The cache of one kind of keys.
 pub(crate) struct KnownValues<K, T>(BoundedCache<K, Known<T>>);
 
-impl<K: Hash + Eq, T: Copy + Default> KnownValues<K, T> {
+impl<K: Hash + Eq, T: Copy + Default + PartialEq> KnownValues<K, T> {
     /// What is known of a key at a height.
     pub(crate) fn at(&self, key: &K, number: u64) -> Answer<T> {
         self.0.look(key, |known| known.at(number)).unwrap_or(Answer::Unknown)
@@ -205,6 +209,16 @@ mod tests {
 
         learn(&state, Fact::Past { changed: 6, number: 7, value: value(6) });
         assert_eq!([5, 6].map(|number| state.slots.at(&KEY, number)), [changed, Answer::Value(value(6))]);
+    }
+
+    #[test]
+    fn a_value_of_genesis_does_not_go_on_where_its_tombstone_was_pruned() {
+        let state = KnownState::new(1 << 20);
+
+        learn(&state, Fact::Past { changed: 0, number: 3, value: value(2) });
+        learn(&state, Fact::Past { changed: 0, number: 7, value: value(0) });
+
+        assert_eq!(state.slots.at(&KEY, 7), Answer::Value(value(0)));
     }
 
     #[test]

@@ -47,7 +47,7 @@ impl StateAt {
     }
 
     /// Reads a key at this height.
-    fn read<K: Hash + Eq, T: Copy + Default>(
+    fn read<K: Hash + Eq, T: Copy + Default + PartialEq>(
         &self,
         known: &KnownValues<K, T>,
         key: K,
