@@ -39,7 +39,7 @@ PARTS = {
 
 
 class Sender(threading.Thread):
-    """Transfers over HTTP, a hundred a batch, until told to stop; a block is made as soon as one waits."""
+    """Transfers over HTTP, a hundred a batch, until told to stop; each has its block before the next is taken."""
 
     def __init__(self, server):
         super().__init__(daemon=True)
