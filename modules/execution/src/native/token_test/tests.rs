@@ -93,23 +93,20 @@ fn apply(to: Address) -> Transaction {
     }
 }
 
+/// Block 150, begun over a state of one contract.
+fn block_150(spec: &Arc<ChainSpec>, code: Bytes) -> BlockExecution<()> {
+    let header =
+        Header { number: 150, gas_limit: 500_000, native_seal: Some(NativeSeal::default()), ..Header::default() };
+    let state = Executor::new(Arc::clone(spec)).state_over(Arc::new(OneContract(code)));
+    let step = ExchangeStep::Taken(None);
+    BlockExecution::watched(spec, &header, Address::ZERO, state, Interrupt::never(), (), step).unwrap()
+}
+
 /// What trying out gives at block 150, asked for by `to` of the contracts.
 fn verdict(code: Bytes, to: impl Fn(&NativeSettings) -> Address) -> Result<(), String> {
     let spec = spec();
     let native = spec.native.as_ref().unwrap();
-    let header =
-        Header { number: 150, gas_limit: 500_000, native_seal: Some(NativeSeal::default()), ..Header::default() };
-    let state = Executor::new(Arc::clone(&spec)).state_over(Arc::new(OneContract(code)));
-    let mut execution = BlockExecution::watched(
-        &spec,
-        &header,
-        Address::ZERO,
-        state,
-        Interrupt::never(),
-        (),
-        ExchangeStep::Taken(None),
-    )
-    .unwrap();
+    let mut execution = block_150(&spec, code);
     let candidate = candidate(native, 150, &apply(to(native))).unwrap();
 
     let verdict = candidate.try_out(execution.evm_mut());
@@ -193,20 +190,7 @@ const LAST_PRICE_OF_NOTHING: &str = "602060006040600060295afa5060206000f3";
 fn a_token_that_is_tried_out_is_told_no_prices() {
     let spec = spec();
     let native = spec.native.as_ref().unwrap();
-    let header =
-        Header { number: 150, gas_limit: 500_000, native_seal: Some(NativeSeal::default()), ..Header::default() };
-    let state = OneContract(token(BALANCE_AT_0, REVERTS, LAST_PRICE_OF_NOTHING));
-    let state = Executor::new(Arc::clone(&spec)).state_over(Arc::new(state));
-    let mut execution = BlockExecution::watched(
-        &spec,
-        &header,
-        Address::ZERO,
-        state,
-        Interrupt::never(),
-        (),
-        ExchangeStep::Taken(None),
-    )
-    .unwrap();
+    let mut execution = block_150(&spec, token(BALANCE_AT_0, REVERTS, LAST_PRICE_OF_NOTHING));
     // More than decimals may be.
     let told = BookPrices { last: Wide::from(300_u64), ..BookPrices::default() };
     let prices = Prices::of_books(&[(Address::ZERO, Address::ZERO, told)], EMPTY_ROOT_HASH);
