@@ -13,7 +13,8 @@ BLOCKS = 5
 PATIENCE = 3
 """Seconds that a server gets for one request, alone. What takes longer is left out of the table for it."""
 LONGEST_QUEUE = 12
-"""Seconds after which a server may have answered one request a connection. Where it needs longer it is left out."""
+"""Seconds after which a server may have answered one request a connection. Where it needs longer, the row has what it
+does alone: on one core more connections make it no faster."""
 SLOW_QUEUE = 1.5
 """Beyond so many seconds a row lasts as long as its queue and is measured once."""
 
@@ -127,6 +128,8 @@ def measure(arguments, targets, alone):
                     if name not in bodies or any("failure" in run for run in rounds[target]):
                         continue
                     queue = alone[server.name].get(name, 0) * connections
+                    if queue > LONGEST_QUEUE and number == 0:
+                        rounds[target].append(asked_alone(alone[server.name][name]))
                     if queue > LONGEST_QUEUE or (queue > SLOW_QUEUE and number > 0):
                         continue
                     seconds = max(arguments.seconds, queue) if queue > SLOW_QUEUE else arguments.seconds
@@ -135,6 +138,12 @@ def measure(arguments, targets, alone):
                 cells[name, connections, target] = median(name, target, runs)
             print(f"{connections:5} connections: {name}, {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
     return cells
+
+
+def asked_alone(seconds):
+    """The row of a server that would need minutes for one request a connection: what it does when nobody else asks."""
+    micros = seconds * 1e6
+    return {"per_second": 1 / seconds, "p50_micros": micros, "p99_micros": micros, "alone": True}
 
 
 def median(name, target, runs):
@@ -149,11 +158,13 @@ def median(name, target, runs):
 def run(arguments, folder, stack):
     """Starts the servers, measures, and gives the cells."""
     chain = prepare_tenon(folder / "data")
-    limit = stack.enter_context(servers.limit())
+    limit = stack.enter_context(servers.limit(folder))
     tenon = stack.enter_context(servers.tenon(folder / "data"))
     bodies = requests(chain)
+    constant = {"eth_blockNumber": bodies["eth_blockNumber"]}
     targets = {
-        "limit": (limit, "HTTP", {"eth_blockNumber": bodies["eth_blockNumber"]}),
+        "limit": (limit, "HTTP", constant),
+        "limit Unix": (limit, "Unix", constant),
         "Tenon HTTP": (tenon, "HTTP", bodies),
         "Tenon WebSocket": (tenon, "WebSocket", bodies),
         "Tenon Unix": (tenon, "Unix", bodies),
@@ -162,7 +173,7 @@ def run(arguments, folder, stack):
     if servers.ANVIL.exists():
         anvil, own, alone["anvil"] = rival(stack)
         targets["anvil"] = (anvil, "HTTP", own)
-        targets = {name: targets[name] for name in ("limit", "anvil", "Tenon HTTP", "Tenon WebSocket", "Tenon Unix")}
+        targets = {name: targets[name] for name in ("limit", "limit Unix", "anvil", "Tenon HTTP", "Tenon WebSocket", "Tenon Unix")}
     else:
         print("anvil is not installed: measured without it", file=sys.stderr)
     # The first requests pay for what is loaded once.
@@ -201,22 +212,51 @@ def ratio(cells, name, connections, target, base):
 
 
 def report(cells):
-    """The table, as Markdown."""
-    print("\n| Request | Connections | limit /s | anvil /s | HTTP /s | WebSocket /s | Unix /s | HTTP of limit | HTTP of anvil "
-          "| WebSocket of HTTP | Unix of HTTP | p50 HTTP µs | p99 HTTP | p50 anvil | p99 anvil | µs of processor anvil | HTTP | Unix |")
-    print("|---|" + "--:|" * 17)
+    """The tables, as Markdown: rates with their ratios, then times."""
     keys = list(dict.fromkeys((name, connections) for name, connections, _ in cells))
-    for name, connections in keys:
-        cell = lambda target: cells.get((name, connections, target)) or {}
-        figure = lambda target, key: f"{cell(target)[key]:,.0f}" if cell(target).get(key) is not None else "-"
-        per = lambda target, base: (
-            f"{found:.2f}" if (found := ratio(cells, name, connections, target, base)) is not None else "-"
-        )
-        rates = [figure(target, "per_second") for target in ("limit", "anvil", "Tenon HTTP", "Tenon WebSocket", "Tenon Unix")]
-        ratios = [per("Tenon HTTP", "limit"), per("Tenon HTTP", "anvil"), per("Tenon WebSocket", "Tenon HTTP"), per("Tenon Unix", "Tenon HTTP")]
-        times = [figure(target, key) for target in ("Tenon HTTP", "anvil") for key in ("p50_micros", "p99_micros")]
-        processor = [f"{cell(target).get('cpu_micros', '-')}" for target in ("anvil", "Tenon HTTP", "Tenon Unix")]
-        print(f"| {name} | {connections} | {' | '.join(rates + ratios + times + processor)} |")
+    column = lambda key, name, connections, *targets: [shown(cells.get((name, connections, target)), key) for target in targets]
+    servers_shown = ("limit", "limit Unix", "anvil", "Tenon HTTP", "Tenon WebSocket", "Tenon Unix")
+    ratios_shown = {
+        "HTTP of limit": ("Tenon HTTP", "limit"),
+        "Unix of limit": ("Tenon Unix", "limit Unix"),
+        "HTTP of anvil": ("Tenon HTTP", "anvil"),
+        "WebSocket of HTTP": ("Tenon WebSocket", "Tenon HTTP"),
+        "Unix of HTTP": ("Tenon Unix", "Tenon HTTP"),
+    }
+
+    print("\nAnswers a second, and what they are of one another's:\n")
+    heading("limit HTTP", "limit Unix", "anvil HTTP", "Tenon HTTP", "WebSocket", "Unix", *ratios_shown)
+    for row in keys:
+        ratios = [ratio(cells, *row, target, base) for target, base in ratios_shown.values()]
+        print_row(row, column("per_second", *row, *servers_shown) + ["-" if found is None else f"{found:.2f}" for found in ratios])
+
+    print("\nTimes in µs: what a client waits, and the server's processor time for an answer:\n")
+    waits = [f"{key} {name}" for name in ("anvil", "HTTP", "Unix") for key in ("p50", "p99")]
+    heading(*waits, *(f"processor {name}" for name in ("limit HTTP", "limit Unix", "anvil", "HTTP", "Unix")))
+    for row in keys:
+        waited = [figure for target in ("anvil", "Tenon HTTP", "Tenon Unix") for key in ("p50_micros", "p99_micros") for figure in column(key, *row, target)]
+        print_row(row, waited + column("cpu_micros", *row, "limit", "limit Unix", "anvil", "Tenon HTTP", "Tenon Unix"))
+
+    if any(run and run.get("alone") for run in cells.values()):
+        print(f"\n* needs more than {LONGEST_QUEUE} s for one request a connection: what it does when asked alone")
+
+
+def heading(*columns):
+    print(f"| Request | Connections | {' | '.join(columns)} |")
+    print("|---|" + "--:|" * (len(columns) + 1))
+
+
+def print_row(row, figures):
+    name, connections = row
+    print(f"| {name} | {connections:,} | {' | '.join(figures)} |")
+
+
+def shown(run, key):
+    """A figure of a row: whole, or with a digit where it is small, and marked where the server was asked alone."""
+    value = run and run.get(key)
+    if value is None:
+        return "-"
+    return f"{value:,.{1 if value < 100 else 0}f}{'*' if run.get('alone') else ''}"
 
 
 def targets(cells):

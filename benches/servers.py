@@ -95,10 +95,11 @@ def running(command, core=0):
 
 
 @contextlib.contextmanager
-def limit():
-    """hyper with a constant answer."""
-    with running([str(BENCH), "limit"]) as process:
-        yield Server("limit", process, HTTP=["--http", process.stdout.readline().strip()])
+def limit(folder):
+    """A constant answer: hyper, and a bare Unix socket in `folder`."""
+    path = folder / "limit.ipc"
+    with running([str(BENCH), "limit", "--unix", str(path)]) as process:
+        yield Server("limit", process, HTTP=["--http", process.stdout.readline().strip()], Unix=["--unix", str(path)])
 
 
 @contextlib.contextmanager

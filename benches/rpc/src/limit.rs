@@ -1,12 +1,15 @@
-//! The upper limit: hyper with a constant answer.
+//! The upper limits: a constant answer by hyper, and one by nothing but reading and writing on a Unix socket.
 
-use std::{convert::Infallible, io};
+use std::{convert::Infallible, io, path::Path};
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::{Request, Response, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use tokio::net::TcpListener;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, UnixListener, UnixStream},
+};
 
 const ANSWER: &[u8] = b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"0x1b4\"}\n";
 
@@ -19,19 +22,51 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
     Ok(response)
 }
 
-/// Serves on a free port of the loopback interface until the process is ended.
-pub(crate) fn serve() -> io::Result<()> {
+/// Answers every line, as thinly as a program on this runtime can: one read, one write, nothing looked at but the newline.
+async fn answer_lines(mut stream: UnixStream) -> io::Result<()> {
+    let mut received = Vec::with_capacity(4 << 10);
+    while stream.read_buf(&mut received).await? > 0 {
+        if received.ends_with(b"\n") {
+            received.clear();
+            stream.write_all(ANSWER).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn serve_lines(listener: UnixListener) -> io::Result<()> {
+    loop {
+        let (stream, _) = listener.accept().await?;
+        // A client that hangs up in the middle is no error of the limit's.
+        tokio::spawn(async move {
+            let _ = answer_lines(stream).await;
+        });
+    }
+}
+
+async fn serve_http(listener: TcpListener) -> io::Result<()> {
+    loop {
+        let (stream, _) = listener.accept().await?;
+        stream.set_nodelay(true)?;
+        tokio::spawn(async move {
+            // As above.
+            let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)).await;
+        });
+    }
+}
+
+/// Serves on a free port of the loopback interface, whose address it prints, and on a Unix socket at `path`, until the
+/// process is ended.
+///
+/// # Errors
+///
+/// A port or path that cannot be had, and what ends either listener.
+pub(crate) fn serve(path: &Path) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     runtime.block_on(async {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
-        println!("{}", listener.local_addr()?);
-        loop {
-            let (stream, _) = listener.accept().await?;
-            stream.set_nodelay(true)?;
-            tokio::spawn(async move {
-                // A client that hangs up in the middle is no error of the limit's.
-                let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(answer)).await;
-            });
-        }
+        let lines = UnixListener::bind(path)?;
+        let http = TcpListener::bind(("127.0.0.1", 0)).await?;
+        println!("{}", http.local_addr()?);
+        tokio::try_join!(serve_lines(lines), serve_http(http)).map(|((), ())| ())
     })
 }

@@ -1,6 +1,6 @@
 //! `tenon-bench`: the two ends of an end-to-end measurement.
 //!
-//! `limit` is a bare HTTP server with a constant answer: what no node on this machine can beat. `load` sends one
+//! `limit` is a server with a constant answer, over HTTP and a Unix socket: what no node on this machine can beat. `load` sends one
 //! request after another on many connections, over HTTP, WebSocket or a Unix socket, and prints requests per second and
 //! latencies as JSON. `benches/run.py` puts them together and prints ratios of one run.
 
@@ -22,8 +22,12 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Serves a constant answer over HTTP and prints the address
-    Limit,
+    /// Serves a constant answer over HTTP, whose address it prints, and over a Unix socket
+    Limit {
+        /// Where the Unix socket is made
+        #[arg(long)]
+        unix: PathBuf,
+    },
     /// Sends requests and prints what came of it
     Load {
         /// Address of an HTTP server
@@ -49,7 +53,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let outcome = match Arguments::parse().command {
-        Command::Limit => limit::serve(),
+        Command::Limit { unix } => limit::serve(&unix),
         Command::Load { http, ws, unix, body, connections, seconds } => {
             let target = match (http, ws, unix) {
                 (Some(address), ..) => load::Target::Http(address),
