@@ -25,11 +25,12 @@ import sys
 import tempfile
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
-CACHE = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache")) / "tenon"
-TARGET = pathlib.Path(os.environ.get("CARGO_TARGET_DIR", CACHE / "target"))
-BENCH = TARGET / "release" / "tenon-bench-import"
-CHAINS = ROOT / "tests" / "data" / "native" / "chains"
+import criterion
+import servers
+from targets import Target, report_targets
+
+BENCH = servers.TARGET / "release" / "tenon-bench-import"
+CHAINS = servers.ROOT / "tests" / "data" / "native" / "chains"
 FILE_OF_BLOCKS = 30
 PARTS = ("recovery", "execution", "root", "commit")
 
@@ -96,17 +97,10 @@ def heavy(arguments, folder):
 
 def headers():
     """Headers a second on one core: with every signature new, and with all remembered."""
-    command = [str(ROOT / "scripts" / "cargo.sh"), "bench", "-q", "-p", "tenon-consensus", "--bench", "native_headers"]
-    done = subprocess.run([*command, "--", "one core"], capture_output=True, text=True, cwd=ROOT)
-    if done.returncode:
-        raise SystemExit(f"{' '.join(command)}: {done.stderr}")
-    group = TARGET / "criterion" / "v2 headers, 108 masternodes, 73 signatures"
-    rates = {}
-    for name, folder in (("cold", "cold, one core"), ("warm", "warm, one core")):
-        estimates = json.loads((group / folder / "new" / "estimates.json").read_text())
-        count = json.loads((group / folder / "new" / "benchmark.json").read_text())["throughput"]["Elements"]
-        rates[name] = count / (estimates["mean"]["point_estimate"] * 1e-9)
-    return rates
+    names = {"cold": "cold, one core", "warm": "warm, one core"}
+    group = "v2 headers, 108 masternodes, 73 signatures"
+    found = criterion.run("tenon-consensus", "native_headers", names.values(), group)
+    return {name: found[bench]["per_second"] for name, bench in names.items()}
 
 
 def items(data):
@@ -211,8 +205,7 @@ def report(results):
                 f"| {alone['sum']:.2f} | {alone['sum'] / together['seconds']:.2f} | {parts} "
                 f"| {alone['root'] / alone['accounts'] * 1e6:.1f} | {together['peak_memory'] / 1e6:.0f} |"
             )
-        per_account = [run["alone"]["root"] / run["alone"]["accounts"] for run in results["heavy"].values()]
-        lines += ["", f"state root an account, largest state against smallest: {per_account[-1] / per_account[0]:.2f}", ""]
+        lines += [""]
     if results.get("headers"):
         cold, warm = results["headers"]["cold"], results["headers"]["warm"]
         lines += [f"headers of engine v2, one core: {cold:.0f}/s, {warm:,.0f}/s with remembered signatures", ""]
@@ -224,8 +217,21 @@ def split_line(alone):
     return f"alone on one core: {parts}; sum {alone['sum']:.2f} s"
 
 
+def targets(results):
+    """Rows of the table of targets."""
+    heavy = results.get("heavy", {})
+    for accounts, run in heavy.items():
+        gained = run["alone"]["sum"] / run["together"]["seconds"]
+        yield Target(f"import over {accounts:,} accounts, of the sum of its parts on one core", gained, 1.3, 1.6)
+    if len(heavy) > 1:
+        small, large = min(heavy), max(heavy)
+        per_account = {accounts: heavy[accounts]["alone"]["root"] / heavy[accounts]["alone"]["accounts"] for accounts in (small, large)}
+        name = f"state root an account, {large:,} accounts of {small:,}"
+        yield Target(name, per_account[large] / per_account[small], 3, 2, is_less_better=True)
+
+
 def measure(arguments):
-    """The section of benches/run.py: results as plain data."""
+    """What was measured, as plain data."""
     with tempfile.TemporaryDirectory(prefix="tenon-bench-") as folder:
         folder = pathlib.Path(folder)
         results = {"load": load(arguments, folder)} if "load" in arguments.parts else {}
@@ -236,22 +242,24 @@ def measure(arguments):
     return results
 
 
-def options(parser):
+def arguments(given=None):
+    """The options; `given` in place of the command line's."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--accounts", type=lambda text: [int(part) for part in text.split(",")], default=[10**4, 10**5, 10**6])
     parser.add_argument("--blocks", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--parts", type=lambda text: text.split(","), default=["load", "heavy", "headers"])
-    return parser
+    parser.add_argument("--json", type=pathlib.Path)
+    return parser.parse_args(given)
 
 
 def main():
-    parser = options(argparse.ArgumentParser(description=__doc__.splitlines()[0]))
-    parser.add_argument("--json", type=pathlib.Path)
-    arguments = parser.parse_args()
-    results = measure(arguments)
+    options = arguments()
+    results = measure(options)
     print(report(results))
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+    report_targets(list(targets(results)))
+    if options.json:
+        options.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@ import sys
 import time
 
 import servers
+from targets import Target
 
 TOKEN = json.loads((servers.ROOT / "tests" / "data" / "contracts" / "Token.json").read_text())["bytecode"]
 TRANSFER_TOPIC = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
@@ -260,7 +261,7 @@ def shown(run, key):
 
 
 def targets(cells):
-    """Rows of the table of targets: what, value, must, aim, whether less is better."""
+    """Rows of the table of targets."""
     busy = [connections for _, connections, _ in cells if connections == 64] and 64
     if not busy:
         return
@@ -268,12 +269,11 @@ def targets(cells):
     for name in names:
         own, rival = cells.get((name, busy, "Tenon HTTP")), cells.get((name, busy, "anvil"))
         if name == "eth_blockNumber":
-            yield f"{name} of the limit", ratio(cells, name, busy, "Tenon HTTP", "limit"), 0.60, 0.76, False
-            yield f"{name} of anvil", ratio(cells, name, busy, "Tenon HTTP", "anvil"), 1.3, 1.6, False
-        else:
-            yield f"{name} of anvil", ratio(cells, name, busy, "Tenon HTTP", "anvil"), 1.3, 2.0, False
+            yield Target(f"{name} of the limit", ratio(cells, name, busy, "Tenon HTTP", "limit"), 0.60, 0.76)
+        aim = 1.6 if name == "eth_blockNumber" else 2.0
+        yield Target(f"{name} of anvil", ratio(cells, name, busy, "Tenon HTTP", "anvil"), 1.3, aim)
         has_both = own and rival and own["p99_micros"] is not None and rival["p99_micros"]
         late = own["p99_micros"] / rival["p99_micros"] if has_both else None
-        yield f"{name}: p99 of anvil's", late, 1.0, 0.5, True
+        yield Target(f"{name}: p99 of anvil's", late, 1.0, 0.5, is_less_better=True)
     for name in names[:2]:
-        yield f"{name}: Unix of HTTP", ratio(cells, name, busy, "Tenon Unix", "Tenon HTTP"), 2.0, 2.3, False
+        yield Target(f"{name}: Unix of HTTP", ratio(cells, name, busy, "Tenon Unix", "Tenon HTTP"), 2.0, 2.3)

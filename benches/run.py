@@ -1,33 +1,42 @@
 #!/usr/bin/env python3
-"""Measures the node beside its limit and a rival, in one run, as ratios, and holds the figures against the targets.
+"""Measures the node beside its limit and its rivals, in one run, as ratios, and holds the figures against the targets.
 
-Side by side: hyper with a constant answer (the limit), anvil (if installed), Tenon on HTTP, WebSocket and Unix socket. The
-servers are pinned to one core, the load to another, in turns, several rounds; the median round counts. Absolute figures
-differ from machine to machine; the ratios are what docs/performance.md keeps.
+  requests  hyper with a constant answer (the limit), anvil (if installed), Tenon on HTTP, WebSocket and Unix socket. The
+            servers are pinned to one core, the load to another, in turns, several rounds; the median round counts
+  start     seconds to the first answer, and idle memory
+  hops      the way into a plugin and back (criterion)
+  import    benches/importing.py with its defaults: beside the sum of its parts, over growing states
 
-  benches/run.py                      everything: about ten minutes
-  benches/run.py --connections 64     the rows that have targets: about four minutes
+Absolute figures differ from machine to machine; the ratios are what docs/performance.md keeps.
+
+  benches/run.py                                         everything: about half an hour
+  benches/run.py --parts requests --connections 64       the requests that have targets: about four minutes
   benches/run.py --soak 3600          full load for an hour (or a million blocks); memory and files must stay flat
 """
 
 import argparse
-import collections
 import contextlib
 import json
 import pathlib
 import sys
 import tempfile
 
+import hops
+import importing
 import rpc_table
 import servers
 import soak
 import start
+from targets import report_targets
+
+PARTS = ("requests", "start", "hops", "import")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seconds", type=float, default=1, help="how long each round of each row lasts")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=PARTS)
+    parser.add_argument("--seconds", type=float, default=1, help="how long each round of each row of requests lasts")
+    parser.add_argument("--rounds", type=int, default=3, help="of each row of requests")
     parser.add_argument("--connections", type=int, nargs="+", default=[1, 64, 1_000])
     parser.add_argument("--only", help="only requests whose name contains this")
     parser.add_argument("--soak", type=float, metavar="SECONDS", help="load for so long instead of measuring")
@@ -41,30 +50,36 @@ def main():
             samples = soak.run(arguments.soak, folder)
             write(arguments.json, samples)
             return None if soak.report(samples) else 1
-        started = start.run(folder)
-        cells = rpc_table.run(arguments, folder, stack)
-    rpc_table.report(cells)
-    print(f"\nstart to first answer {started['seconds']:.3f} s, idle memory {started['rss']:.0f} MB, {started['threads']} threads, {started['files']} open files (medians of fresh `tenon dev`)")
-    report_targets([*rpc_table.targets(cells), *start.targets(started)])
-    write(arguments.json, {"start": started, "rpc": [{"request": name, "connections": connections, "server": target, **(run or {})} for (name, connections, target), run in cells.items()]})
+        figures, targets = measure(arguments, folder)
+    report_targets(targets)
+    print("Memory and open files over an hour of full load have a run and a verdict of their own: make soak")
+    write(arguments.json, figures)
 
 
-def report_targets(rows):
-    """Every target with what was measured beside it."""
-    print("\n| Target | must reach | aim | measured | |")
-    print("|---|--:|--:|--:|---|")
-    verdicts = collections.Counter()
-    for what, value, must, aim, is_less_better in rows:
-        if value is None:
-            verdict, shown = "not measured", "-"
-        else:
-            reaches = (lambda bound: value <= bound) if is_less_better else (lambda bound: value >= bound)
-            verdict = "aim reached" if reaches(aim) else "met" if reaches(must) else "**missed**"
-            shown = f"{value:.2f}"
-        verdicts[verdict.strip("*")] += 1
-        sign = "≤ " if is_less_better else "≥ "
-        print(f"| {what} | {sign}{must} | {sign}{aim} | {shown} | {verdict} |")
-    print(f"\n{len(rows)} targets: {', '.join(f'{count} {verdict}' for verdict, count in verdicts.items())}")
+def measure(arguments, folder):
+    """Runs the parts one after the other, prints what each found, and gives the figures by part and the targets."""
+    figures, targets = {}, []
+    if "start" in arguments.parts:
+        figures["start"] = start.run(folder)
+        start.report(figures["start"])
+        targets += start.targets(figures["start"])
+    if "hops" in arguments.parts:
+        figures["hops"] = hops.run()
+        targets += hops.targets(figures["hops"])
+    if "requests" in arguments.parts:
+        with contextlib.ExitStack() as stack:
+            cells = rpc_table.run(arguments, folder, stack)
+        rpc_table.report(cells)
+        targets = [*rpc_table.targets(cells), *targets]
+        figures["rpc"] = [
+            {"request": name, "connections": connections, "server": server, **(run or {})}
+            for (name, connections, server), run in cells.items()
+        ]
+    if "import" in arguments.parts:
+        figures["import"] = importing.measure(importing.arguments([]))
+        print(importing.report(figures["import"]))
+        targets += importing.targets(figures["import"])
+    return figures, targets
 
 
 def write(path, figures):

@@ -62,7 +62,7 @@ async fn serve_http(listener: TcpListener) -> io::Result<()> {
 ///
 /// A port or path that cannot be had, and what ends either listener.
 pub(crate) fn serve(path: &Path) -> io::Result<()> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
         let lines = UnixListener::bind(path)?;
         let http = TcpListener::bind(("127.0.0.1", 0)).await?;
