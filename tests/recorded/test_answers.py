@@ -26,12 +26,7 @@ def node(request):
 @pytest.mark.parametrize(("node", "file"), CASES, ids=[file for _, file in CASES], indirect=["node"], scope="module")
 def test_answers_are_the_recorded_ones(node, file, pytestconfig):
     tally = comparison.Tally(file)
-    for case in comparison.recorded(file):
-        if RULES.skips(case):
-            tally.skip(case)
-            continue
-        found = chains.ask(node, case)
-        tally.add(case, found, RULES.differences(case, found))
+    chains.ask_all(node, comparison.recorded(file), RULES, tally)
     conftest.keep(tally, pytestconfig)
 
 
@@ -40,12 +35,7 @@ def test_a_branch_that_never_was_the_chain_is_answered_like_one_that_was(pytestc
     shorter one up."""
     tally = comparison.Tally("reorg/answers")
     with chains.node_of("reorg-backwards") as node:
-        for case in comparison.recorded(tally.file):
-            if RULES.skips(case):
-                tally.skip(case)
-                continue
-            found = chains.ask(node, case)
-            tally.add(case, found, RULES.differences(case, found))
+        chains.ask_all(node, comparison.recorded(tally.file), RULES, tally)
     conftest.keep(tally, pytestconfig)
 
 

@@ -12,9 +12,7 @@ def test_the_pool_takes_and_shows_what_was_recorded(pytestconfig):
     with chains.node_of("local") as node:
         for file in ("local/pool-submit", "local/pool-answers"):
             tally = comparison.Tally(file)
-            for case in comparison.recorded(file):
-                found = chains.ask(node, case)
-                tally.add(case, found, RULES.differences(case, found))
+            chains.ask_all(node, comparison.recorded(file), RULES, tally)
             tallies.append(tally)
     problems = []
     for tally in tallies:

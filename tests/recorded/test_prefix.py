@@ -24,11 +24,5 @@ def with_usual_prefix(case):
 def test_an_address_is_taken_with_either_prefix(pytestconfig):
     tally = comparison.Tally("local/xdc-prefix")
     with chains.node_of("local") as node:
-        for recorded in comparison.recorded(tally.file):
-            case = with_usual_prefix(recorded)
-            if RULES.skips(case):
-                tally.skip(case)
-                continue
-            found = chains.ask(node, case)
-            tally.add(case, found, RULES.differences(case, found))
+        chains.ask_all(node, map(with_usual_prefix, comparison.recorded(tally.file)), RULES, tally)
     conftest.keep(tally, pytestconfig)
