@@ -2,7 +2,7 @@
  * tests. */
 #include <stdlib.h>
 #include <string.h>
-#include "tenon_plugin.h"
+#include "ordinary.h"
 
 #ifndef MAGIC
 #define MAGIC TENON_PLUGIN_MAGIC
@@ -42,20 +42,8 @@ static TenonSlice text(const char *string) {
     TenonSlice slice = {(const uint8_t *)string, strlen(string)};
     return slice;
 }
-#define TEXT(literal) {(const uint8_t *)(literal), sizeof(literal) - 1}
 
 static const TenonHost *host;
-
-static TenonBuffer nothing(void) {
-    TenonBuffer buffer = {NULL, 0, 0, NULL};
-    return buffer;
-}
-
-static TenonReply ok(const char *body) {
-    /* A static body: nothing to free. */
-    TenonReply reply = {0, {(uint8_t *)body, strlen(body), 0, NULL}, nothing()};
-    return reply;
-}
 
 /* What `state` points to is a static number that says how to poll. */
 static int32_t poll(void *state, const TenonWaker *waker, TenonReply *reply) {
@@ -98,19 +86,6 @@ static TenonFuture call(void *instance, const TenonCallContext *context, uint32_
     TenonFuture future = {(void *)&numbers[method], poll, NULL};
     return future;
 }
-
-static TenonStream subscribe(void *instance, const TenonCallContext *context, uint32_t kind, TenonSlice params) {
-    (void)instance, (void)context, (void)kind, (void)params;
-    TenonStream stream = {NULL, NULL, NULL};
-    return stream;
-}
-
-static TenonReply export_state(void *instance) {
-    (void)instance;
-    return ok("");
-}
-
-static void stop(void *instance) { (void)instance; }
 
 static const TenonMethod methods[] = {
     {TEXT(NAMESPACE "_code"), 0, 0, TEXT("")},     {TEXT(NAMESPACE "_nothing"), 0, 0, TEXT("")},

@@ -10,24 +10,9 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <unistd.h>
-#include "tenon_plugin.h"
-
-#define TEXT(literal) {(const uint8_t *)(literal), sizeof(literal) - 1}
+#include "ordinary.h"
 
 static const TenonHost *host;
-
-static TenonBuffer nothing(void) {
-    TenonBuffer buffer = {NULL, 0, 0, NULL};
-    return buffer;
-}
-
-static TenonReply ok_bytes(const char *body, size_t length) {
-    /* A static body: nothing to free. */
-    TenonReply reply = {0, {(uint8_t *)body, length, 0, NULL}, nothing()};
-    return reply;
-}
-
-static TenonReply ok(const char *body) { return ok_bytes(body, strlen(body)); }
 
 static TenonReply number(int value) {
     static char text[16];
@@ -156,19 +141,6 @@ static TenonFuture call(void *instance, const TenonCallContext *context, uint32_
     TenonFuture future = {(void *)&numbers[method], poll, NULL};
     return future;
 }
-
-static TenonStream subscribe(void *instance, const TenonCallContext *context, uint32_t which, TenonSlice params) {
-    (void)instance, (void)context, (void)which, (void)params;
-    TenonStream stream = {NULL, NULL, NULL};
-    return stream;
-}
-
-static TenonReply export_state(void *instance) {
-    (void)instance;
-    return ok("");
-}
-
-static void stop(void *instance) { (void)instance; }
 
 static const TenonPlugin plugin = {
     .magic = TENON_PLUGIN_MAGIC,

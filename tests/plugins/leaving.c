@@ -6,28 +6,16 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
-#include "tenon_plugin.h"
-
-#define TEXT(literal) {(const uint8_t *)(literal), sizeof(literal) - 1}
-
-static TenonReply ok(const char *body) {
-    /* A static body: nothing to free. */
-    TenonReply reply = {0, {(uint8_t *)body, strlen(body), 0, NULL}, {NULL, 0, 0, NULL}};
-    return reply;
-}
-
-static void wait_for(time_t seconds, long nanoseconds) {
-    struct timespec time = {seconds, nanoseconds};
-    nanosleep(&time, NULL);
-}
+#include "ordinary.h"
 
 #if LEAVES_A_THREAD || LEAVES_A_THREAD_THAT_WAKES
 typedef void *(*Routine)(void *);
 #if LEAVES_A_THREAD_THAT_WAKES
 /* Its code is gone by the time that it wakes. */
 static void *routine(void *nothing) {
+    const struct timespec moment = {0, 1000000};
     for (;;)
-        wait_for(0, 1000000);
+        nanosleep(&moment, NULL);
     return nothing;
 }
 #else
@@ -89,22 +77,6 @@ static TenonFuture call(void *instance, const TenonCallContext *context, uint32_
     (void)instance, (void)context, (void)method, (void)params;
     TenonFuture future = {NULL, poll, NULL};
     return future;
-}
-
-static TenonStream subscribe(void *instance, const TenonCallContext *context, uint32_t kind, TenonSlice params) {
-    (void)instance, (void)context, (void)kind, (void)params;
-    TenonStream stream = {NULL, NULL, NULL};
-    return stream;
-}
-
-static TenonReply export_state(void *instance) {
-    (void)instance;
-    return ok("");
-}
-
-static void stop(void *instance) {
-    (void)instance;
-    wait_for(0, 0);
 }
 
 static const TenonMethod methods[] = {{TEXT("leaving_true"), 0, 0, TEXT("")}};
