@@ -4,11 +4,12 @@ use std::{
     future::Future,
     pin::Pin,
     task::{Context as TaskContext, Poll},
+    time::Instant,
 };
 
 use futures_util::{Stream, future::BoxFuture, stream::BoxStream};
 use tenon_api::{Capability, Failure, messages::ModuleFaults};
-use tenon_bus::Bus;
+use tenon_bus::{Bus, CallContext};
 use tenon_sdk::boundary::OwnedBytes;
 
 use crate::{
@@ -89,6 +90,14 @@ pub(crate) trait PluginInstance: Send + Sync {
     fn bus_crashes(&self) -> u64 {
         0
     }
+}
+
+/// How long a plugin may take, nanoseconds, as the boundary and the wire say it: 0 means without a bound.
+pub(crate) fn nanos_left(context: &CallContext) -> u64 {
+    context.deadline().map_or(0, |deadline| {
+        let left = deadline.saturating_duration_since(Instant::now()).as_nanos();
+        u64::try_from(left).unwrap_or(u64::MAX).max(1)
+    })
 }
 
 /// A running call. An enum, so that the common case, a library mapped here, allocates nothing.

@@ -7,7 +7,6 @@ use std::{
     ptr,
     sync::Arc,
     task::{Context as TaskContext, Poll},
-    time::Instant,
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
@@ -25,7 +24,7 @@ use super::{
 };
 use crate::{
     Caller, Manifest,
-    instance::{OpenedPlugin, PluginCall, PluginInstance, PluginItems, Start},
+    instance::{OpenedPlugin, PluginCall, PluginInstance, PluginItems, Start, nanos_left},
     journal::{Journal, Journaled},
 };
 
@@ -120,15 +119,10 @@ impl LocalInstance {
     }
 
     fn context(&self, context: &CallContext, namespaces: &str) -> TenonCallContext {
-        let left = |deadline: Instant| {
-            let left = deadline.saturating_duration_since(Instant::now()).as_nanos();
-            // 0 would mean that there is no deadline.
-            u64::try_from(left).unwrap_or(u64::MAX).max(1)
-        };
         TenonCallContext {
             call: ptr::from_ref(context).cast(),
             namespaces: slice(namespaces.as_bytes()),
-            deadline_nanos: context.deadline().map_or(0, left),
+            deadline_nanos: nanos_left(context),
         }
     }
 }

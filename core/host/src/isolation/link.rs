@@ -25,7 +25,7 @@ use super::{
     process::{Early, level},
     wire::{Frame, FrameBuffer, Kind, WireError, put_bytes, put_reply},
 };
-use crate::{Caller, boundary::Backend, journal::Journal};
+use crate::{Caller, boundary::Backend, instance::nanos_left, journal::Journal};
 
 /// How often calls that take too long, and a process that is silent, are looked for.
 const LOOK: Duration = Duration::from_millis(100);
@@ -142,10 +142,7 @@ impl Link {
 
     /// Calls a method.
     pub(super) async fn call(self: Arc<Self>, method: u32, params: Option<&str>, caller: &Caller) -> Answer {
-        let left = caller.context.deadline().map_or(0, |deadline| {
-            let left = deadline.saturating_duration_since(Instant::now()).as_nanos();
-            u64::try_from(left).unwrap_or(u64::MAX).max(1)
-        });
+        let left = nanos_left(&caller.context);
         let (sender, receiver) = oneshot::channel();
         let id = self.ask(Waits::Call(sender), method, Kind::Call, |out| {
             out.extend_from_slice(&method.to_le_bytes());

@@ -8,7 +8,6 @@ use std::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::Instant,
 };
 
 use futures_util::stream;
@@ -22,7 +21,7 @@ use super::super::{
     outgoing::Outgoing,
     wire::{Frame, Kind, LARGEST_FRAME, WireError},
 };
-use crate::{boundary::Backend, journal::LONGEST_LINE};
+use crate::{boundary::Backend, instance::nanos_left, journal::LONGEST_LINE};
 
 /// Log lines that wait, in bytes, before further ones are left out.
 const LARGEST_LOG_BACKLOG: usize = 1024 * 1024;
@@ -130,10 +129,7 @@ impl Backend for UpstreamBackend {
             let what = format!("a request of {} bytes does not pass from a plugin's process", frame.len());
             return ExportedFuture::ready(Err(Failure::limit(what)));
         }
-        let left = context.and_then(CallContext::deadline).map_or(0, |deadline| {
-            let left = deadline.saturating_duration_since(Instant::now()).as_nanos();
-            u64::try_from(left).unwrap_or(u64::MAX).max(1)
-        });
+        let left = context.map_or(0, nanos_left);
         let (sender, receiver) = oneshot::channel();
         let id = self.0.ask(Waiting::Call(sender), Kind::BusCall, |out| {
             out.extend_from_slice(&topic.0.to_le_bytes());
