@@ -36,7 +36,7 @@
 
 #![deny(unsafe_code)]
 
-#[allow(unsafe_code)]
+#[allow(unsafe_code, reason = "the price of the plugin boundary")]
 pub mod boundary;
 mod context;
 mod follower;
@@ -90,7 +90,7 @@ macro_rules! export {
         }
 
         /// The symbol that the host looks for; gives the plugin's static table.
-        #[allow(unsafe_code)]
+        #[allow(unsafe_code, reason = "the host finds the symbol by this name")]
         #[unsafe(no_mangle)]
         pub extern "C" fn tenon_plugin_v1() -> *const $crate::api::abi::TenonPlugin {
             static DESCRIPTOR: ::std::sync::OnceLock<$crate::boundary::Descriptor> = ::std::sync::OnceLock::new();

@@ -218,7 +218,7 @@ macro_rules! implement_functions {
             }
 
             fn call(&self, context: Context<S>, params: &[u8]) -> ExportedFuture {
-                #[allow(unused_mut)]
+                #[allow(unused_mut, reason = "not changed where there are no parameters")]
                 let mut arguments = match Arguments::new(params, $count) {
                     Ok(arguments) => arguments,
                     Err(failure) => return ExportedFuture::ready(Err(failure)),
@@ -247,7 +247,7 @@ macro_rules! implement_functions {
             $($type: Param,)*
         {
             fn open(&self, context: Context<S>, params: &[u8]) -> ExportedStream {
-                #[allow(unused_mut)]
+                #[allow(unused_mut, reason = "not changed where there are no parameters")]
                 let mut arguments = match Arguments::after_kind(params, $count) {
                     Ok(arguments) => arguments,
                     Err(failure) => return ExportedStream::refused(failure),
