@@ -19,8 +19,7 @@ const SHARDS: usize = 16;
 pub(crate) struct BoundedCache<K, V> {
     shards: Vec<Mutex<Shard<K, V>>>,
     shard_bytes: usize,
-    /// Callers choose keys, so each cache has a seed of its own. SipHash, which the parts used as well, took a third of a
-    /// look-up.
+    /// Callers choose keys, so each cache has a seed of its own. SipHash would take a third of a look-up.
     hasher: RandomState,
 }
 

@@ -43,8 +43,8 @@ impl<T: Copy + PartialEq> Known<T> {
     fn learn(&mut self, fact: Fact<T>) {
         match (fact, &mut self.past) {
             (Fact::Latest { changed, value }, _) => self.latest = Some((changed, value)),
-            // Of one block, and yet of two values: genesis' own, and the nothing of a height at which no version is left because
-            // the tombstone of that value was pruned.
+            // Of one block, and yet of two values: genesis' own, and the nothing of a height at which no version is left
+            // because the tombstone of that value was pruned.
             (Fact::Past { changed, number, value }, Some((first, last, known)))
                 if *first == changed && *known == value =>
             {

@@ -31,7 +31,7 @@ pub(crate) struct LogSearch<'a> {
     pub(crate) filter: &'a LogFilter,
     /// The search ends as soon as more were found.
     pub(crate) limit: usize,
-    /// Asked once a block; the search then ends early.
+    /// Asked at every block and every [`LOOK_EVERY`] logs of one: whether the search shall end early.
     pub(crate) is_cancelled: &'a dyn Fn() -> bool,
 }
 

@@ -1,5 +1,5 @@
-//! How the database is read: what all readers share, past states, those of other branches, the search for logs, and how a reader notices that the
-//! chain was unwound under it.
+//! How the database is read: what all readers share, past states, those of other branches, the search for logs, and how
+//! a reader notices that the chain was unwound under it.
 
 pub(crate) mod branch;
 pub(crate) mod generation;
