@@ -1,43 +1,14 @@
 //! What does one envelope cost: from the bytes of a request to the bytes of its answer, the method being a
 //! constant. Transport excluded; `examples/constant_server.rs` is for that.
 
+mod constant;
+
 use std::hint::black_box;
 
+use constant::Constant;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use futures_util::FutureExt as _;
-use tenon_api::Failure;
-use tenon_ipc::{Caller, Dispatcher, EnvelopeLimits, Notifications, RpcService};
-
-#[derive(Clone)]
-struct Constant;
-
-struct NoNotifications;
-
-impl RpcService for Constant {
-    type Json = &'static str;
-    type Notifications = NoNotifications;
-
-    async fn call(&self, method: &str, params: Option<&str>, _: &Caller) -> Result<&'static str, Failure> {
-        black_box((method, params));
-        Ok("\"0x141f\"")
-    }
-
-    fn only_reads(&self, _: &str) -> bool {
-        true
-    }
-
-    async fn subscribe(&self, _: &str, _: &str, _: Option<&str>, _: &Caller) -> Result<NoNotifications, Failure> {
-        Err(Failure::server("none"))
-    }
-}
-
-impl Notifications for NoNotifications {
-    type Json = &'static str;
-
-    async fn next(&mut self) -> Option<Result<&'static str, Failure>> {
-        None
-    }
-}
+use tenon_ipc::{Caller, Dispatcher, EnvelopeLimits};
 
 /// What a general parser alone needs for the same request, to compare with.
 #[derive(serde::Deserialize)]

@@ -5,48 +5,19 @@
 //! wrk -t1 -c64 -d6 -s post.lua http://ADDRESS/
 //! ```
 
+#[path = "../benches/constant/mod.rs"]
+mod constant;
+
 use std::convert::Infallible;
 
+use constant::Constant;
 use http_body_util::Full;
 use hyper::{Request, Response, body::Bytes, body::Incoming, server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
-use tenon_api::Failure;
-use tenon_ipc::{
-    Caller, HttpSettings, Notifications, RpcService, Servers, Settings, SocketLimits, SocketSettings, WebSocketSettings,
-};
+use tenon_ipc::{HttpSettings, Servers, Settings, SocketLimits, SocketSettings, WebSocketSettings};
 use tokio::net::TcpListener;
 
-#[derive(Clone)]
-struct Constant;
-
-struct NoNotifications;
-
-impl RpcService for Constant {
-    type Json = &'static str;
-    type Notifications = NoNotifications;
-
-    async fn call(&self, _: &str, _: Option<&str>, _: &Caller) -> Result<&'static str, Failure> {
-        Ok("\"0x141f\"")
-    }
-
-    fn only_reads(&self, _: &str) -> bool {
-        true
-    }
-
-    async fn subscribe(&self, _: &str, _: &str, _: Option<&str>, _: &Caller) -> Result<NoNotifications, Failure> {
-        Err(Failure::server("none"))
-    }
-}
-
-impl Notifications for NoNotifications {
-    type Json = &'static str;
-
-    async fn next(&mut self) -> Option<Result<&'static str, Failure>> {
-        None
-    }
-}
-
-async fn constant(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn constant_answer(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
     let mut answer =
         Response::new(Full::new(Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"0x141f\"}\n")));
     answer.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
@@ -68,6 +39,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     loop {
         let (stream, _) = raw.accept().await?;
         stream.set_nodelay(true)?;
-        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(constant)));
+        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(constant_answer)));
     }
 }

@@ -12,8 +12,8 @@ use std::{
 
 /// A future that is polled only when it has asked for it.
 ///
-/// The task of a connection waits for the end of its front-end beside its bytes. The end comes once, the bytes wake the task
-/// for every message, and each look at the end's token took two locks: 1.4 % of a small request on the socket.
+/// The task of a connection waits for the end of its front-end beside its bytes. The end comes once, the bytes wake the
+/// task for every message, and each look at the end's token would take two locks: 1.4 % of a small request on the socket.
 pub(crate) struct Seldom<F> {
     future: F,
     bell: Arc<Bell>,

@@ -1,5 +1,7 @@
 //! What the front-ends need from whoever answers.
 
+use std::marker::PhantomData;
+
 use tenon_api::Failure;
 
 pub use tenon_host::{Caller, Exposure, Transport};
@@ -46,6 +48,24 @@ pub trait Notifications: Send + 'static {
 
     /// The next payload; a failure is told to the subscriber; `None` ends the subscription.
     fn next(&mut self) -> impl Future<Output = Option<Result<Self::Json, Failure>>> + Send;
+}
+
+/// The notifications of a service that has none to give: a subscription that ends at once.
+#[derive(Debug)]
+pub struct NoNotifications<Json>(PhantomData<fn() -> Json>);
+
+impl<Json> Default for NoNotifications<Json> {
+    fn default() -> Self {
+        Self(PhantomData)
+    }
+}
+
+impl<Json: AsRef<[u8]> + Send + 'static> Notifications for NoNotifications<Json> {
+    type Json = Json;
+
+    async fn next(&mut self) -> Option<Result<Json, Failure>> {
+        None
+    }
 }
 
 impl RpcService for tenon_host::Router {

@@ -100,11 +100,12 @@ fn remove_stale(path: &Path) -> Result<(), StartError> {
     }
 }
 
-/// Where the socket is; the path as it was given.
+/// The socket, listening.
 pub(crate) struct SocketServer<S> {
     pub(crate) listener: Listener,
     pub(crate) dispatcher: Dispatcher<S>,
     pub(crate) limits: SocketLimits,
+    /// Where it is, as it was given.
     pub(crate) path: PathBuf,
     pub(crate) traffic: Arc<TransportTraffic>,
 }

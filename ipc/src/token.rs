@@ -1,6 +1,5 @@
 //! Bearer tokens, as Ethereum's engine API has them: JWT, HS256, a 32 byte secret in a file, `iat` at most a
 //! minute away.
-
 //!
 //! Written out instead of taken from a JWT library: one algorithm with one claim is forty lines, and the library
 //! brings RSA and elliptic curves along.

@@ -59,6 +59,13 @@ pub(crate) struct DuplexLimits {
     pub(crate) subscriptions: usize,
 }
 
+impl DuplexLimits {
+    /// Calls that may run at the same time: one at least, and no more than a semaphore counts.
+    fn places(&self) -> usize {
+        self.calls_in_flight.clamp(1, Semaphore::MAX_PERMITS)
+    }
+}
+
 /// What the bytes that have arrived mean.
 pub(crate) enum Incoming {
     /// One message; `text` begins where its spans do.
@@ -133,39 +140,12 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
     {
-        let places = self.limits.calls_in_flight.clamp(1, Semaphore::MAX_PERMITS);
-        let shared = Arc::new(Shared {
-            dispatcher: self.dispatcher.clone(),
-            exposure: self.exposure.clone(),
-            outgoing: Outgoing::new(F::encode(), self.limits.queued_bytes),
-            traffic: Arc::clone(&self.traffic),
-            subscriptions: Subscriptions::new(self.limits.subscriptions),
-            places: Arc::new(Semaphore::new(places)),
-            tasks: Mutex::new(Some(JoinSet::new())),
-        });
+        let shared = Arc::new(self.shared());
         let ending = EndTasks(Arc::clone(&shared));
         let limits = self.limits;
-        // A token of its own: its lock is taken at every wake, and all connections would share the other's.
-        let stopping = self.stopping.child_token();
         let mut writer = Writer::new(&shared.outgoing, writer, limits, F::keep_alive(), Meter::new(&self.traffic));
         let mut gone = pin!(gone);
-        let end = {
-            let mut reading = pin!(self.read_all(&shared, &mut reader, gone.as_mut()));
-            let cancelled = pin!(stopping.cancelled());
-            let mut stopped = pin!(Seldom::new(cancelled));
-            poll_fn(|context| {
-                shared.outgoing.writer_is_awake();
-                if let Poll::Ready(end) = reading.as_mut().poll(context) {
-                    return Poll::Ready(Ok(end));
-                }
-                // After reading, so that what reading has answered is written at once.
-                if let Poll::Ready(error) = writer.poll(context) {
-                    return Poll::Ready(Err(error));
-                }
-                stopped.as_mut().poll(context).map(|()| Ok(End::Finish(F::goodbye())))
-            })
-            .await?
-        };
+        let end = self.converse(&shared, &mut reader, &mut writer, gone.as_mut()).await?;
         let mut writing = pin!(poll_fn(|context| writer.poll(context)));
         let is_refused = matches!(end, End::Refuse(_));
         let goodbye = match end {
@@ -174,7 +154,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
             End::Refuse(goodbye) => Some(goodbye),
             End::Finish(goodbye) => {
                 shared.subscriptions.clear();
-                let all = u32::try_from(places).unwrap_or(u32::MAX);
+                let all = u32::try_from(self.limits.places()).unwrap_or(u32::MAX);
                 tokio::select! {
                     biased;
                     error = &mut writing => return Err(error),
@@ -197,6 +177,45 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
             linger(&mut reader, self.buffer).await;
         }
         Ok(())
+    }
+
+    fn shared(&self) -> Shared<S> {
+        Shared {
+            dispatcher: self.dispatcher.clone(),
+            exposure: self.exposure.clone(),
+            outgoing: Outgoing::new(F::encode(), self.limits.queued_bytes),
+            traffic: Arc::clone(&self.traffic),
+            subscriptions: Subscriptions::new(self.limits.subscriptions),
+            places: Arc::new(Semaphore::new(self.limits.places())),
+            tasks: Mutex::new(Some(JoinSet::new())),
+        }
+    }
+
+    /// Reads, answers and writes until there is a reason to read no more.
+    async fn converse<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+        &mut self,
+        shared: &Arc<Shared<S>>,
+        reader: &mut R,
+        writer: &mut Writer<'_, W>,
+        gone: Pin<&mut impl Future<Output = ()>>,
+    ) -> io::Result<End> {
+        // A token of its own: its lock is taken at every wake, and all connections would share the other's.
+        let stopping = self.stopping.child_token();
+        let mut reading = pin!(self.read_all(shared, reader, gone));
+        let cancelled = pin!(stopping.cancelled());
+        let mut stopped = pin!(Seldom::new(cancelled));
+        poll_fn(|context| {
+            shared.outgoing.writer_is_awake();
+            if let Poll::Ready(end) = reading.as_mut().poll(context) {
+                return Poll::Ready(Ok(end));
+            }
+            // After reading, so that what reading has answered is written at once.
+            if let Poll::Ready(error) = writer.poll(context) {
+                return Poll::Ready(Err(error));
+            }
+            stopped.as_mut().poll(context).map(|()| Ok(End::Finish(F::goodbye())))
+        })
+        .await
     }
 
     async fn read_all<R: AsyncRead + Unpin>(

@@ -1,8 +1,8 @@
 //! Batches: what only reads runs at the same time, any other call keeps its place, and answers stand in order.
 //!
-//! The reference runs the calls of a batch one after the other, and clients send a transaction and ask what came of it in one
-//! batch. Here a call that may change something begins when all before it have answered, and all after it begin when it has
-//! answered itself; the reads between two such calls run side by side.
+//! The reference runs the calls of a batch one after the other, and clients send a transaction and ask what came of it in
+//! one batch. Here a call that may change something begins when all before it have answered, and all after it begin when
+//! it has answered itself; the reads between two such calls run side by side.
 
 use std::{task::Poll, time::Instant};
 
@@ -101,7 +101,8 @@ impl<S: RpcService> Dispatcher<S> {
                 }
                 Request::Call { id, method, params } => (id, method, params),
             };
-            // Most calls are done on their first poll. As long as nothing runs there is no order to keep, and nobody is asked.
+            // Most calls are done on their first poll. As long as nothing runs there is no order to keep, and nobody is
+            // asked.
             let mut keeps_place = false;
             if !batch.running.is_empty() {
                 keeps_place = self.keeps_place(&method);

@@ -3,16 +3,14 @@
 use tenon_bus::CallContext;
 
 use super::*;
-use crate::service::{Exposure, Notifications};
+use crate::service::{Exposure, NoNotifications};
 
 #[derive(Clone)]
 struct Echo;
 
-struct NoNotifications;
-
 impl RpcService for Echo {
     type Json = String;
-    type Notifications = NoNotifications;
+    type Notifications = NoNotifications<String>;
 
     async fn call(&self, method: &str, params: Option<&str>, _: &Caller) -> Result<String, Failure> {
         match method {
@@ -27,16 +25,8 @@ impl RpcService for Echo {
         true
     }
 
-    async fn subscribe(&self, _: &str, _: &str, _: Option<&str>, _: &Caller) -> Result<NoNotifications, Failure> {
-        Ok(NoNotifications)
-    }
-}
-
-impl Notifications for NoNotifications {
-    type Json = String;
-
-    async fn next(&mut self) -> Option<Result<String, Failure>> {
-        None
+    async fn subscribe(&self, _: &str, _: &str, _: Option<&str>, _: &Caller) -> Result<Self::Notifications, Failure> {
+        Ok(NoNotifications::default())
     }
 }
 

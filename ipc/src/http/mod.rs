@@ -23,7 +23,7 @@ use std::{
 };
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version, header};
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::{body::Body as _, body::Incoming};
 use tenon_bus::CallContext;
@@ -382,20 +382,11 @@ fn is_root<B>(request: &Request<B>) -> bool {
 
 /// HTTP/1.1 clients name the host in a header, and some in the target.
 fn host_of<B>(request: &Request<B>) -> &str {
-    let authority = request.uri().authority().map(http::uri::Authority::as_str);
-    let header = request.headers().get(header::HOST).and_then(|value| value.to_str().ok());
-    match (authority, header, request.version()) {
-        (Some(host), _, _) | (None, Some(host), _) => host,
-        (None, None, Version::HTTP_09 | Version::HTTP_10) => "",
-        // A host that is no text is none that a list could hold.
-        (None, None, _) => {
-            if request.headers().contains_key(header::HOST) {
-                "?"
-            } else {
-                ""
-            }
-        }
+    if let Some(authority) = request.uri().authority() {
+        return authority.as_str();
     }
+    // A host that is no text is none that a list could hold.
+    request.headers().get(header::HOST).map_or("", |value| value.to_str().unwrap_or("?"))
 }
 
 fn takes_gzip(headers: &HeaderMap) -> bool {
