@@ -5,16 +5,14 @@ use futures_util::FutureExt as _;
 use serde::de::{Deserialize as _, IgnoredAny};
 use tenon_api::{Failure, FailureCode};
 use tenon_bus::CallContext;
-use tenon_ipc::{Caller, Dispatcher, EnvelopeLimits, Exposure, Notifications, RpcService};
+use tenon_ipc::{Caller, Dispatcher, EnvelopeLimits, Exposure, NoNotifications, RpcService};
 
 #[derive(Clone)]
 struct Echo;
 
-struct NoNotifications;
-
 impl RpcService for Echo {
     type Json = String;
-    type Notifications = NoNotifications;
+    type Notifications = NoNotifications<String>;
 
     async fn call(&self, method: &str, params: Option<&str>, _: &Caller) -> Result<String, Failure> {
         match method {
@@ -32,16 +30,8 @@ impl RpcService for Echo {
         true
     }
 
-    async fn subscribe(&self, _: &str, _: &str, _: Option<&str>, _: &Caller) -> Result<NoNotifications, Failure> {
-        Ok(NoNotifications)
-    }
-}
-
-impl Notifications for NoNotifications {
-    type Json = String;
-
-    async fn next(&mut self) -> Option<Result<String, Failure>> {
-        None
+    async fn subscribe(&self, _: &str, _: &str, _: Option<&str>, _: &Caller) -> Result<Self::Notifications, Failure> {
+        Ok(NoNotifications::default())
     }
 }
 
