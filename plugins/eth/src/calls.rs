@@ -5,7 +5,7 @@ use tenon_sdk::{
     shapes::{BlockOverridesArgument, CallArguments, JsonWriter, StateOverridesArgument, write_access_list},
 };
 
-use crate::{Answer, EthContext, block_or_latest, deferred::Deferred, filling, refuse_more_than};
+use crate::{Answer, EthContext, block_or_latest, deferred::Deferred, filling, too_many_arguments};
 
 /// Overrides of the block, which native chains do not have.
 type BlockOverridesParam = Deferred<Option<BlockOverridesArgument>>;
@@ -63,7 +63,7 @@ pub(crate) async fn create_access_list(
 ) -> Answer {
     let is_native = crate::profile(&context).await? == Profile::Native;
     if is_native && state_overrides.was_given() {
-        return Err(refuse_more_than(2));
+        return Err(too_many_arguments(2));
     }
     let block = block_or_latest(&context, block, 1).await?;
     let request = if is_native {
@@ -90,7 +90,7 @@ pub(crate) async fn create_access_list(
 
 async fn block_overrides_of(context: &EthContext, given: BlockOverridesParam) -> Result<BlockOverrides, Failure> {
     if given.was_given() && crate::profile(context).await? == Profile::Native {
-        return Err(refuse_more_than(3));
+        return Err(too_many_arguments(3));
     }
     Ok(given.at(3)?.map(|overrides| overrides.0).unwrap_or_default())
 }

@@ -2,7 +2,7 @@
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
-use crate::{Answer, EthContext};
+use crate::{Answer, EthContext, write_data_list};
 
 /// The oldest peer protocol that the reference speaks (`spec/rpc-eth.md` 8).
 const NATIVE_PROTOCOL_VERSION: u64 = 100;
@@ -51,10 +51,6 @@ pub(crate) fn write_sync_status(json: &mut JsonWriter, profile: Profile, status:
 pub(crate) async fn accounts(context: EthContext) -> Answer {
     let accounts = context.call(ListAccounts).await?;
     let mut json = JsonWriter::with_capacity(accounts.len() * 45 + 2);
-    json.begin_list();
-    for account in accounts {
-        json.data(account);
-    }
-    json.end_list();
+    write_data_list(&mut json, accounts);
     Ok(json)
 }

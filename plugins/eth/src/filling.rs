@@ -19,7 +19,11 @@ pub(crate) async fn fill_for_access_list(
     context: &EthContext,
     arguments: CallArguments,
 ) -> Result<CallRequest, Failure> {
-    let mut request = fill_all_but_gas(context, arguments).await?;
+    with_nonce(context, fill_all_but_gas(context, arguments).await?).await
+}
+
+/// The same with the nonce that the pool expects next of its sender, unless it has one.
+pub(crate) async fn with_nonce(context: &EthContext, mut request: CallRequest) -> Result<CallRequest, Failure> {
     if request.nonce.is_none() {
         let address = request.from.unwrap_or_default();
         request.nonce = Some(context.call(GetPoolNonce { address }).await?);

@@ -11,6 +11,7 @@ use crate::{
     criteria::Criteria,
     logs,
     registry::{Filter, Position, Watched},
+    write_data_list,
 };
 
 /// How often a poll starts over because another poll of the same filter was faster.
@@ -95,10 +96,6 @@ pub(crate) async fn get_filter_logs(context: EthContext, id: String) -> Answer {
 
 fn hashes_json(hashes: &[B256]) -> JsonWriter {
     let mut json = JsonWriter::with_capacity(hashes.len() * 70 + 2);
-    json.begin_list();
-    for hash in hashes {
-        json.data(hash);
-    }
-    json.end_list();
+    write_data_list(&mut json, hashes);
     json
 }

@@ -142,9 +142,18 @@ async fn refuse_safe(context: &EthContext, block: BlockId, position: usize) -> R
     Ok(())
 }
 
-/// Refuses an argument that native chains do not have.
-fn refuse_more_than(count: usize) -> Failure {
+/// The refusal of an argument that native chains do not have.
+fn too_many_arguments(count: usize) -> Failure {
     Failure::invalid_params(format!("too many arguments, want at most {count}"))
+}
+
+/// A list of bytes, each as `0x` and hex digits.
+fn write_data_list<T: AsRef<[u8]>>(json: &mut JsonWriter, values: impl IntoIterator<Item = T>) {
+    json.begin_list();
+    for value in values {
+        json.data(value);
+    }
+    json.end_list();
 }
 
 /// Nothing was found.

@@ -3,7 +3,7 @@
 
 use tenon_sdk::{param::EpochParam, prelude::*, shapes::JsonWriter};
 
-use crate::{Answer, EthContext, StateBlock, block_or_default, named_block, null};
+use crate::{Answer, EthContext, StateBlock, block_or_default, named_block, null, write_data_list};
 
 /// The voting contract.
 const VOTING_CONTRACT: Address = Address::new([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x88]);
@@ -11,7 +11,7 @@ const VOTING_CONTRACT: Address = Address::new([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 
 const RECORDS_POSITION: u8 = 1;
 
 /// Refuses a method of native chains on other chains.
-async fn require_native(context: &EthContext, method: &str) -> Result<(), Failure> {
+pub(crate) async fn require_native(context: &EthContext, method: &str) -> Result<(), Failure> {
     match crate::profile(context).await? {
         Profile::Native => Ok(()),
         Profile::Ethereum => Err(Failure {
@@ -71,25 +71,17 @@ pub(crate) async fn get_transaction_and_receipt_proof(context: EthContext, hash:
     json.key("blockHash").data(proof.block_hash);
     json.key("key").data(&proof.key);
     json.key("receiptProofKeys");
-    write_list(&mut json, proof.receipt_nodes.iter().map(keccak256));
+    write_data_list(&mut json, proof.receipt_nodes.iter().map(keccak256));
     json.key("receiptProofValues");
-    write_list(&mut json, &proof.receipt_nodes);
+    write_data_list(&mut json, &proof.receipt_nodes);
     json.key("receiptRoot").data(proof.receipts_root);
     json.key("txProofKeys");
-    write_list(&mut json, proof.transaction_nodes.iter().map(keccak256));
+    write_data_list(&mut json, proof.transaction_nodes.iter().map(keccak256));
     json.key("txProofValues");
-    write_list(&mut json, &proof.transaction_nodes);
+    write_data_list(&mut json, &proof.transaction_nodes);
     json.key("txRoot").data(proof.transactions_root);
     json.end_object();
     Ok(json)
-}
-
-fn write_list<T: AsRef<[u8]>>(json: &mut JsonWriter, values: impl IntoIterator<Item = T>) {
-    json.begin_list();
-    for value in values {
-        json.data(value);
-    }
-    json.end_list();
 }
 
 pub(crate) async fn get_block_signers_by_number(context: EthContext, block: BlockNumberParam) -> Answer {
@@ -106,7 +98,7 @@ pub(crate) async fn get_block_signers_by_hash(context: EthContext, hash: B256) -
 async fn block_signers(context: &EthContext, block: BlockId) -> Answer {
     let Some(signers) = context.call(GetBlockSigners { block }).await?.signers else { return Ok(null()) };
     let mut json = JsonWriter::with_capacity(signers.len() * 45 + 2);
-    write_list(&mut json, signers);
+    write_data_list(&mut json, signers);
     Ok(json)
 }
 

@@ -6,13 +6,13 @@ use tenon_sdk::{
 };
 
 use crate::{
-    Answer, EthContext, filling,
+    Answer, EthContext,
+    filling::{self, with_nonce},
+    native::require_native,
     rlp::Item,
     signed::{signed_json, unsigned_json},
+    transactions::TRANSACTION_BYTES,
 };
-
-/// Room for a transaction without its input.
-const TRANSACTION_BYTES: usize = 900;
 
 pub(crate) async fn send_raw_transaction(context: EthContext, raw: Bytes) -> Result<B256, Failure> {
     if crate::profile(&context).await? == Profile::Native
@@ -39,12 +39,7 @@ pub(crate) fn malformed(raw: &[u8]) -> Option<String> {
 
 /// The transaction that would be sent, without signature. Native chains only.
 pub(crate) async fn fill_transaction(context: EthContext, arguments: CallArguments) -> Answer {
-    if crate::profile(&context).await? == Profile::Ethereum {
-        return Err(Failure {
-            code: FailureCode::METHOD_NOT_FOUND,
-            ..Failure::server("the method eth_fillTransaction does not exist/is not available")
-        });
-    }
+    require_native(&context, "eth_fillTransaction").await?;
     let request = filling::fill(&context, arguments).await?;
     let request = with_nonce(&context, request).await?;
     Ok(unsigned_json(&request))
@@ -166,14 +161,6 @@ async fn require_account(context: &EthContext, address: Option<Address>) -> Resu
         true => Ok(()),
         false => Err(Failure::server("unknown account")),
     }
-}
-
-async fn with_nonce(context: &EthContext, mut request: CallRequest) -> Result<CallRequest, Failure> {
-    if request.nonce.is_none() {
-        let address = request.from.unwrap_or_default();
-        request.nonce = Some(context.call(GetPoolNonce { address }).await?);
-    }
-    Ok(request)
 }
 
 /// The hash of a transaction that the pool has, once it is in a block where blocks are made for transactions. Clients look

@@ -5,6 +5,7 @@ use tenon_sdk::{prelude::*, shapes::JsonWriter};
 use crate::{
     Answer, EthContext, StateBlock, block_or_default, block_or_latest,
     storage_key::{MAX_PROOF_KEYS, StorageKey},
+    write_data_list,
 };
 
 pub(crate) async fn get_balance(context: EthContext, address: Address, block: StateBlock) -> Answer {
@@ -83,7 +84,7 @@ fn proof_json(profile: Profile, proof: &AccountProof, keys: &[StorageKey]) -> Js
     json.begin_object();
     json.key("address").data(proof.address);
     json.key("accountProof");
-    write_nodes(&mut json, &proof.proof);
+    write_data_list(&mut json, &proof.proof);
     json.key("balance").quantity_256(account.balance);
     json.key("codeHash").data(if is_missing { B256::ZERO } else { account.code_hash });
     json.key("nonce").quantity(account.nonce);
@@ -100,18 +101,10 @@ fn proof_json(profile: Profile, proof: &AccountProof, keys: &[StorageKey]) -> Js
         }
         json.key("value").quantity_256(slot.value);
         json.key("proof");
-        write_nodes(&mut json, &slot.proof);
+        write_data_list(&mut json, &slot.proof);
         json.end_object();
     }
     json.end_list();
     json.end_object();
     json
-}
-
-fn write_nodes(json: &mut JsonWriter, nodes: &[Bytes]) {
-    json.begin_list();
-    for node in nodes {
-        json.data(node);
-    }
-    json.end_list();
 }

@@ -8,7 +8,7 @@ use tenon_sdk::{
 use crate::{Answer, EthContext, deferred::Deferred, named_block, null};
 
 /// Room for a transaction without its input.
-const TRANSACTION_BYTES: usize = 900;
+pub(crate) const TRANSACTION_BYTES: usize = 900;
 /// Room for a receipt without its logs.
 const RECEIPT_BYTES: usize = 1300;
 
