@@ -6,7 +6,7 @@ PLUGINS := eth net web3 rpc txpool debug admin consensus
 PLUGIN_CRATES := $(PLUGINS:%=-p tenon-plugin-%)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CACHE)/target)
 
-.PHONY: help dev build test conformance fuzz bench modules-bench soak lint format docs setup clean
+.PHONY: help dev build test conformance conformance-rpc fuzz bench modules-bench soak lint format docs setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,8 +28,12 @@ test: ## install what is missing, run all tests
 	@scripts/setup.sh test
 	scripts/test.sh
 
-conformance: setup ## run every case of the public suites; ARGS="--filter TEXT" for a part
+conformance: build conformance-rpc ## run every case of the public suites; ARGS="--filter TEXT" for a part, "--data DIR" for other files
 	$(CARGO) run --release -q -p tenon-ethereum-tests -- $(ARGS)
+
+conformance-rpc: build ## run the public JSON-RPC cases over every transport; RPC_ARGS="--filter TEXT" or "--data DIR"
+	@scripts/setup.sh test
+	$(CACHE)/python/bin/python tests/conformance/run.py $(RPC_ARGS)
 
 fuzz: setup ## fuzz every parser of bytes from outside; FUZZ_SECONDS=3600 for longer, ARGS="TARGET…" for some
 	scripts/fuzz.sh $(ARGS)

@@ -1,19 +1,33 @@
-"""The comparison rule of the public execution-apis suite (hive rpc-compat), in our own words.
+"""The files and the comparison rule of the public execution-apis suite (hive rpc-compat), in our own words.
 
 A case is a file of lines: `//` comments, `>>` a request, `<<` the answer expected. A case marked `speconly` whose answer
 is no error is validated against the method's JSON Schema; every other answer must equal the recorded one, except that an
 `error.message` is dropped where both sides have one.
+
+`test_execution_apis.py` runs the project's own files with every `make test`; `run.py` runs them, or those of a folder,
+with a report.
 """
 
+import asyncio
+import contextlib
+import dataclasses
 import gzip
 import json
+import pathlib
+import socket
 import tarfile
 
+import websockets
 from jsonschema import Draft201909Validator
 
-from tenon_node import DATA
+from tenon_node import DATA, Node, folder, run
 
-FOLDER = DATA / "execution-apis"
+PACKED = DATA / "execution-apis"
+
+# What the runner's notion of a chain is made of, beside the cases.
+GENESIS, CHAIN, FORK_CHOICE = "genesis.json", "chain.rlp", "headfcu.json"
+
+NAMESPACES = "eth,net,web3,debug,txpool"
 
 # Methods that the interface document does not list and that the reference does not serve either
 # (spec/conformance.md 2.5). Every other method of the suite must pass.
@@ -23,23 +37,99 @@ OUT_OF_SCOPE = {
     "eth_config": "not in the interface document",
     "eth_getStorageValues": "not in the interface document",
     "eth_simulateV1": "not in the interface document",
+    "testing_buildBlockV1": "not in the interface document: it builds blocks for a test driver",
 }
 
 
-def cases():
-    """All cases in the suite's order: (name, lines)."""
-    with tarfile.open(FOLDER / "cases.tar.gz") as archive:
-        members = sorted((member for member in archive if member.name.endswith(".io")), key=lambda member: member.name)
-        return [
-            (member.name.removeprefix("tests/").removesuffix(".io"), archive.extractfile(member).read().decode().splitlines())
+class UnusableSuite(Exception):
+    """A folder that is not laid out like the suite, or a case that is not written as the suite writes them."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A file of requests and answers."""
+
+    # Path below `tests/`, without the suffix. It carries no meaning.
+    name: str
+    text: str
+
+    @property
+    def requests(self):
+        """The texts of all requests, in order."""
+        lines = self.text.splitlines()
+        return [line[2:].strip() for line in lines if line.startswith(">>")]
+
+    @property
+    def left_out(self):
+        """Why the case is not run; none when it is: the methods that it calls decide."""
+        methods = map(method_of, self.requests)
+        return next((f"{method}: {OUT_OF_SCOPE[method]}" for method in methods if method in OUT_OF_SCOPE), None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Suite:
+    """The chain to import and the cases to ask about it."""
+
+    genesis: bytes
+    chain: bytes
+    # The hash at which the suite's fork choice puts the head.
+    head: str
+    # In the suite's order: ascending by path, on one running node.
+    cases: list
+    # Result schema by method.
+    schemas: dict
+
+    @property
+    def in_scope(self):
+        """The cases that are run."""
+        return [case for case in self.cases if case.left_out is None]
+
+
+def packed():
+    """The suite as this project keeps it."""
+    with tarfile.open(PACKED / "cases.tar.gz") as archive:
+        members = [member for member in archive if member.name.endswith(".io")]
+        cases = [
+            Case(member.name.removeprefix("tests/").removesuffix(".io"), archive.extractfile(member).read().decode())
             for member in members
         ]
+    chain = gzip.decompress((PACKED / f"{CHAIN}.gz").read_bytes())
+    return _suite((PACKED / GENESIS).read_bytes(), chain, (PACKED / FORK_CHOICE).read_bytes(), cases, None)
 
 
-def schemas():
-    """Result schema by method."""
-    document = json.loads(gzip.decompress((FOLDER / "openrpc.json.gz").read_bytes()))
-    return {method["name"]: method["result"]["schema"] for method in document["methods"]}
+def of_folder(path):
+    """The suite of a folder: the chain in it or in its `tests/`, and cases as `.io` files in any depth."""
+    path = pathlib.Path(path)
+    base = next((each for each in (path, path / "tests") if (each / CHAIN).is_file()), None)
+    if base is None:
+        raise UnusableSuite(f"{path}: no {CHAIN} in it or in its tests/")
+    below = base / "tests" if (base / "tests").is_dir() else base
+    cases = [
+        Case(file.relative_to(below).as_posix().removesuffix(".io"), file.read_bytes().decode(errors="replace"))
+        for file in below.rglob("*.io")
+    ]
+    document = next((each / "openrpc.json" for each in (base, path) if (each / "openrpc.json").is_file()), None)
+    return _suite(*((base / name).read_bytes() for name in (GENESIS, CHAIN, FORK_CHOICE)), cases, document)
+
+
+def _suite(genesis, chain, fork_choice, cases, document):
+    text = document.read_bytes() if document else gzip.decompress((PACKED / "openrpc.json.gz").read_bytes())
+    schemas = {method["name"]: method["result"]["schema"] for method in json.loads(text)["methods"] if "result" in method}
+    head = json.loads(fork_choice)["params"][0]["headBlockHash"]
+    return Suite(genesis, chain, head, sorted(cases, key=lambda case: case.name), schemas)
+
+
+@contextlib.contextmanager
+def serving(suite):
+    """A node that has imported the suite's chain and serves the methods that it is about."""
+    with folder() as path:
+        genesis, chain = path / GENESIS, path / CHAIN
+        genesis.write_bytes(suite.genesis)
+        chain.write_bytes(suite.chain)
+        run("import", "--genesis", genesis, "--datadir", path / "data", chain)
+        arguments = ["run", "--genesis", genesis, "--auth.namespaces", ""]
+        with Node(*arguments, "--http.api", NAMESPACES, "--ws.api", NAMESPACES, datadir=path / "data") as node:
+            yield node
 
 
 def parse(lines):
@@ -49,15 +139,101 @@ def parse(lines):
         if line.startswith("//"):
             speconly = speconly or (not exchanges and request is None and line[2:].strip().startswith("speconly:"))
         elif line.startswith(">>"):
+            if request is not None:
+                raise UnusableSuite("a request without an answer")
             request = line[2:].strip()
         elif line.startswith("<<"):
-            assert request is not None, "an answer without a request"
+            if request is None:
+                raise UnusableSuite("an answer without a request")
             exchanges.append((request, json.loads(line[2:])))
             request = None
-        else:
-            assert not line.strip(), f"a line that is none of the suite's: {line[:60]}"
-    assert request is None, "a request without an answer"
+        elif line.strip():
+            raise UnusableSuite(f"a line that is none of the suite's: {line[:60]}")
+    if request is not None:
+        raise UnusableSuite("a request without an answer")
     return speconly, exchanges
+
+
+def method_of(request):
+    """The method of a request's text; none when the text is no request."""
+    try:
+        request = json.loads(request)
+    except ValueError:
+        return None
+    return request.get("method") if isinstance(request, dict) else None
+
+
+def problem_of(case, suite, node):
+    """The first request of a case whose answer is not the one expected, and what is wrong with it; none if there is none."""
+    try:
+        speconly, exchanges = parse(case.text.splitlines())
+    except (UnusableSuite, ValueError) as error:
+        return None, f"not a case: {error}"
+    for request, expected in exchanges:
+        text = node.raw(request)
+        try:
+            actual = json.loads(text)
+        except ValueError:
+            return request, f"answer is no JSON: {text[:200]}"
+        problem = problem_with(speconly, suite.schemas.get(method_of(request)), actual, expected)
+        if problem is not None:
+            return request, problem
+    return None
+
+
+def transport_problems(suite, node):
+    """Every request over the Unix socket and WebSocket whose answer's bytes are not those over HTTP.
+
+    Gives (transport, request, answer, answer over HTTP), and the number of requests. What a request changes must have
+    been changed before, so it goes over HTTP once more at the beginning.
+    """
+    requests = [request for case in suite.in_scope for request in case.requests]
+    for request in requests:
+        if method_of(request) == "eth_sendRawTransaction":
+            node.raw(request)
+    wanted = [node.raw(request).strip() for request in requests]
+    transports = {"Unix socket": _over_unix_socket(node, requests), "WebSocket": _over_websocket(node, requests)}
+    problems = [
+        (transport, request, answer, over_http)
+        for transport, answers in transports.items()
+        for request, answer, over_http in zip(requests, answers, wanted, strict=True)
+        if answer != over_http
+    ]
+    return problems, len(requests)
+
+
+def _over_unix_socket(node, requests):
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(60)
+        connection.connect(node.ipc_path)
+        answers = connection.makefile("rb")
+        texts = []
+        for request in requests:
+            connection.sendall(request.encode())
+            texts.append(answers.readline().decode().strip())
+        return texts
+
+
+def _over_websocket(node, requests):
+    async def ask():
+        async with websockets.connect(node.ws_url, max_size=None) as connection:
+            texts = []
+            for request in requests:
+                await connection.send(request)
+                texts.append((await connection.recv()).strip())
+            return texts
+
+    return asyncio.run(ask())
+
+
+def problem_with(speconly, schema, actual, expected):
+    """What is wrong with an answer; none when nothing is."""
+    if speconly and "error" not in actual:
+        if schema is None:
+            return "no schema for the result of this method"
+        errors = sorted(Draft201909Validator(schema).iter_errors(actual.get("result")), key=lambda error: list(error.path))
+        return f"result{list(errors[0].path)}: {errors[0].message[:300]}" if errors else None
+    return difference(*without_messages(actual, expected))
 
 
 def without_messages(actual, expected):
@@ -97,11 +273,3 @@ def difference(actual, expected, path="answer"):
     # JSON knows one kind of number, but true is not 1.
     same = actual == expected and isinstance(actual, bool) == isinstance(expected, bool)
     return None if same else f"{path} is {json.dumps(actual)[:200]}, want {json.dumps(expected)[:200]}"
-
-
-def problem(speconly, method_schema, actual, expected):
-    """What is wrong with an answer; none when nothing is."""
-    if speconly and "error" not in actual:
-        errors = sorted(Draft201909Validator(method_schema).iter_errors(actual.get("result")), key=lambda error: list(error.path))
-        return f"result{list(errors[0].path)}: {errors[0].message[:300]}" if errors else None
-    return difference(*without_messages(actual, expected))

@@ -1,82 +1,96 @@
 """The public execution-apis cases over HTTP, and the same requests over WebSocket and the Unix socket."""
 
-import asyncio
-import json
-import shutil
-import socket
-
 import pytest
-import websockets
 
-import execution_apis as suite
-from tenon_node import Node, folder, run, unpacked
+import execution_apis
 
-SCHEMAS = suite.schemas()
-CASES = suite.cases()
-IN_SCOPE = [case for case in CASES if case[0].split("/")[0] not in suite.OUT_OF_SCOPE]
-HEAD = "0xd226371d0b1551adb03fb52b71f08e3e11247fe9b1af994768af8cdaa8e7dcd7"
+SUITE = execution_apis.packed()
 
 
 @pytest.fixture(scope="module")
 def node():
-    with folder() as path:
-        genesis = shutil.copy(suite.FOLDER / "genesis.json", path)
-        chain = unpacked(suite.FOLDER / "chain.rlp.gz", path / "chain.rlp")
-        run("import", "--genesis", genesis, "--datadir", path / "data", chain)
-        arguments = ["run", "--genesis", genesis, "--auth.namespaces", ""]
-        namespaces = "eth,net,web3,debug,txpool"
-        with Node(*arguments, "--http.api", namespaces, "--ws.api", namespaces, datadir=path / "data") as running:
-            yield running
+    with execution_apis.serving(SUITE) as running:
+        yield running
 
 
 def test_the_imported_chain_ends_at_the_recorded_head(node):
-    assert node.call("eth_getBlockByNumber", "latest", False)["hash"] == HEAD
+    assert node.call("eth_getBlockByNumber", "latest", False)["hash"] == SUITE.head
 
 
-@pytest.mark.parametrize(("name", "lines"), IN_SCOPE, ids=[name for name, _ in IN_SCOPE])
-def test_case(node, name, lines):
-    speconly, exchanges = suite.parse(lines)
-    for request, expected in exchanges:
-        actual = json.loads(node.raw(request))
-        schema = SCHEMAS.get(json.loads(request).get("method"))
-        problem = suite.problem(speconly, schema, actual, expected)
-        assert problem is None, f"{name}: {request[:300]}\n{problem}"
+@pytest.mark.parametrize("case", SUITE.in_scope, ids=lambda case: case.name)
+def test_case(node, case):
+    found = execution_apis.problem_of(case, SUITE, node)
+    assert found is None, f"{case.name}: {found[0]}\n{found[1]}"
 
 
-def read_requests():
-    """Every request of the cases that changes nothing."""
-    for name, lines in IN_SCOPE:
-        if not name.startswith("eth_sendRawTransaction"):
-            yield from (request for request, _ in suite.parse(lines)[1])
-
-
-def test_the_unix_socket_answers_as_http_does(node):
-    with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(60)
-        connection.connect(node.ipc_path)
-        answers = connection.makefile("rb")
-        for request in read_requests():
-            connection.sendall(request.encode())
-            assert answers.readline().decode() == node.raw(request), request[:300]
-
-
-def test_the_websocket_answers_as_http_does(node):
-    async def compare():
-        async with websockets.connect(node.ws_url, max_size=None) as connection:
-            for request in read_requests():
-                await connection.send(request)
-                assert (await connection.recv()).strip() == node.raw(request).strip(), request[:300]
-
-    asyncio.run(compare())
+def test_the_unix_socket_and_the_websocket_answer_as_http_does(node):
+    problems, compared = execution_apis.transport_problems(SUITE, node)
+    assert compared > 0 and problems == []
 
 
 def test_no_case_is_left_out_silently():
     left_out = {}
-    for name, _ in CASES:
-        method = name.split("/")[0]
-        if method in suite.OUT_OF_SCOPE:
-            left_out[method] = left_out.get(method, 0) + 1
-    print(f"\nexecution-apis: {len(IN_SCOPE)} cases in scope, {sum(left_out.values())} out of scope:")
-    for method, count in sorted(left_out.items()):
-        print(f"  {method}: {count} ({suite.OUT_OF_SCOPE[method]})")
-    assert len(IN_SCOPE) == 84 and set(left_out) == set(suite.OUT_OF_SCOPE)
+    for case in SUITE.cases:
+        if case.left_out:
+            left_out[case.left_out] = left_out.get(case.left_out, 0) + 1
+    print(f"\nexecution-apis: {len(SUITE.in_scope)} cases in scope, {sum(left_out.values())} out of scope:")
+    for reason, count in sorted(left_out.items()):
+        print(f"  {count} {reason}")
+    assert len(SUITE.cases) == 102 and sum(left_out.values()) == 18
+
+
+def test_files_of_another_folder_are_taken_as_the_suite_lays_them_out(tmp_path):
+    (tmp_path / "tests" / "deep" / "er").mkdir(parents=True)
+    for name, content in (("genesis.json", SUITE.genesis), ("chain.rlp", SUITE.chain)):
+        (tmp_path / "tests" / name).write_bytes(content)
+    (tmp_path / "tests" / "headfcu.json").write_text('{"params": [{"headBlockHash": "0x01"}, null]}')
+    (tmp_path / "tests" / "deep" / "er" / "odd name.io").write_text('// x\n>> {"method": "eth_config"}\n<< {}\n')
+
+    suite = execution_apis.of_folder(tmp_path)
+
+    assert suite.head == "0x01" and suite.in_scope == []
+    assert [(case.name, case.left_out) for case in suite.cases] == [
+        ("deep/er/odd name", "eth_config: not in the interface document")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("<< {}", "an answer without a request"),
+        (">> {}", "a request without an answer"),
+        (">> {}\n>> {}\n<< {}", "a request without an answer"),
+        ("what is this", "a line that is none of the suite's: what is this"),
+        (">> {}\n<< {", "Expecting property name"),
+    ],
+)
+def test_a_file_that_is_no_case_fails_by_name(text, problem):
+    found = execution_apis.problem_of(execution_apis.Case("x", text), SUITE, AnswersWith("{}"))
+    assert found[1].startswith(f"not a case: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("answer", "problem"),
+    [
+        ('{"result": [1, 2]}', None),
+        ('{"result": [1]}', "answer.result has 1 items, want 2"),
+        ('{"result": [1, true]}', "answer.result[1] is true, want 2"),
+        ('{"result": [1, 2], "more": 0}', "answer.more is too much: 0"),
+        ("{}", "answer.result is missing, want [1, 2]"),
+        ("<html>", "answer is no JSON: <html>"),
+    ],
+)
+def test_the_first_difference_is_told_with_both_values(answer, problem):
+    case = execution_apis.Case("x", '>> {"method": "eth_x"}\n<< {"result": [1, 2]}')
+    found = execution_apis.problem_of(case, SUITE, AnswersWith(answer))
+    assert (found and found[1]) == problem
+
+
+class AnswersWith:
+    """In a node's place: one answer to everything."""
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def raw(self, _):
+        return self.answer
