@@ -1,31 +1,18 @@
-//! The front-ends with a constant behind them, beside a raw hyper server with the same constant: what the
-//! transport and the envelope cost. Prints its addresses and serves until it is killed:
+//! What do the front-ends cost? A constant stands behind them here; `tenon-bench limit` is hyper with a constant answer
+//! and nothing else, to compare with. Prints its addresses and serves until it is killed:
 //!
 //! ```text
-//! wrk -t1 -c64 -d6 -s post.lua http://ADDRESS/
+//! tenon-bench load --http ADDRESS --body '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}'
 //! ```
 
 #[path = "../benches/constant/mod.rs"]
 mod constant;
 
-use std::convert::Infallible;
-
 use constant::Constant;
-use http_body_util::Full;
-use hyper::{Request, Response, body::Bytes, body::Incoming, server::conn::http1, service::service_fn};
-use hyper_util::rt::TokioIo;
-use tenon_ipc::{HttpSettings, Servers, Settings, SocketLimits, SocketSettings, WebSocketSettings};
-use tokio::net::TcpListener;
-
-async fn constant_answer(_: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-    let mut answer =
-        Response::new(Full::new(Bytes::from_static(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":\"0x141f\"}\n")));
-    answer.headers_mut().insert("content-type", http::HeaderValue::from_static("application/json"));
-    Ok(answer)
-}
+use tenon_ipc::{HttpSettings, Servers, Settings, SocketLimits, SocketSettings, StartError, WebSocketSettings};
 
 #[tokio::main(worker_threads = 2)]
-async fn main() -> Result<(), Box<dyn std::error::Error>> {
+async fn main() -> Result<(), StartError> {
     let path = std::env::temp_dir().join(format!("constant-{}.ipc", std::process::id()));
     let settings = Settings {
         http: Some(HttpSettings { port: 0, ..HttpSettings::default() }),
@@ -34,11 +21,6 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         token_secret: None,
     };
     let servers = Servers::start(settings, Constant, None).await?;
-    let raw = TcpListener::bind("127.0.0.1:0").await?;
-    println!("{:?}\nraw hyper {}", servers.endpoints(), raw.local_addr()?);
-    loop {
-        let (stream, _) = raw.accept().await?;
-        stream.set_nodelay(true)?;
-        tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service_fn(constant_answer)));
-    }
+    println!("{:?}", servers.endpoints());
+    std::future::pending().await
 }
