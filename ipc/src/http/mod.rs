@@ -6,10 +6,12 @@
 //! a request against 9.4 to 10.3 of a raw hyper server with a constant answer, 0.83 to 0.97 of it; a method in
 //! jsonrpsee reached 0.63 of raw hyper (`spec/dependencies.md` 6.1).
 
+mod answers;
 mod body;
 mod conversation;
 pub(crate) mod cors;
 mod ends;
+mod head;
 pub(crate) mod hosts;
 mod listener;
 mod stream;
@@ -35,10 +37,12 @@ use crate::{
     traffic::TransportTraffic,
     websocket::{OriginRules, WebSocketLimits, handshake},
 };
+use answers::{Answer, coded, refused, report, status_only, timed_out};
 use body::AnswerBody;
 use conversation::{Conversation, Upgrade};
 pub(crate) use cors::Cors;
 pub(crate) use ends::Ends;
+use head::{host_of, is_json, is_root, takes_gzip};
 pub(crate) use hosts::VirtualHosts;
 pub(crate) use listener::HttpServer;
 
@@ -136,8 +140,6 @@ pub(crate) struct Port<S> {
     pub(crate) http: Option<Arc<HttpSide<S>>>,
     pub(crate) websocket: Option<Arc<WebSocketSide<S>>>,
 }
-
-type Answer = Response<AnswerBody>;
 
 /// What comes of a request's head.
 ///
@@ -307,10 +309,7 @@ impl<S: RpcService> HttpSide<S> {
             Poll::Pending => conversation.poll_request_end(context).map(|()| None),
         });
         let Some(mut answer) = in_time.await else {
-            let mut answer = Response::new(AnswerBody::text(r#"{"error":"http server timeout"}"#));
-            *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-            answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PLAIN));
-            return answer;
+            return timed_out();
         };
         if let Some(added) = cors {
             answer.headers_mut().extend(*added);
@@ -337,68 +336,6 @@ impl<S: RpcService> HttpSide<S> {
         answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         answer
     }
-}
-
-const PLAIN: &str = "text/plain; charset=utf-8";
-
-/// The answer in the coding that its client asks for.
-fn coded(answer: Answer, takes_gzip: bool) -> Answer {
-    if !takes_gzip {
-        return answer;
-    }
-    let (mut head, body) = answer.into_parts();
-    head.headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
-    Response::from_parts(head, body.into_gzip())
-}
-
-fn status_only(status: StatusCode) -> Answer {
-    let mut answer = Response::new(AnswerBody::empty());
-    *answer.status_mut() = status;
-    answer
-}
-
-/// A refusal in the reference's form.
-fn refused(status: StatusCode, text: &str) -> Answer {
-    let mut answer = Response::new(AnswerBody::text(format!("{text}\n")));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PLAIN));
-    answer.headers_mut().insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    answer
-}
-
-fn report(report: &HealthReport) -> Answer {
-    let mut answer = Response::new(AnswerBody::text(format!("{}\n", report.details)));
-    if !report.is_healthy {
-        *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-    }
-    answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    answer
-}
-
-/// Only the target that is exactly `/` is JSON-RPC; `/?` is another.
-fn is_root<B>(request: &Request<B>) -> bool {
-    request.uri().path() == "/" && request.uri().query().is_none()
-}
-
-/// HTTP/1.1 clients name the host in a header, and some in the target.
-fn host_of<B>(request: &Request<B>) -> &str {
-    if let Some(authority) = request.uri().authority() {
-        return authority.as_str();
-    }
-    // A host that is no text is none that a list could hold.
-    request.headers().get(header::HOST).map_or("", |value| value.to_str().unwrap_or("?"))
-}
-
-fn takes_gzip(headers: &HeaderMap) -> bool {
-    headers.get(header::ACCEPT_ENCODING).is_some_and(|value| memchr::memmem::find(value.as_bytes(), b"gzip").is_some())
-}
-
-fn is_json(headers: &HeaderMap) -> bool {
-    let Some(value) = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()) else { return false };
-    let kind = value.split(';').next().unwrap_or_default().trim();
-    ["application/json", "application/json-rpc", "application/jsonrequest"]
-        .iter()
-        .any(|known| kind.eq_ignore_ascii_case(known))
 }
 
 /// The body, cut at `most` bytes. `None` if it did not arrive.
