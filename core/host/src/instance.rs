@@ -4,7 +4,7 @@ use std::{
     future::Future,
     pin::Pin,
     task::{Context as TaskContext, Poll},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use futures_util::{Stream, future::BoxFuture, stream::BoxStream};
@@ -98,6 +98,11 @@ pub(crate) fn nanos_left(context: &CallContext) -> u64 {
         let left = deadline.saturating_duration_since(Instant::now()).as_nanos();
         u64::try_from(left).unwrap_or(u64::MAX).max(1)
     })
+}
+
+/// The context of a call that may take so many nanoseconds, as [`nanos_left`] gives them.
+pub(crate) fn context_within(nanos: u64) -> CallContext {
+    if nanos == 0 { CallContext::new() } else { CallContext::with_timeout(Duration::from_nanos(nanos)) }
 }
 
 /// A running call. An enum, so that the common case, a library mapped here, allocates nothing.

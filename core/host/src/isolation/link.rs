@@ -11,7 +11,6 @@ use std::{
 };
 
 use tenon_api::{Failure, Topic};
-use tenon_bus::CallContext;
 use tenon_sdk::boundary::{ForeignFuture, ForeignStream};
 use tokio::{
     net::UnixStream,
@@ -25,7 +24,12 @@ use super::{
     process::{Early, level},
     wire::{Frame, FrameBuffer, Kind, WireError, put_bytes, put_reply},
 };
-use crate::{Caller, boundary::Backend, instance::nanos_left, journal::Journal};
+use crate::{
+    Caller,
+    boundary::Backend,
+    instance::{context_within, nanos_left},
+    journal::Journal,
+};
 
 /// How often calls that take too long, and a process that is silent, are looked for.
 const LOOK: Duration = Duration::from_millis(100);
@@ -350,9 +354,7 @@ impl Link {
 
     fn bus_call(self: &Arc<Self>, frame: Frame<'_>) -> Result<(), WireError> {
         let (id, mut fields) = (frame.id, frame.fields());
-        let (topic, schema, left) = (Topic(fields.u32()?), fields.u32()?, fields.u64()?);
-        let context =
-            if left == 0 { CallContext::new() } else { CallContext::with_timeout(Duration::from_nanos(left)) };
+        let (topic, schema, context) = (Topic(fields.u32()?), fields.u32()?, context_within(fields.u64()?));
         let Some(full) = self.room_at_the_bus(id)? else {
             self.answer_bus(id, Err(&Failure::limit("the plugin asks too much at a time")));
             return Ok(());

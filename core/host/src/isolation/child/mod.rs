@@ -23,7 +23,6 @@ use std::{
 };
 
 use tenon_api::Failure;
-use tenon_bus::CallContext;
 use tokio::{
     net::UnixStream,
     sync::Semaphore,
@@ -38,7 +37,12 @@ use super::{
     BACKGROUND, WINDOW, manifest, sandbox, system,
     wire::{Frame, FrameBuffer, Kind, WireError, put_bytes, put_reply},
 };
-use crate::{Caller, Exposure, boundary::Library, instance::PluginInstance, library_cache::CheckedLibrary};
+use crate::{
+    Caller, Exposure,
+    boundary::Library,
+    instance::{PluginInstance, context_within},
+    library_cache::CheckedLibrary,
+};
 
 /// How many descriptors the process may have open at a time.
 const DESCRIPTORS: u64 = 64;
@@ -259,9 +263,7 @@ impl Child {
                 last.1 = Exposure::all();
             }
         }
-        let context =
-            if left == 0 { CallContext::new() } else { CallContext::with_timeout(Duration::from_nanos(left)) };
-        Caller::new(last.1.clone(), context)
+        Caller::new(last.1.clone(), context_within(left))
     }
 
     fn call(self: &Rc<Self>, frame: Frame<'_>) -> Result<(), WireError> {
