@@ -2,12 +2,12 @@
 
 use std::{
     convert::Infallible,
-    io::Write as _,
+    io::{IoSlice, Write as _},
     pin::Pin,
     task::{Context, Poll},
 };
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 use flate2::{Compression, Crc, write::GzEncoder};
 use hyper::body::{Body, Frame, SizeHint};
 
@@ -20,11 +20,50 @@ const STORE_UP_TO: usize = 512;
 /// How much is compressed at a time, so that a large answer does not hold up the other connections.
 const STEP: usize = 64 << 10;
 
+/// Pieces of an answer in their order, for hyper at once. One after another those of an answer that fills hyper's buffer
+/// would be a write each, the last of two bytes, with a packet and a wake of the client of its own.
+#[derive(Debug, Default)]
+pub(crate) struct Pieces([Bytes; 3]);
+
+impl Pieces {
+    fn one(piece: Bytes) -> Self {
+        Self([piece, Bytes::new(), Bytes::new()])
+    }
+
+    fn next(&mut self) -> Option<&mut Bytes> {
+        self.0.iter_mut().find(|piece| !piece.is_empty())
+    }
+}
+
+impl Buf for Pieces {
+    fn remaining(&self) -> usize {
+        self.0.iter().map(Bytes::len).sum()
+    }
+
+    fn chunk(&self) -> &[u8] {
+        self.0.iter().find(|piece| !piece.is_empty()).map_or(&[], |piece| piece)
+    }
+
+    fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
+        let pieces = self.0.iter().filter(|piece| !piece.is_empty());
+        slices.iter_mut().zip(pieces).map(|(slice, piece)| *slice = IoSlice::new(piece)).count()
+    }
+
+    fn advance(&mut self, count: usize) {
+        let mut left = count;
+        for piece in &mut self.0 {
+            let step = left.min(piece.len());
+            piece.advance(step);
+            left -= step;
+        }
+    }
+}
+
 /// The body of one answer.
 #[derive(Debug, Default)]
 pub(crate) struct AnswerBody {
-    /// In order; what has been sent is empty. An array, so that a small answer allocates nothing here.
-    pieces: [Bytes; 3],
+    /// What has been sent is empty. No list, so that a small answer allocates nothing here.
+    pieces: Pieces,
     compressor: Option<Box<GzEncoder<Vec<u8>>>>,
 }
 
@@ -36,26 +75,22 @@ impl AnswerBody {
 
     /// One piece.
     pub(crate) fn text(text: impl Into<Bytes>) -> Self {
-        Self { pieces: [text.into(), Bytes::new(), Bytes::new()], compressor: None }
+        Self { pieces: Pieces::one(text.into()), compressor: None }
     }
 
     /// The pieces of a reply.
     pub(crate) fn reply(reply: Reply) -> Self {
-        Self { pieces: reply.segments, compressor: None }
+        Self { pieces: Pieces(reply.segments), compressor: None }
     }
 
     fn length(&self) -> usize {
-        self.pieces.iter().map(Bytes::len).sum()
-    }
-
-    fn next_piece(&mut self) -> Option<&mut Bytes> {
-        self.pieces.iter_mut().find(|piece| !piece.is_empty())
+        self.pieces.remaining()
     }
 
     /// The same, gzip-coded.
     pub(crate) fn into_gzip(mut self) -> Self {
         if self.length() <= STORE_UP_TO {
-            return Self::text(stored_gzip(&self.pieces.concat()));
+            return Self::text(stored_gzip(&self.pieces.0.concat()));
         }
         self.compressor = Some(Box::new(GzEncoder::new(Vec::with_capacity(STEP / 2), Compression::fast())));
         self
@@ -64,7 +99,7 @@ impl AnswerBody {
     /// The next compressed piece; `None` at the end.
     fn compress(&mut self) -> Option<Bytes> {
         let mut encoder = self.compressor.take()?;
-        while let Some(piece) = self.next_piece() {
+        while let Some(piece) = self.pieces.next() {
             let step = piece.split_to(piece.len().min(STEP));
             // Writing to a vector cannot fail.
             let _ = encoder.write_all(&step);
@@ -79,12 +114,15 @@ impl AnswerBody {
 }
 
 impl Body for AnswerBody {
-    type Data = Bytes;
+    type Data = Pieces;
     type Error = Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        let piece = if self.compressor.is_some() { self.compress() } else { self.next_piece().map(std::mem::take) };
-        Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
+    fn poll_frame(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Result<Frame<Pieces>, Infallible>>> {
+        let pieces = match self.compressor {
+            Some(_) => self.compress().map(Pieces::one),
+            None => self.pieces.has_remaining().then(|| std::mem::take(&mut self.pieces)),
+        };
+        Poll::Ready(pieces.map(|pieces| Ok(Frame::data(pieces))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -128,7 +166,7 @@ mod tests {
             while let Poll::Ready(Some(Ok(frame))) =
                 Pin::new(&mut body).poll_frame(&mut Context::from_waker(std::task::Waker::noop()))
             {
-                sent.extend_from_slice(&frame.into_data().unwrap());
+                sent.extend_from_slice(&frame.into_data().unwrap().0.concat());
             }
             let mut read = Vec::new();
 
@@ -137,5 +175,28 @@ mod tests {
             assert!(read == text, "{size}");
             assert!(body.is_end_stream(), "{size}");
         }
+    }
+
+    #[test]
+    fn pieces_are_sent_together_and_from_any_place_on() {
+        let whole = b"head and body!";
+        let pieces = || Pieces([&whole[..5], b"", &whole[5..]].map(Bytes::from_static));
+        for sent in 0..=whole.len() {
+            let mut pieces = pieces();
+            pieces.advance(sent);
+
+            let mut slices = [IoSlice::new(&[]); 4];
+            let count = pieces.chunks_vectored(&mut slices);
+
+            let left: Vec<u8> = slices[..count].iter().flat_map(|slice| slice.to_vec()).collect();
+            assert_eq!(left, whole[sent..]);
+            assert_eq!(pieces.remaining(), left.len());
+            assert!(left.starts_with(pieces.chunk()) && pieces.chunk().is_empty() == left.is_empty());
+        }
+        let mut body = AnswerBody { pieces: pieces(), compressor: None };
+        let context = &mut Context::from_waker(std::task::Waker::noop());
+        let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(context) else { panic!("no frame") };
+        assert_eq!(frame.into_data().unwrap().remaining(), whole.len());
+        assert!(body.is_end_stream(), "one frame has it all");
     }
 }
