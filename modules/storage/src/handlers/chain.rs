@@ -1,21 +1,16 @@
-//! Blocks, transactions, receipts, logs.
+//! Blocks, transactions, receipts.
 
 use std::sync::Arc;
 
 use alloy_primitives::{B256, U256};
 use tenon_api::{
-    BlockId, BlockNumber, ChainReader, Failure, Head, LocatedLog, Log, LogFilter, Receipt, RecoveredBlock,
-    RecoveredTransaction, SealedHeader, StoreError,
-    messages::{
-        BlockReceipts, GetLogs, LocatedReceipt, LocatedTransaction, LogRange, StoredBlock, StoredHeader,
-        TransactionProof,
-    },
+    BlockId, BlockNumber, ChainReader, Failure, Head, Receipt, RecoveredBlock, RecoveredTransaction, SealedHeader,
+    StoreError,
+    messages::{BlockReceipts, LocatedReceipt, LocatedTransaction, StoredBlock, StoredHeader, TransactionProof},
 };
-use tenon_bus::CallContext;
 use tenon_chain::resolve_block;
 
 use super::{Answers, again_after_reorganisation};
-use crate::read::log_search::LogSearch;
 
 impl Answers {
     pub(super) fn head(&self) -> Arc<Head> {
@@ -123,78 +118,4 @@ impl Answers {
         let logs = logs?.into_iter().map(|stored| stored.log).collect();
         Ok(Some((summary.with_logs(logs), first)))
     }
-
-    pub(super) fn logs(&self, request: &GetLogs, context: &CallContext) -> Result<Vec<LocatedLog>, Failure> {
-        let (from, to) = match request.range {
-            LogRange::Numbers { from, to } => (from.0, to.0.min(self.store.head().header.number)),
-            LogRange::Block(hash) => match self.canonical_height(hash)? {
-                Some(number) => (number, number),
-                // The index knows the canonical chain alone.
-                None => return self.logs_of_branch(hash, &request.filter),
-            },
-        };
-        let most = self.limits.log_blocks;
-        if to.saturating_sub(from) >= most {
-            return Err(Failure::limit(format!("log query spans more than {most} blocks; narrow the range")));
-        }
-        let limit = self.limits.log_results;
-        let is_cancelled = || context.is_cancelled();
-        let search = LogSearch { from, to, filter: &request.filter, limit, is_cancelled: &is_cancelled };
-        let logs = again_after_reorganisation(|| Ok(search.run(&self.store.shared)?))?;
-        if context.is_cancelled() {
-            return Err(Failure::limit("request timed out"));
-        }
-        if logs.len() > limit {
-            return Err(too_many(limit, from, logs.last().map_or(from, |log| log.block_number.0)));
-        }
-        if let LogRange::Block(hash) = request.range
-            && logs.iter().any(|log| log.block_hash != hash)
-        {
-            // Replaced between the look-up and the search.
-            return Ok(Vec::new());
-        }
-        Ok(logs)
-    }
-
-    /// Logs of a block that was taken off the chain; a side block that never was on it has not even been executed.
-    fn logs_of_branch(&self, hash: B256, filter: &LogFilter) -> Result<Vec<LocatedLog>, Failure> {
-        let (Some(block), Some(receipts)) = (self.store.block(hash)?, self.store.receipts(hash)?) else {
-            return Ok(Vec::new());
-        };
-        let located = |((log, transaction_hash, transaction_index), log_index): ((&Log, B256, u64), u64)| LocatedLog {
-            log: log.clone(),
-            block_number: block.number(),
-            block_hash: hash,
-            block_timestamp: block.header.timestamp,
-            transaction_hash,
-            transaction_index,
-            log_index,
-            removed: false,
-        };
-        let transactions = (0_u64..).zip(&block.transactions).zip(receipts.iter());
-        let logs = transactions.flat_map(|((index, transaction), receipt)| {
-            receipt.logs.iter().map(move |log| (log, transaction.hash, index))
-        });
-        let logs: Vec<LocatedLog> = logs.zip(0..).filter(|((log, ..), _)| filter.matches(log)).map(located).collect();
-        let limit = self.limits.log_results;
-        let number = block.header.number;
-        if logs.len() > limit { Err(too_many(limit, number, number)) } else { Ok(logs) }
-    }
-
-    /// Height of a block on the canonical chain; none for a block of another branch.
-    fn canonical_height(&self, hash: B256) -> Result<Option<u64>, Failure> {
-        let header = self.store.header(hash)?.ok_or_else(|| Failure::server("unknown block"))?;
-        let canonical = self.store.canonical_hash(BlockNumber(header.number))?;
-        Ok((canonical == Some(hash)).then_some(header.number))
-    }
-}
-
-/// Says how far a query can go that meets the limit in block `reached`.
-fn too_many(limit: usize, from: u64, reached: u64) -> Failure {
-    let advice = if reached > from {
-        format!("ask for blocks {from} to {} first", reached - 1)
-    } else {
-        "ask for fewer addresses or topics".into()
-    };
-    Failure::limit(format!("query returned more than {limit} results; {advice}"))
 }

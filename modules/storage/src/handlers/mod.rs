@@ -4,6 +4,7 @@
 mod chain;
 mod changes;
 mod debug;
+mod logs;
 mod raw;
 mod state;
 
@@ -21,6 +22,7 @@ use tenon_bus::{Bus, CallContext, RegisterError, WorkPool};
 use tenon_chain::ChainSpec;
 
 use crate::store::Store;
+use logs::AskedBlocks;
 
 /// Bounds on what one request may cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,6 +63,7 @@ struct Answers {
     spec: Arc<ChainSpec>,
     info: Arc<ChainInfo>,
     limits: StoreLimits,
+    asked_blocks: AskedBlocks,
 }
 
 /// A request that costs a few point reads and is answered on the caller's own task.
@@ -84,7 +87,7 @@ fn work<R: Request>(
     bus.handle_work::<R>(pool, move |request, context| answer(&answers, request, context))
 }
 
-/// Registers the store's handlers. `pool` runs log queries and proofs.
+/// Registers the store's handlers. `pool` runs proofs, and searches for logs that are not short.
 ///
 /// # Errors
 /// [`RegisterError`] when one of the requests is answered by somebody else already.
@@ -96,7 +99,7 @@ pub fn register(
     pool: &WorkPool,
     limits: StoreLimits,
 ) -> Result<(), RegisterError> {
-    let answers = Arc::new(Answers { store, spec, info, limits });
+    let answers = Arc::new(Answers { store, spec, info, limits, asked_blocks: AskedBlocks::default() });
     read::<GetHead>(bus, &answers, |answers, _| Ok(answers.head()))?;
     read::<GetHeadNumber>(bus, &answers, |answers, _| Ok(answers.head().number()))?;
     read::<GetChainInfo>(bus, &answers, |answers, _| Ok(Arc::clone(&answers.info)))?;
@@ -117,7 +120,12 @@ pub fn register(
     })?;
     work::<GetPreimage>(bus, pool, &answers, |answers, request, context| answers.preimage(&request, context))?;
     work::<CompactDatabase>(bus, pool, &answers, |answers, _, context| answers.compact(context))?;
-    work::<GetLogs>(bus, pool, &answers, |answers, request, context| answers.logs(&request, context))?;
+    let (trying, own) = (Arc::clone(&answers), Arc::clone(&answers));
+    bus.handle_attempt::<GetLogs>(
+        pool,
+        move |request, _| trying.attempt_logs(request),
+        move |request, context| own.logs(&request, context),
+    )?;
     work::<GetTransactionProof>(bus, pool, &answers, |answers, request, _| answers.transaction_proof(request.hash))?;
     work::<GetProof>(bus, pool, &answers, |answers, request, _| answers.proof(&request))
 }

@@ -19,6 +19,10 @@ use crate::support::{CHAIN_ID, Maker, address, change, fill, log, open, word};
 
 /// A bus that answers from this store, with room for three logs in an answer.
 fn bus(store: &Arc<Store>) -> Bus {
+    bus_within(store, StoreLimits { log_results: 3, proof_slots: 2, ..StoreLimits::default() })
+}
+
+pub(crate) fn bus_within(store: &Arc<Store>, limits: StoreLimits) -> Bus {
     let bus = Bus::new();
     let info = ChainInfo {
         chain_id: CHAIN_ID,
@@ -27,7 +31,6 @@ fn bus(store: &Arc<Store>) -> Bus {
         profile: Profile::Ethereum,
     };
     let spec = Arc::new(ChainSpec::ethereum_at(CHAIN_ID, Fork::Berlin));
-    let limits = StoreLimits { log_results: 3, proof_slots: 2, ..StoreLimits::default() };
     let pool = WorkPool::new("storage", 1, 8);
     register(&bus, Arc::clone(store), spec, Arc::new(info), &pool, limits).unwrap();
     bus
@@ -43,7 +46,7 @@ fn chain() -> Maker {
     maker
 }
 
-async fn ask<R: Request>(bus: &Bus, request: R) -> Result<R::Reply, Failure> {
+pub(crate) async fn ask<R: Request>(bus: &Bus, request: R) -> Result<R::Reply, Failure> {
     bus.call(request, &CallContext::new()).await
 }
 

@@ -3,9 +3,17 @@
 use std::{cell::Cell, sync::OnceLock};
 
 use proptest::prelude::*;
-use tenon_api::{BlockCommit, BlockNumber, ChainReader, LocatedLog, LogFilter};
+use tenon_api::{
+    BlockCommit, BlockNumber, ChainReader, LocatedLog, LogFilter, Request, codec,
+    messages::{GetLogs, LogRange},
+};
+use tenon_bus::{Bus, CallContext};
+use tenon_storage::{Mode, Store, StoreLimits, StoreOptions};
 
-use crate::support::{Maker, Random, address, assert_whole, change, log, word};
+use crate::{
+    handlers::{ask, bus_within},
+    support::{Maker, Random, address, assert_whole, change, fill, log, open, options, word},
+};
 
 const BLOCKS: u64 = 80;
 
@@ -138,4 +146,85 @@ fn neighbouring_values_and_heights_do_not_run_into_one_another() {
 
     assert_eq!(found.iter().map(|log| log.block_number.0).collect::<Vec<_>>(), [100, 200]);
     assert_whole(&maker.store);
+}
+
+fn question(from: u64, to: u64, filter: &LogFilter) -> GetLogs {
+    GetLogs { range: LogRange::Numbers { from: BlockNumber(from), to: BlockNumber(to) }, filter: filter.clone() }
+}
+
+/// The answer if it needs no thread of the pool.
+fn on_the_spot(bus: &Bus, question: &GetLogs) -> Option<Vec<LocatedLog>> {
+    let frame = codec::encode(question).unwrap();
+    let answer = bus.try_read_frame(GetLogs::TOPIC, GetLogs::SCHEMA, &frame, &CallContext::new())?;
+    Some(codec::decode(&answer.unwrap()).unwrap())
+}
+
+#[tokio::test]
+async fn an_answer_is_the_same_from_memory_from_the_index_and_by_the_pool() {
+    let maker = chain();
+    let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let roomy = StoreOptions { block_cache_bytes: 64 << 20, ..options(Mode::Archive) };
+    let store = Store::open(folder.path(), roomy).unwrap();
+    fill(&store, &maker.commits);
+    let warm = bus_within(&store, StoreLimits::default());
+    fill(&open(other.path(), Mode::Archive), &maker.commits);
+    // Reopened, so that nothing is in memory.
+    let cold = bus_within(&open(other.path(), Mode::Archive), StoreLimits::default());
+    let of = |addresses: &[u64], topics: &[&[u64]]| LogFilter {
+        addresses: addresses.iter().copied().map(address).collect(),
+        topics: topics.iter().map(|values| values.iter().copied().map(word).collect()).collect(),
+    };
+    for filter in [of(&[], &[]), of(&[1], &[]), of(&[2, 3], &[&[1]]), of(&[], &[&[], &[2, 3]]), of(&[77], &[])] {
+        for from in 0..BLOCKS + 2 {
+            for to in [from, from + 1, from + 7, from + 8, BLOCKS + 10] {
+                let question = question(from, to, &filter);
+                let expected = scan(&maker.commits, from, to, &filter);
+
+                assert_eq!(ask(&warm, question.clone()).await.unwrap(), expected, "in memory: {question:?}");
+                assert_eq!(ask(&cold, question.clone()).await.unwrap(), expected, "at first: {question:?}");
+                assert_eq!(ask(&cold, question.clone()).await.unwrap(), expected, "again: {question:?}");
+                if to < from + 8 {
+                    assert_eq!(on_the_spot(&warm, &question), Some(expected), "{question:?}");
+                }
+            }
+            if let Some(commit) = maker.commits.get(from as usize) {
+                let question = GetLogs { range: LogRange::Block(commit.block.hash()), filter: filter.clone() };
+                let expected = scan(&maker.commits, from, from, &filter);
+                assert_eq!(on_the_spot(&warm, &question), Some(expected.clone()));
+                assert_eq!(ask(&cold, question).await.unwrap(), expected);
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn only_what_is_short_is_answered_on_the_spot() {
+    let mut maker = Maker::new();
+    let busy = vec![vec![log(1, &[5], b""); 20]; 3];
+    for number in 1..=40_u64 {
+        let logs = if number == 7 { busy.clone() } else { vec![vec![log(2, &[6], b"")]] };
+        maker.add(vec![change(1, number, &[])], &logs);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    fill(&open(folder.path(), Mode::Archive), &maker.commits);
+    let store = open(folder.path(), Mode::Archive);
+    let bus = bus_within(&store, StoreLimits::default());
+    let (everything, rare) = (LogFilter::default(), LogFilter { addresses: vec![address(77)], topics: Vec::new() });
+    let often = LogFilter { addresses: vec![address(2)], topics: Vec::new() };
+    let many = LogFilter { addresses: vec![address(1)], topics: Vec::new() };
+
+    assert_eq!(on_the_spot(&bus, &question(0, 40, &rare)), Some(Vec::new()), "the index knows of none");
+    assert_eq!(on_the_spot(&bus, &question(1, 10, &often)).map(|logs| logs.len()), Some(9), "it knows of few");
+    assert_eq!(on_the_spot(&bus, &question(0, 40, &often)), None, "more blocks than are looked into");
+    assert_eq!(on_the_spot(&bus, &question(0, 40, &many)), None, "more logs than are found in an attempt");
+    assert_eq!(on_the_spot(&bus, &question(7, 7, &everything)), None, "nothing that the index could be asked for");
+    for is_in_memory in [false, false, true] {
+        let found = on_the_spot(&bus, &question(7, 7, &many));
+        assert_eq!(found.map(|logs| logs.len()), is_in_memory.then_some(60), "what is asked for again is kept");
+        assert_eq!(ask(&bus, question(7, 7, &many)).await.unwrap().len(), 60);
+    }
+    let narrow = bus_within(&store, StoreLimits { log_results: 59, ..StoreLimits::default() });
+    assert_eq!(on_the_spot(&narrow, &question(7, 7, &many)), None, "the pool refuses what is too much");
+    let refusal = ask(&narrow, question(7, 7, &many)).await.unwrap_err().message;
+    assert!(refusal.starts_with("query returned more than 59 results"), "{refusal}");
 }

@@ -1,0 +1,223 @@
+//! Logs: of a few blocks from their receipts where these are in memory, of all others by the index.
+//!
+//! Whoever follows the chain asks for the newest blocks, whose receipts are in memory since they were written. That takes
+//! less than waking a thread of the pool, and so do searches that find little: both are attempted on the caller's task.
+
+use std::{
+    array,
+    cell::Cell,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+use alloy_primitives::B256;
+use tenon_api::{
+    BlockNumber, ChainReader, Failure, LocatedLog, LogFilter, Receipt, RecoveredBlock, StoreError,
+    messages::{GetLogs, LogRange},
+};
+use tenon_bus::CallContext;
+
+use super::{Answers, again_after_reorganisation};
+use crate::{read::log_search::LogSearch, store::Store};
+
+/// Most blocks that are answered from memory.
+const BLOCKS_AT_HAND: u64 = 8;
+/// Most logs of them that are looked at; the index finds a few among more of them faster.
+const LOGS_AT_HAND: usize = 4_096;
+/// Values of a filter beyond which a search is not attempted: each costs a cursor.
+const ATTEMPT_VALUES: usize = 8;
+/// Most blocks that an attempted search looks into, some microseconds each.
+const ATTEMPT_BLOCKS: u32 = 16;
+/// Most logs that it finds. What it gave up is done again by the pool, and this is a small part of that.
+const ATTEMPT_LOGS: usize = 16;
+
+impl Answers {
+    /// The answer if it takes no longer than waking a thread of the pool; none also where the answer is an error, which is the
+    /// pool's to word.
+    pub(super) fn attempt_logs(&self, request: &GetLogs) -> Option<Result<Vec<LocatedLog>, Failure>> {
+        if let Some(logs) = self.logs_at_hand(request).ok()? {
+            return Some(Ok(logs));
+        }
+        let values = request.filter.addresses.len() + request.filter.topics.iter().map(Vec::len).sum::<usize>();
+        if !(1..=ATTEMPT_VALUES).contains(&values) {
+            return None;
+        }
+        let looks = Cell::new(0);
+        let is_long = || {
+            looks.set(looks.get() + 1);
+            looks.get() > ATTEMPT_BLOCKS
+        };
+        let logs = self.search(request, ATTEMPT_LOGS, &is_long).ok()?;
+        (looks.get() <= ATTEMPT_BLOCKS && logs.len() <= ATTEMPT_LOGS.min(self.limits.log_results)).then_some(Ok(logs))
+    }
+
+    pub(super) fn logs(&self, request: &GetLogs, context: &CallContext) -> Result<Vec<LocatedLog>, Failure> {
+        self.keep_if_asked_again(request)?;
+        if let Some(logs) = self.logs_at_hand(request)? {
+            return Ok(logs);
+        }
+        let limit = self.limits.log_results;
+        let logs = self.search(request, limit, &|| context.is_cancelled())?;
+        if context.is_cancelled() {
+            return Err(Failure::limit("request timed out"));
+        }
+        if logs.len() > limit {
+            return Err(too_many(limit, &request.range, &logs));
+        }
+        Ok(logs)
+    }
+
+    /// Searches until `limit` is exceeded, or `is_over` says so, which is asked once a block.
+    fn search(&self, request: &GetLogs, limit: usize, is_over: &dyn Fn() -> bool) -> Result<Vec<LocatedLog>, Failure> {
+        let (from, to) = match request.range {
+            LogRange::Numbers { from, to } => (from.0, to.0.min(self.store.head().header.number)),
+            LogRange::Block(hash) => match self.canonical_height(hash)? {
+                Some(number) => (number, number),
+                // The index knows the canonical chain alone.
+                None => return self.logs_of_branch(hash, &request.filter),
+            },
+        };
+        let most = self.limits.log_blocks;
+        if to.saturating_sub(from) >= most {
+            return Err(Failure::limit(format!("log query spans more than {most} blocks; narrow the range")));
+        }
+        let search = LogSearch { from, to, filter: &request.filter, limit, is_cancelled: is_over };
+        let logs = again_after_reorganisation(|| Ok(search.run(&self.store.shared)?))?;
+        if let LogRange::Block(hash) = request.range
+            && logs.iter().any(|log| log.block_hash != hash)
+        {
+            // Replaced between the look-up and the search.
+            return Ok(Vec::new());
+        }
+        Ok(logs)
+    }
+
+    /// The logs if all blocks that may have them are in memory with their receipts.
+    fn logs_at_hand(&self, request: &GetLogs) -> Result<Option<Vec<LocatedLog>>, StoreError> {
+        let shared = &self.store.shared;
+        let mut found = Found { logs: Vec::new(), looked_at: 0 };
+        match request.range {
+            LogRange::Block(hash) => {
+                if !found.add_at_hand(&self.store, hash, &request.filter) {
+                    return Ok(None);
+                }
+            }
+            LogRange::Numbers { from, to } => {
+                let (from, to) = (from.0, to.0.min(self.store.head().header.number));
+                if to.saturating_sub(from) >= BLOCKS_AT_HAND.min(self.limits.log_blocks) {
+                    return Ok(None);
+                }
+                let token = shared.generations.observe(to)?;
+                for number in from..=to {
+                    let hash = self.store.canonical_hash(BlockNumber(number))?;
+                    if !hash.is_some_and(|hash| found.add_at_hand(&self.store, hash, &request.filter)) {
+                        return Ok(None);
+                    }
+                }
+                // An unwind in the middle of the range would leave a mixture.
+                shared.generations.check(token, to)?;
+            }
+        }
+        Ok((found.logs.len() <= self.limits.log_results).then_some(found.logs))
+    }
+
+    /// Brings a block into memory whose logs are asked for the second time.
+    fn keep_if_asked_again(&self, request: &GetLogs) -> Result<(), Failure> {
+        let LogRange::Numbers { from, to } = request.range else { return Ok(()) };
+        if from != to || !self.asked_blocks.is_asked_again(from.0) {
+            return Ok(());
+        }
+        let Some(hash) = self.store.canonical_hash(from)? else { return Ok(()) };
+        let summaries = self.store.shared.receipt_summaries(from.0, hash)?.unwrap_or_default();
+        if summaries.iter().map(|summary| summary.log_count).sum::<u64>() <= LOGS_AT_HAND as u64 {
+            self.store.block(hash)?;
+            self.receipts_of(hash)?;
+        }
+        Ok(())
+    }
+
+    /// Logs of a block that was taken off the chain; a side block that never was on it has not even been executed.
+    fn logs_of_branch(&self, hash: B256, filter: &LogFilter) -> Result<Vec<LocatedLog>, Failure> {
+        let (Some(block), Some(receipts)) = (self.store.block(hash)?, self.store.receipts(hash)?) else {
+            return Ok(Vec::new());
+        };
+        let logs: Vec<LocatedLog> = located(&block, &receipts, filter).collect();
+        let (limit, range) = (self.limits.log_results, LogRange::Block(hash));
+        if logs.len() > limit { Err(too_many(limit, &range, &logs)) } else { Ok(logs) }
+    }
+
+    /// Height of a block on the canonical chain; none for a block of another branch.
+    fn canonical_height(&self, hash: B256) -> Result<Option<u64>, Failure> {
+        let header = self.store.header(hash)?.ok_or_else(|| Failure::server("unknown block"))?;
+        let canonical = self.store.canonical_hash(BlockNumber(header.number))?;
+        Ok((canonical == Some(hash)).then_some(header.number))
+    }
+}
+
+/// What was found in memory so far.
+struct Found {
+    logs: Vec<LocatedLog>,
+    looked_at: usize,
+}
+
+impl Found {
+    /// Adds the logs of a block; false when it is not in memory, or there are too many.
+    fn add_at_hand(&mut self, store: &Store, hash: B256, filter: &LogFilter) -> bool {
+        let shared = &store.shared;
+        let (Some(block), Some(receipts)) = (shared.blocks.get(&hash), shared.receipts.get(&hash)) else {
+            return false;
+        };
+        self.looked_at += receipts.iter().map(|receipt| receipt.logs.len()).sum::<usize>();
+        if self.looked_at > LOGS_AT_HAND {
+            return false;
+        }
+        self.logs.extend(located(&block, &receipts, filter));
+        true
+    }
+}
+
+/// The logs of a block that pass the filter.
+fn located(block: &RecoveredBlock, receipts: &[Receipt], filter: &LogFilter) -> impl Iterator<Item = LocatedLog> {
+    let transactions = (0_u64..).zip(&block.transactions).zip(receipts.iter());
+    let logs = transactions
+        .flat_map(|((index, transaction), receipt)| receipt.logs.iter().map(move |log| (log, transaction.hash, index)));
+    logs.zip(0..).filter(move |((log, ..), _)| filter.matches(log)).map(
+        move |((log, transaction_hash, transaction_index), log_index)| LocatedLog {
+            log: log.clone(),
+            block_number: block.number(),
+            block_hash: block.hash(),
+            block_timestamp: block.header.timestamp,
+            transaction_hash,
+            transaction_index,
+            log_index,
+            removed: false,
+        },
+    )
+}
+
+/// Says how far a query can go that found more than it may.
+fn too_many(limit: usize, range: &LogRange, logs: &[LocatedLog]) -> Failure {
+    let advice = match (range, logs.last()) {
+        (LogRange::Numbers { from, .. }, Some(last)) if last.block_number > *from => {
+            format!("ask for blocks {from} to {} first", last.block_number.0 - 1)
+        }
+        _ => "ask for fewer addresses or topics".into(),
+    };
+    Failure::limit(format!("query returned more than {limit} results; {advice}"))
+}
+
+/// Heights whose logs were asked for lately, each in the place that it shares with others. What is asked for again is
+/// worth memory; an indexer that walks along the chain asks for each block once, and would drive out the rest.
+pub(super) struct AskedBlocks([AtomicU64; 64]);
+
+impl Default for AskedBlocks {
+    fn default() -> Self {
+        Self(array::from_fn(|_| AtomicU64::new(u64::MAX)))
+    }
+}
+
+impl AskedBlocks {
+    fn is_asked_again(&self, number: u64) -> bool {
+        let place = &self.0[(number % 64) as usize];
+        place.swap(number, Ordering::Relaxed) == number
+    }
+}
