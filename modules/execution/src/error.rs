@@ -89,6 +89,25 @@ pub enum ExecutionError {
     },
 }
 
+impl ExecutionError {
+    /// Whether the block itself is wrong, rather than what this node has or knows to judge it with.
+    pub(crate) fn condemns_the_block(&self) -> bool {
+        match self {
+            Self::Mismatch { .. } | Self::MissingItem { .. } | Self::SystemCall { .. } | Self::DepositLog { .. } => {
+                true
+            }
+            Self::Transaction { reason, .. } => {
+                !matches!(reason, TransactionRejection::Unsupported(_) | TransactionRejection::Store(_))
+            }
+            Self::Unsupported { .. }
+            | Self::Exchange { .. }
+            | Self::Consensus(_)
+            | Self::Store(_)
+            | Self::Trie { .. } => false,
+        }
+    }
+}
+
 /// Why a transaction cannot be executed in this block at this place.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TransactionRejection {

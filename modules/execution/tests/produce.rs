@@ -115,6 +115,30 @@ fn a_branch_that_turns_out_invalid_leaves_the_old_chain() {
     assert_eq!(node.chain.head().header.hash(), own.hash());
 }
 
+#[test]
+fn a_bad_block_of_a_branch_that_does_not_win_is_refused_when_it_comes_if_its_parents_state_is_there() {
+    let node = TestNode::with_conformance_chain(50);
+    let other = TestNode::with_conformance_chain(50);
+    let own: Vec<_> = (0..3).map(|_| node.importer.produce(&attributes(&node, 1), vec![]).unwrap()).collect();
+    let theirs: Vec<_> = (0..2).map(|_| other.importer.produce(&attributes(&other, 2), vec![]).unwrap()).collect();
+    let with_gas_used = |block: &RecoveredBlock| {
+        let header = tenon_api::Header { gas_used: 1, ..block.header.header().clone() };
+        tenon_chain::assemble_block(tenon_chain::seal(header), vec![], vec![], Some(vec![]))
+    };
+    let bad = with_gas_used(&theirs[0]);
+    let hash = bad.hash();
+
+    let error = node.importer.insert(bad).unwrap_err();
+    let good = node.importer.insert(theirs[0].block.clone()).unwrap();
+    // The states of other branches, which this block's parent is on, are not kept by the chain of these tests.
+    let unjudged = node.importer.insert(with_gas_used(&theirs[1])).unwrap();
+
+    assert_eq!(error.to_string(), "block 51: gas used is 0, the header says 1");
+    assert_eq!(node.chain.header(hash).unwrap(), None);
+    assert_eq!((good, unjudged), (InsertOutcome::SideBranch, InsertOutcome::SideBranch));
+    assert_eq!(node.chain.head().header.hash(), own[2].hash());
+}
+
 #[tokio::test]
 async fn logs_that_leave_the_chain_are_announced_as_removed() {
     let node = TestNode::with_conformance_chain(54);

@@ -89,29 +89,47 @@ impl Importer {
         if was_known {
             return Ok(InsertOutcome::Known);
         }
+        let executed = self.execute_aside(Arc::clone(&block), &parent)?;
         self.writer.insert_side_block(&block, total_difficulty)?;
-        self.execute_aside(block, &parent)?;
+        if let Some(commit) = executed {
+            self.writer.keep_side_state(&commit)?;
+        }
         Ok(InsertOutcome::SideBranch)
     }
 
-    /// Executes a block of another branch, so that its state can be asked for. One that does not do what its header says,
-    /// or whose parent's state is not there, is kept as it is: it is judged when its branch becomes the better one.
-    fn execute_aside(&self, block: Arc<RecoveredBlock>, parent: &SealedHeader) -> Result<(), ImportError> {
+    /// Executes a block of another branch, so that it is refused if it does not do what its header says, and its state
+    /// can be asked for if it does. None when that cannot be known now, as when its parent's state is not there: the
+    /// block is then kept, and judged when its branch becomes the better one.
+    fn execute_aside(
+        &self,
+        block: Arc<RecoveredBlock>,
+        parent: &SealedHeader,
+    ) -> Result<Option<BlockCommit>, ImportError> {
         let (number, hash) = (block.number(), block.hash());
         if number.0.saturating_add(DEEPEST_EXECUTED_ASIDE) < self.chain.head().header.number {
-            return Ok(());
+            return Ok(None);
         }
         let below = BlockNumber(parent.number);
         let state = match self.chain.canonical_hash(below)? == Some(parent.hash()) {
             true => self.chain.state_at(below).ok(),
             false => self.chain.state_of_branch(parent)?,
         };
-        let Some(state) = state else { return Ok(()) };
-        match self.executor.execute_aside(&*self.chain, &*self.engine, block, parent, state) {
-            Ok(commit) => self.writer.keep_side_state(&commit)?,
-            Err(reason) => tracing::debug!(%number, %hash, %reason, "side block not executed"),
+        let Some(state) = state else { return Ok(None) };
+        // A native engine takes some of what it says of a block, as candidates at gap blocks, from the canonical chain, so
+        // that on another branch a difference proves nothing.
+        let is_decisive = self.executor.spec().native.is_none();
+        match self.executor.execute_aside(&*self.chain, &*self.engine, Arc::clone(&block), parent, state) {
+            Ok(commit) => Ok(Some(commit)),
+            Err(error) if is_decisive && error.condemns_the_block() => {
+                self.remember_refusal(&block.header);
+                *self.failed.lock() = Some((block, parent.clone()));
+                Err(error.into())
+            }
+            Err(reason) => {
+                tracing::debug!(%number, %hash, %reason, "side block not executed");
+                Ok(None)
+            }
         }
-        Ok(())
     }
 
     /// Checks header and body, unless the block is known, whereby it was checked before; answers whether it is.
