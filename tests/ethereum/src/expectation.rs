@@ -205,7 +205,7 @@ pub(crate) fn judge_refusal(exception: &str, refusal: &str) -> Check {
         return Ok(Passed { not_compared: 1 });
     }
     let wanted = words().map(|words| format!("\"{words}\"")).collect::<Vec<_>>().join(" or ");
-    Err(Difference::new("reason of the refusal", refusal, format_args!("{exception}, that is {wanted}")))
+    Err(Difference::new("reason of the refusal", refusal, format_args!("{exception}, that is {wanted}")).into())
 }
 
 fn without_vocabulary(name: &str) -> &str {

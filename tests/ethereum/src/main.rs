@@ -25,7 +25,8 @@ struct Arguments {
     /// Threads [default: one a processor]
     #[arg(long)]
     jobs: Option<usize>,
-    /// Files of a folder laid out like ethereum/tests instead of those of this project
+    /// Files of this folder, or this one file, instead of those of the project; folders named as in ethereum/tests, at
+    /// any depth, say to which suite a file belongs
     #[arg(long)]
     data: Option<PathBuf>,
     /// Also runs the cases of skips.toml

@@ -3,19 +3,19 @@
 use alloy_primitives::U256;
 use tenon_chain::{Activation, ChainSpec, Fork};
 
-use crate::Difference;
+use crate::outcome::Unmet;
 
 /// All suites are about chain 1.
 pub(crate) const CHAIN_ID: u64 = 1;
 
 /// The rules of a chain that has this fork, and all before it, from genesis on.
-pub(crate) fn at_fork(name: &str) -> Result<(Fork, ChainSpec), Difference> {
+pub(crate) fn at_fork(name: &str) -> Result<(Fork, ChainSpec), Unmet> {
     let fork = Fork::from_name(name).ok_or_else(|| unknown(name))?;
     Ok((fork, ChainSpec::ethereum_at(CHAIN_ID, fork)))
 }
 
 /// The rules of a network: one fork from genesis on, or two with a transition between them, `XToYAtZ`.
-pub(crate) fn spec(name: &str) -> Result<ChainSpec, Difference> {
+pub(crate) fn spec(name: &str) -> Result<ChainSpec, Unmet> {
     let Some((before, rest)) = name.split_once("To") else { return Ok(at_fork(name)?.1) };
     let (after, at) = rest.split_once("At").ok_or_else(|| unknown(name))?;
     let activation = activation(at).ok_or_else(|| unknown(name))?;
@@ -43,8 +43,8 @@ fn activation(text: &str) -> Option<Activation> {
     text.parse().ok().map(Activation::Block)
 }
 
-fn unknown(name: &str) -> Difference {
-    Difference::new("network", name, "a network whose rules are known")
+fn unknown(name: &str) -> Unmet {
+    Unmet::NotBuilt(format!("the rules of {name}"))
 }
 
 #[cfg(test)]

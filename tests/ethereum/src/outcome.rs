@@ -36,8 +36,23 @@ pub(crate) struct Passed {
     pub(crate) not_compared: u64,
 }
 
+/// Why a case did not pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Unmet {
+    /// It ended otherwise than wanted.
+    Differs(Difference),
+    /// Nothing here does what it is about: its fork, its form.
+    NotBuilt(String),
+}
+
+impl From<Difference> for Unmet {
+    fn from(difference: Difference) -> Self {
+        Self::Differs(difference)
+    }
+}
+
 /// The judgement of one case.
-pub(crate) type Check = Result<Passed, Difference>;
+pub(crate) type Check = Result<Passed, Unmet>;
 
 /// Passes when both are equal.
 pub(crate) fn require_equal<T: PartialEq + Display>(
@@ -67,7 +82,7 @@ pub enum Outcome {
     /// There is no room that does what the case is about.
     NotBuilt {
         /// What is missing.
-        what: &'static str,
+        what: String,
     },
 }
 
@@ -75,7 +90,8 @@ impl From<Check> for Outcome {
     fn from(check: Check) -> Self {
         match check {
             Ok(Passed { not_compared }) => Self::Passed { not_compared },
-            Err(difference) => Self::Failed(difference),
+            Err(Unmet::Differs(difference)) => Self::Failed(difference),
+            Err(Unmet::NotBuilt(what)) => Self::NotBuilt { what },
         }
     }
 }

@@ -33,6 +33,8 @@ pub struct SuiteCounts {
 pub struct Report {
     /// By suite and name.
     pub cases: Vec<CaseReport>,
+    /// Number of files by folder that belong to no suite, of which nothing was judged.
+    pub strange_files: BTreeMap<String, u64>,
     /// Wall-clock time.
     pub elapsed: Duration,
 }
@@ -68,6 +70,7 @@ impl Report {
             "seconds": self.elapsed.as_secs_f64(),
             "total": self.total(),
             "suites": suites,
+            "files_of_no_suite": self.strange_files,
             "cases": self.cases,
         })
     }
@@ -115,8 +118,11 @@ impl Display for Report {
             }
         }
         let reasons = self.reasons();
-        if !reasons.is_empty() {
+        if !reasons.is_empty() || !self.strange_files.is_empty() {
             writeln!(formatter, "\nNot run:")?;
+        }
+        for (folder, files) in &self.strange_files {
+            writeln!(formatter, "{files:>6}  files of no suite: {folder}/")?;
         }
         for (reason, cases) in reasons {
             writeln!(formatter, "{cases:>6}  {reason}")?;

@@ -1,6 +1,6 @@
 //! Running all wanted cases in parallel.
 
-use std::time::Instant;
+use std::{collections::BTreeMap, time::Instant};
 
 use rayon::prelude::*;
 
@@ -9,14 +9,23 @@ use crate::{CaseReport, Report, Selection, Source, Suite};
 /// Runs the wanted cases on the current rayon pool.
 pub fn run(source: &Source, selection: &Selection) -> Report {
     let start = Instant::now();
-    let files: Vec<_> = source
-        .files
-        .iter()
-        .filter_map(|file| Suite::of_path(&file.path).map(|suite| (suite, file)))
-        .filter(|(suite, file)| selection.wants_file(*suite, &file.path))
-        .collect();
+    let mut files = Vec::new();
+    let mut strange_files: BTreeMap<String, u64> = BTreeMap::new();
+    for file in &source.files {
+        match Suite::in_path(&file.path) {
+            Some((suite, _)) if selection.wants_file(suite, &file.path) => files.push((suite, file)),
+            None if selection.is_of_everything() => *strange_files.entry(folder_of(&file.path)).or_default() += 1,
+            _ => {}
+        }
+    }
     let mut cases: Vec<CaseReport> =
         files.into_par_iter().flat_map_iter(|(suite, file)| suite.run(file, selection)).collect();
     cases.sort_by(|left, right| (left.suite, &left.name).cmp(&(right.suite, &right.name)));
-    Report { cases, elapsed: start.elapsed() }
+    Report { cases, strange_files, elapsed: start.elapsed() }
+}
+
+/// The outermost two folders of a path, which name a suite as far as there is one.
+fn folder_of(path: &str) -> String {
+    let folders = path.rsplit_once('/').map_or(".", |(folders, _)| folders);
+    folders.split('/').take(2).collect::<Vec<_>>().join("/")
 }

@@ -5,7 +5,10 @@ use std::{
     time::Instant,
 };
 
-use crate::{CaseReport, Difference, Outcome, Skips, Suite, outcome::Check};
+use crate::{
+    CaseReport, Difference, Outcome, Skips, Suite,
+    outcome::{Check, Unmet},
+};
 
 /// Which cases run.
 #[derive(Clone, Debug, Default)]
@@ -23,6 +26,11 @@ pub struct Selection {
 }
 
 impl Selection {
+    /// Whether nothing is left out by suite, name or file.
+    pub(crate) fn is_of_everything(&self) -> bool {
+        self.suites.is_empty() && self.filter.is_none() && self.files.is_empty()
+    }
+
     /// Whether cases of this file may run.
     pub(crate) fn wants_file(&self, suite: Suite, path: &str) -> bool {
         let is_suite = self.suites.is_empty() || self.suites.contains(&suite);
@@ -33,14 +41,14 @@ impl Selection {
     pub(crate) fn run(&self, suite: Suite, name: String, case: impl FnOnce() -> Check) -> Option<CaseReport> {
         self.judge(suite, name, || {
             let check = catch_unwind(AssertUnwindSafe(case))
-                .unwrap_or_else(|panic| Err(Difference::new("panic", panic_text(&*panic), "none")));
+                .unwrap_or_else(|panic| Err(Difference::new("panic", panic_text(&*panic), "none").into()));
             check.into()
         })
     }
 
-    /// Counts a case for which there is no room.
-    pub(crate) fn not_built(&self, suite: Suite, name: String, what: &'static str) -> Option<CaseReport> {
-        self.judge(suite, name, || Outcome::NotBuilt { what })
+    /// Counts a case that cannot be run.
+    pub(crate) fn unmet(&self, suite: Suite, name: String, unmet: Unmet) -> Option<CaseReport> {
+        self.judge(suite, name, || Err(unmet).into())
     }
 
     fn judge(&self, suite: Suite, name: String, outcome: impl FnOnce() -> Outcome) -> Option<CaseReport> {

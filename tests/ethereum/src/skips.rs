@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::Suite;
+
 /// Why a list of skips cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SkipsError {
@@ -60,8 +62,9 @@ impl Skips {
         self.skip.iter()
     }
 
-    /// The entry of a case: one with its whole name, or with the path of its file.
+    /// The entry of a case: one with its whole name, or with the path of its file, from the suite's folder on.
     pub(crate) fn find(&self, name: &str) -> Option<&Skip> {
+        let name = Suite::in_path(name).map_or(name, |(_, start)| &name[start..]);
         let file = name.split_once(": ").map_or(name, |(file, _)| file);
         self.skip.iter().find(|skip| skip.case == name || skip.case == file)
     }
@@ -78,6 +81,14 @@ mod tests {
         assert!(skips.find("a/b.json: one").is_some());
         assert!(skips.find("a/b.json2: one").is_none());
         assert!(skips.find("z/a/b.json: one").is_none());
+    }
+
+    #[test]
+    fn an_entry_holds_wherever_the_suite_lies() {
+        let skips = Skips::from_toml("[[skip]]\ncase = \"RLPTests/b.json\"\nreason = \"x\"\n").unwrap();
+
+        assert!(skips.find("LegacyTests/Cancun/RLPTests/b.json: one").is_some());
+        assert!(skips.find("LegacyTests/Cancun/OtherRLPTests/b.json: one").is_none());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Where the files of the suites come from: the packed ones of this project, or a folder.
 
 use std::{
+    collections::HashSet,
     fs,
     io::Read,
     path::{Path, PathBuf},
@@ -8,6 +9,8 @@ use std::{
 };
 
 use flate2::read::GzDecoder;
+
+use crate::Suite;
 
 /// Bytes of a block of a tar archive.
 const TAR_BLOCK: usize = 512;
@@ -91,25 +94,27 @@ impl Source {
         Ok(Self::sorted(files))
     }
 
-    /// All `.json` and `.json.gz` files below a folder laid out like `ethereum/tests`.
+    /// All `.json` and `.json.gz` files below a folder, or that one file. Folders named as in `ethereum/tests` say to
+    /// which suites they belong, at any depth or above it.
     ///
     /// # Errors
     /// [`SourceError`].
     pub fn folder(root: &Path) -> Result<Self, SourceError> {
+        let failed = |path: &Path| {
+            let path = path.to_path_buf();
+            move |source| SourceError::Read { path, source }
+        };
+        let root = root.canonicalize().map_err(failed(root))?;
         let mut files = Vec::new();
-        let mut open = vec![root.to_path_buf()];
-        while let Some(folder) = open.pop() {
-            let failed = |source| SourceError::Read { path: folder.clone(), source };
-            for entry in fs::read_dir(&folder).map_err(failed)? {
-                let path = entry.map_err(failed)?.path();
-                if path.is_dir() {
-                    open.push(path);
-                    continue;
-                }
-                let relative = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().into_owned();
-                let name = relative.strip_suffix(".gz").unwrap_or(&relative);
-                if name.ends_with(".json") {
-                    files.push(CaseFile { path: name.to_owned(), content: Content::File(path) });
+        // Links are followed, so that they may lead around.
+        let mut seen = HashSet::new();
+        let mut open = vec![root.clone()];
+        while let Some(path) = open.pop() {
+            if !path.is_dir() {
+                files.extend(case_file(&root, path));
+            } else if seen.insert(path.canonicalize().map_err(failed(&path))?) {
+                for entry in fs::read_dir(&path).map_err(failed(&path))? {
+                    open.push(entry.map_err(failed(&path))?.path());
                 }
             }
         }
@@ -120,6 +125,22 @@ impl Source {
         files.sort_by(|left, right| left.path.cmp(&right.path));
         Self { files }
     }
+}
+
+/// The file, if it is one of cases, with a path that names its suite if one can.
+fn case_file(root: &Path, path: PathBuf) -> Option<CaseFile> {
+    let without_suffix = |text: &str| text.strip_suffix(".gz").unwrap_or(text).to_owned();
+    let relative = without_suffix(&path.strip_prefix(root).unwrap_or(&path).to_string_lossy());
+    let whole = without_suffix(&path.to_string_lossy());
+    if !whole.ends_with(".json") {
+        return None;
+    }
+    let name = match (Suite::in_path(&relative), Suite::in_path(&whole)) {
+        (None, Some((_, start))) => whole[start..].to_owned(),
+        (None, None) if relative.is_empty() => whole,
+        _ => relative,
+    };
+    Some(CaseFile { path: name, content: Content::File(path) })
 }
 
 /// The members of a tar archive that is not compressed itself.
@@ -143,4 +164,38 @@ fn members(path: &Path) -> Result<Vec<CaseFile>, SourceError> {
         offset = end.next_multiple_of(TAR_BLOCK);
     }
     Ok(files)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_a_folder_keep_the_names_of_their_suites_wherever_it_begins() {
+        let outer = tempfile::tempdir().unwrap();
+        let deep = outer.path().join("Legacy/BlockchainTests/ValidBlocks/bc one");
+        fs::create_dir_all(&deep).unwrap();
+        fs::write(deep.join("ä.json"), "{}").unwrap();
+        fs::write(deep.join("b.json.gz"), "{}").unwrap();
+        fs::write(deep.join("README.md"), "").unwrap();
+        let paths = |root: &Path| -> Vec<String> {
+            Source::folder(root).unwrap().files.into_iter().map(|file| file.path).collect()
+        };
+
+        let (b, a) = ("BlockchainTests/ValidBlocks/bc one/b.json", "BlockchainTests/ValidBlocks/bc one/ä.json");
+        assert_eq!(paths(outer.path()), [format!("Legacy/{b}"), format!("Legacy/{a}")]);
+        assert_eq!(paths(&deep), [b, a]);
+        assert_eq!(paths(&deep.join("b.json.gz")), [b]);
+        assert!(Source::folder(&deep.join("nothing")).is_err());
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_that_leads_around_is_followed_once() {
+        let outer = tempfile::tempdir().unwrap();
+        fs::write(outer.path().join("a.json"), "{}").unwrap();
+        std::os::unix::fs::symlink(outer.path(), outer.path().join("around")).unwrap();
+
+        assert_eq!(Source::folder(outer.path()).unwrap().files.len(), 1);
+    }
 }

@@ -12,7 +12,7 @@ use tenon_chain::{
 };
 
 use super::{
-    Cases, FileReports,
+    Cases, FileReports, cases_of,
     difficulty::{self, DifficultyCase},
     parse, parse_case,
 };
@@ -71,14 +71,13 @@ pub(super) fn run(text: &[u8], cases: &Cases<'_>) -> FileReports {
     if let Ok(old) = parse::<Vec<Value>>(text) {
         return Ok((0..old.len()).filter_map(|index| cases.not_built(&index.to_string(), OLD_GENESIS)).collect());
     }
-    let file: BTreeMap<String, &RawValue> = parse(text)?;
     let run_one = |(name, raw): (String, &RawValue)| {
         if let Ok(case) = parse_case::<HexPrefixCase>(raw) {
             return cases.run(&name, || case.run());
         }
         cases.not_built(&name, NO_CIPHERS)
     };
-    Ok(file.into_iter().filter_map(run_one).collect())
+    Ok(cases_of(text)?.into_iter().filter_map(run_one).collect())
 }
 
 impl HexPrefixCase {

@@ -10,10 +10,9 @@ use tenon_chain::{Activation, ChainSpec, Fork, spec::MINIMUM_DIFFICULTY};
 
 use super::{Cases, FileReports, parse, parse_case};
 use crate::{
-    Difference,
     lenient::Number,
     network::{CHAIN_ID, at_fork},
-    outcome::{Check, Passed, require_equal},
+    outcome::{Check, Passed, Unmet, require_equal},
 };
 
 #[derive(Deserialize)]
@@ -31,14 +30,23 @@ pub(super) fn run(text: &[u8], cases: &Cases<'_>) -> FileReports {
     let file: BTreeMap<String, BTreeMap<String, &RawValue>> = parse(text)?;
     let mut reports = Vec::new();
     for (network, steps) in file.into_values().flatten().filter(|(name, _)| name != "_info") {
-        let spec = chain(&network)?;
-        let steps: BTreeMap<String, Value> = parse_case(steps)?;
-        for (name, step) in steps {
-            let run_step = || serde_json::from_value::<DifficultyCase>(step).map_err(super::unreadable)?.run(&spec);
-            reports.extend(cases.run(&format!("{network} {name}"), run_step));
+        match run_network(&network, steps, cases) {
+            Ok(steps) => reports.extend(steps),
+            Err(unmet) => reports.extend(cases.unmet(&network, unmet)),
         }
     }
     Ok(reports)
+}
+
+fn run_network(network: &str, steps: &RawValue, cases: &Cases<'_>) -> FileReports {
+    let spec = chain(network)?;
+    let steps: BTreeMap<String, Value> = parse_case(steps)?;
+    let run_step = |(name, step): (String, Value)| {
+        cases.run(&format!("{network} {name}"), || {
+            serde_json::from_value::<DifficultyCase>(step).map_err(super::unreadable)?.run(&spec)
+        })
+    };
+    Ok(steps.into_iter().filter_map(run_step).collect())
 }
 
 /// The older form: steps without the name of a network, which the file's name has instead.
@@ -56,7 +64,7 @@ pub(super) fn run_unnamed(steps: BTreeMap<String, DifficultyCase>, cases: &Cases
 }
 
 /// Some files are named after the EIP that delays the bomb instead of the fork that brings it.
-fn chain(network: &str) -> Result<ChainSpec, Difference> {
+fn chain(network: &str) -> Result<ChainSpec, Unmet> {
     let fork = if network == "EIP2384" { "MuirGlacier" } else { network };
     Ok(at_fork(fork)?.1)
 }

@@ -1,20 +1,18 @@
 //! `GenesisTests`: a genesis file and the RLP of its block.
 
-use std::collections::BTreeMap;
-
 use alloy_primitives::hex;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use tenon_chain::{Genesis, encode_block};
 
-use super::{Cases, FileReports, parse};
+use super::{Cases, FileReports, cases_of, parse_case};
 use crate::{
     Difference,
     outcome::{Check, Passed, require_equal},
 };
 
 pub(super) fn run(text: &[u8], cases: &Cases<'_>) -> FileReports {
-    let file: BTreeMap<String, Value> = parse(text)?;
-    Ok(file.into_iter().filter_map(|(name, case)| cases.run(&name, || run_case(case))).collect())
+    let run_one = |(name, raw): (String, &RawValue)| cases.run(&name, || run_case(parse_case(raw)?));
+    Ok(cases_of(text)?.into_iter().filter_map(run_one).collect())
 }
 
 fn run_case(mut file: Value) -> Check {

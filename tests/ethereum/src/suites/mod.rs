@@ -15,7 +15,10 @@ use std::{collections::BTreeMap, fmt, str::FromStr};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use crate::{CaseFile, CaseReport, Difference, Outcome, Selection};
+use crate::{
+    CaseFile, CaseReport, Difference, Selection,
+    outcome::{Check, Unmet},
+};
 
 /// The suites, by the folders in which they stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -108,34 +111,37 @@ impl Suite {
         }
     }
 
-    /// The suite of a file, none when it belongs to no suite.
-    pub fn of_path(path: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|suite| path.strip_prefix(suite.folder()).is_some_and(|rest| rest.starts_with('/')))
+    /// The suite of a file and where its folder begins in the path; none when it belongs to no suite.
+    pub fn in_path(path: &str) -> Option<(Self, usize)> {
+        let mut starts = std::iter::once(0).chain(path.match_indices('/').map(|(slash, _)| slash + 1));
+        let is_of = |suite: &Self, start: usize| {
+            path[start..].strip_prefix(suite.folder()).is_some_and(|rest| rest.starts_with('/'))
+        };
+        starts.find_map(|start| Self::ALL.into_iter().find(|suite| is_of(suite, start)).map(|suite| (suite, start)))
     }
 
     /// Runs the wanted cases of one file.
     pub(crate) fn run(self, file: &CaseFile, selection: &Selection) -> Vec<CaseReport> {
         let cases = Cases { suite: self, path: &file.path, selection };
         let reports =
-            file.read().map_err(|error| Difference::new("file", error, "a readable one")).and_then(|text| match self {
-                Self::GeneralState => state_tests::run(&text, &cases),
-                Self::ValidBlocks | Self::InvalidBlocks | Self::Transitions | Self::StateBlocks => {
-                    blocks::run(&text, &cases)
+            file.read().map_err(|error| Difference::new("file", error, "a readable one").into()).and_then(|text| {
+                match self {
+                    Self::GeneralState => state_tests::run(&text, &cases),
+                    Self::ValidBlocks | Self::InvalidBlocks | Self::Transitions | Self::StateBlocks => {
+                        blocks::run(&text, &cases)
+                    }
+                    Self::Transactions => transactions::run(&text, &cases),
+                    Self::Tries => tries::run(&text, &cases),
+                    Self::Rlp => rlp::run(&text, &cases),
+                    Self::Difficulty => difficulty::run(&text, &cases),
+                    Self::Genesis => genesis::run(&text, &cases),
+                    Self::Basic => basic::run(&text, &cases),
+                    Self::Abi => cases.all_not_built(&text, NO_ABI),
+                    Self::KeyStore => cases.all_not_built(&text, NO_KEY_STORE),
+                    Self::ProofOfWork => cases.all_not_built(&text, NO_PROOF_OF_WORK),
                 }
-                Self::Transactions => transactions::run(&text, &cases),
-                Self::Tries => tries::run(&text, &cases),
-                Self::Rlp => rlp::run(&text, &cases),
-                Self::Difficulty => difficulty::run(&text, &cases),
-                Self::Genesis => genesis::run(&text, &cases),
-                Self::Basic => basic::run(&text, &cases),
-                Self::Abi => cases.all_not_built(&text, NO_ABI),
-                Self::KeyStore => cases.all_not_built(&text, NO_KEY_STORE),
-                Self::ProofOfWork => cases.all_not_built(&text, NO_PROOF_OF_WORK),
             });
-        reports.unwrap_or_else(|difference| {
-            let name = file.path.clone();
-            vec![CaseReport { suite: self, name, outcome: Outcome::Failed(difference), milliseconds: 0 }]
-        })
+        reports.unwrap_or_else(|unmet| selection.unmet(self, file.path.clone(), unmet).into_iter().collect())
     }
 }
 
@@ -162,7 +168,7 @@ impl FromStr for Suite {
 }
 
 /// What came of the cases of a file, or why it has none.
-type FileReports = Result<Vec<CaseReport>, Difference>;
+type FileReports = Result<Vec<CaseReport>, Unmet>;
 
 /// The file whose cases are running.
 struct Cases<'a> {
@@ -177,30 +183,64 @@ impl Cases<'_> {
     }
 
     /// Runs one case of the file, if it is wanted.
-    fn run(&self, case: &str, check: impl FnOnce() -> crate::outcome::Check) -> Option<CaseReport> {
+    fn run(&self, case: &str, check: impl FnOnce() -> Check) -> Option<CaseReport> {
         self.selection.run(self.suite, self.name(case), check)
     }
 
-    fn not_built(&self, case: &str, what: &'static str) -> Option<CaseReport> {
-        self.selection.not_built(self.suite, self.name(case), what)
+    /// Counts a case of the file that cannot be run.
+    fn unmet(&self, case: &str, unmet: Unmet) -> Option<CaseReport> {
+        self.selection.unmet(self.suite, self.name(case), unmet)
     }
 
-    fn all_not_built(&self, text: &[u8], what: &'static str) -> FileReports {
-        let file: BTreeMap<String, &RawValue> = parse(text)?;
-        Ok(file.keys().filter_map(|case| self.not_built(case, what)).collect())
+    fn not_built(&self, case: &str, what: &str) -> Option<CaseReport> {
+        self.unmet(case, Unmet::NotBuilt(what.to_owned()))
+    }
+
+    fn all_not_built(&self, text: &[u8], what: &str) -> FileReports {
+        Ok(cases_of(text)?.keys().filter_map(|case| self.not_built(case, what)).collect())
     }
 }
 
+/// The cases of a file by name, without what it says about itself (`_info`).
+fn cases_of(text: &[u8]) -> Result<BTreeMap<String, &RawValue>, Unmet> {
+    let mut file: BTreeMap<String, &RawValue> = parse(text)?;
+    file.retain(|name, _| !name.starts_with('_') && !name.starts_with("//"));
+    Ok(file)
+}
+
 /// Reads JSON of the suites.
-fn parse<'a, T: serde::Deserialize<'a>>(text: &'a [u8]) -> Result<T, Difference> {
+fn parse<'a, T: serde::Deserialize<'a>>(text: &'a [u8]) -> Result<T, Unmet> {
     serde_json::from_slice(text).map_err(unreadable)
 }
 
 /// Reads one case of a file.
-fn parse_case<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Difference> {
+fn parse_case<T: DeserializeOwned>(raw: &RawValue) -> Result<T, Unmet> {
     serde_json::from_str(raw.get()).map_err(unreadable)
 }
 
-fn unreadable(error: serde_json::Error) -> Difference {
-    Difference::new("JSON", error, "the form of the suite")
+/// JSON of another form is a case of another suite or of a newer format; what is no JSON is a broken file.
+fn unreadable(error: serde_json::Error) -> Unmet {
+    if error.is_data() {
+        let words = error.to_string();
+        let without_place = words.split(" at line ").next().unwrap_or_default();
+        return Unmet::NotBuilt(format!("a form that this runner does not know: {without_place}"));
+    }
+    Difference::new("JSON", error, "readable").into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_tells_its_suite_by_whole_folders() {
+        let suite = |path| Suite::in_path(path).map(|(suite, start)| (suite.folder(), start));
+
+        assert_eq!(suite("GeneralStateTests/a.json"), Some(("GeneralStateTests", 0)));
+        assert_eq!(suite("BlockchainTests/GeneralStateTests/a.json"), Some(("BlockchainTests/GeneralStateTests", 0)));
+        assert_eq!(suite("LegacyTests/Cancun/GeneralStateTests/x/a.json"), Some(("GeneralStateTests", 19)));
+        assert_eq!(suite("src/GeneralStateTestsFiller/a.json"), None);
+        assert_eq!(suite("EOFTests/a.json"), None);
+        assert_eq!(suite("GeneralStateTests.json"), None);
+    }
 }

@@ -1,13 +1,11 @@
 //! `RLPTests`: values and their one encoding, and encodings that must be refused.
 
-use std::collections::BTreeMap;
-
 use alloy_primitives::{U512, hex};
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, value::RawValue};
 use tenon_chain::codec::{RlpItem, decode_item, encode_item};
 
-use super::{Cases, FileReports, parse};
+use super::{Cases, FileReports, cases_of, parse_case};
 use crate::{
     Difference,
     lenient::HexBytes,
@@ -21,9 +19,8 @@ struct RlpCase {
 }
 
 pub(super) fn run(text: &[u8], cases: &Cases<'_>) -> FileReports {
-    let file: BTreeMap<String, RlpCase> = parse(text)?;
-    let run_one = |(name, case): (String, RlpCase)| cases.run(&name, || case.run());
-    Ok(file.into_iter().filter_map(run_one).collect())
+    let run_one = |(name, raw): (String, &RawValue)| cases.run(&name, || parse_case::<RlpCase>(raw)?.run());
+    Ok(cases_of(text)?.into_iter().filter_map(run_one).collect())
 }
 
 impl RlpCase {
@@ -31,8 +28,8 @@ impl RlpCase {
         let decoded = decode_item(&self.out.0);
         match (self.r#in.as_str(), decoded) {
             (Some("INVALID"), Err(_)) => Ok(Passed::default()),
-            (Some("INVALID"), Ok(item)) => Err(Difference::new("decoding", format!("{item:?}"), "refused")),
-            (_, Err(error)) => Err(Difference::new("decoding", error, "accepted")),
+            (Some("INVALID"), Ok(item)) => Err(Difference::new("decoding", format!("{item:?}"), "refused").into()),
+            (_, Err(error)) => Err(Difference::new("decoding", error, "accepted").into()),
             (Some("VALID"), Ok(item)) => {
                 require_equal("encoding", hex::encode(encode_item(&item)), hex::encode(&self.out.0))?;
                 Ok(Passed::default())

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, fmt::Display, sync::Arc};
 use alloy_primitives::{Address, B256, Bytes, U256, hex, keccak256};
 use rayon::prelude::*;
 use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
+use tenon_accounts::address_of_secret;
 use tenon_api::{AccessListItem, Header, Log, Transaction, TransactionPayload};
 use tenon_chain::{
     ChainSpec, Fork, Genesis,
@@ -13,14 +14,14 @@ use tenon_chain::{
 };
 use tenon_execution::{Executor, StateBefore, Transition};
 
-use super::{Cases, FileReports, parse, parse_case};
+use super::{Cases, FileReports, cases_of, parse_case};
 use crate::{
     CaseReport, Difference,
     expectation::judge_refusal,
     lenient::{HexBytes, Number, StateFile},
     memory::state_of,
-    network::at_fork,
-    outcome::{Check, Passed, require_equal},
+    network::{CHAIN_ID, at_fork},
+    outcome::{Check, Passed, Unmet, require_equal},
 };
 
 /// Base fee of cases that give none.
@@ -56,12 +57,14 @@ struct MessageFile {
     nonce: Number,
     to: String,
     sender: Option<Address>,
+    secret_key: Option<B256>,
     gas_price: Option<Number>,
     max_fee_per_gas: Option<Number>,
     max_priority_fee_per_gas: Option<Number>,
     max_fee_per_blob_gas: Option<Number>,
     blob_versioned_hashes: Option<Vec<B256>>,
     access_lists: Option<Vec<Option<Vec<AccessFile>>>>,
+    authorization_list: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -89,12 +92,11 @@ struct Indexes {
 }
 
 pub(super) fn run(text: &[u8], cases: &Cases<'_>) -> FileReports {
-    let file: BTreeMap<String, &RawValue> = parse(text)?;
     let mut reports = Vec::new();
-    for (name, raw) in file {
-        match parse_case(raw) {
-            Ok(case) => reports.extend(run_case(&name, &case, cases)?),
-            Err(difference) => reports.extend(cases.run(&name, || Err(difference))),
+    for (name, raw) in cases_of(text)? {
+        match parse_case(raw).and_then(|case| run_case(&name, &case, cases)) {
+            Ok(entries) => reports.extend(entries),
+            Err(unmet) => reports.extend(cases.unmet(&name, unmet)),
         }
     }
     Ok(reports)
@@ -115,7 +117,7 @@ fn run_case(name: &str, case: &StateCase, cases: &Cases<'_>) -> FileReports {
 /// The state of `pre`, built as a genesis state is.
 fn state_before(pre: &StateFile) -> Result<StateBefore, Difference> {
     let alloc = pre.iter().map(|(address, account)| (*address, account.into())).collect();
-    let spec = Arc::new(ChainSpec::ethereum_at(1, Fork::Frontier));
+    let spec = Arc::new(ChainSpec::ethereum_at(CHAIN_ID, Fork::Frontier));
     let genesis = Genesis { spec, header: Header::default(), alloc, config: Value::Null };
     let commit = genesis.commit().map_err(|error| Difference::new("pre", error, "a state"))?;
     Ok(state_of(&commit))
@@ -123,6 +125,9 @@ fn state_before(pre: &StateFile) -> Result<StateBefore, Difference> {
 
 fn run_entry(case: &StateCase, fork: &str, post: &PostFile, before: &StateBefore) -> Check {
     let (fork, spec) = at_fork(fork)?;
+    if post.txbytes.is_none() && case.transaction.authorization_list.is_some() {
+        return Err(Unmet::NotBuilt("transactions that delegate, without signed bytes".to_owned()));
+    }
     let message = case.transaction.at(post.indexes)?;
     match (execute(case, fork, spec, post, &message, before)?, &post.exception) {
         (Ok((logs, state_root)), None) => {
@@ -136,8 +141,8 @@ fn run_entry(case: &StateCase, fork: &str, post: &PostFile, before: &StateBefore
             }
             judge_refusal(exception, &words)
         }
-        (Ok(_), Some(exception)) => Err(Difference::new("transaction", "executed", exception)),
-        (Err(Refusal { words, .. }), None) => Err(Difference::new("transaction", words, "executed")),
+        (Ok(_), Some(exception)) => Err(Difference::new("transaction", "executed", exception).into()),
+        (Err(Refusal { words, .. }), None) => Err(Difference::new("transaction", words, "executed").into()),
     }
 }
 
@@ -177,7 +182,10 @@ fn execute(
                 Err(error) => return Ok(Err(Refusal::before_execution(error))),
             }
         }
-        None => (message.unsigned(), message.sender.unwrap_or_default()),
+        None => {
+            let sender = message.sender.ok_or_else(|| Difference::new("sender", "none", "one, or signed bytes"))?;
+            (message.unsigned(), sender)
+        }
     };
     if let Some(wanted) = message.sender {
         require_equal("sender", sender, wanted)?;
@@ -215,8 +223,18 @@ impl Environment {
     }
 }
 
+/// The type that a transaction's members tell, where no signed bytes do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum UnsignedKind {
+    Legacy,
+    AccessList,
+    DynamicFee,
+    Blob,
+}
+
 /// The transaction that the indexed values describe.
 struct Message {
+    kind: UnsignedKind,
     sender: Option<Address>,
     to: Option<Address>,
     nonce: Number,
@@ -239,10 +257,20 @@ impl MessageFile {
         };
         let item =
             |item: &AccessFile| AccessListItem { address: item.address, storage_keys: item.storage_keys.clone() };
+        let kind = if self.max_fee_per_blob_gas.is_some() {
+            UnsignedKind::Blob
+        } else if self.max_fee_per_gas.is_some() {
+            UnsignedKind::DynamicFee
+        } else if self.access_lists.as_ref().is_some_and(|lists| lists.iter().any(Option::is_some)) {
+            UnsignedKind::AccessList
+        } else {
+            UnsignedKind::Legacy
+        };
         let to = (!self.to.is_empty() && self.to != "0x").then(|| self.to.parse::<Address>());
         let price = self.max_fee_per_gas.or(self.gas_price).unwrap_or_default();
         Ok(Message {
-            sender: self.sender,
+            kind,
+            sender: self.sender.or_else(|| self.secret_key.and_then(|key| address_of_secret(key.0.into()))),
             to: to.transpose().map_err(|error| Difference::new("to", error, "an address"))?,
             nonce: self.nonce,
             gas_limit: *self.gas_limit.get(indexes.gas).ok_or_else(outside)?,
@@ -284,18 +312,37 @@ impl Message {
         Ok(())
     }
 
-    /// Old cases have no signed bytes; all of theirs are of type 0.
+    /// Old cases have no signed bytes. The members that they give tell the type.
     fn unsigned(&self) -> Transaction {
         Transaction {
             hash: B256::ZERO,
-            chain_id: None,
+            chain_id: (self.kind != UnsignedKind::Legacy).then_some(CHAIN_ID),
             nonce: self.nonce.to_u64(),
             gas_limit: self.gas_limit.to_u64(),
             to: self.to,
             value: self.value.saturated(),
             input: self.data.clone(),
-            payload: TransactionPayload::Legacy { gas_price: self.price.saturated() },
+            payload: self.payload(),
             signature: tenon_api::TransactionSignature { v: 27, r: U256::ZERO, s: U256::ZERO },
+        }
+    }
+
+    fn payload(&self) -> TransactionPayload {
+        let (price, access_list) = (self.price.saturated(), self.access_list.clone());
+        let max_priority_fee_per_gas = self.priority_price.saturated();
+        match self.kind {
+            UnsignedKind::Legacy => TransactionPayload::Legacy { gas_price: price },
+            UnsignedKind::AccessList => TransactionPayload::AccessList { gas_price: price, access_list },
+            UnsignedKind::Blob => TransactionPayload::Blob {
+                max_fee_per_gas: price,
+                max_priority_fee_per_gas,
+                access_list,
+                max_fee_per_blob_gas: self.blob_price.saturated(),
+                blob_versioned_hashes: self.blob_hashes.clone(),
+            },
+            UnsignedKind::DynamicFee => {
+                TransactionPayload::DynamicFee { max_fee_per_gas: price, max_priority_fee_per_gas, access_list }
+            }
         }
     }
 }

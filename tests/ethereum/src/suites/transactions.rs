@@ -4,12 +4,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use alloy_primitives::{Address, B256, U256};
 use serde::Deserialize;
-use serde_json::{Value, value::RawValue};
+use serde_json::Value;
 use tenon_api::{Header, Transaction};
 use tenon_chain::{ChainSpec, Fork, Genesis, GenesisAccount, decode_transaction, intrinsic_gas};
 use tenon_execution::Executor;
 
-use super::{Cases, FileReports, parse, parse_case};
+use super::{Cases, FileReports, cases_of, parse_case};
 use crate::{
     Difference,
     expectation::{PRICE_TOO_HIGH, judge_refusal},
@@ -35,10 +35,15 @@ struct ResultFile {
 }
 
 pub(super) fn run(text: &[u8], cases: &Cases<'_>) -> FileReports {
-    let file: BTreeMap<String, &RawValue> = parse(text)?;
     let mut reports = Vec::new();
-    for (name, raw) in file {
-        let case: TransactionCase = parse_case(raw)?;
+    for (name, raw) in cases_of(text)? {
+        let case: TransactionCase = match parse_case(raw) {
+            Ok(case) => case,
+            Err(unmet) => {
+                reports.extend(cases.unmet(&name, unmet));
+                continue;
+            }
+        };
         for (fork, wanted) in &case.result {
             reports.extend(cases.run(&format!("{name} {fork}"), || judge(&case.txbytes.0, fork, wanted)));
         }
@@ -57,8 +62,8 @@ fn judge(encoded: &[u8], fork: &str, wanted: &ResultFile) -> Check {
             Ok(Passed::default())
         }
         (Err(refusal), Some(exception)) => judge_refusal(exception, &refusal),
-        (Ok(_), Some(exception)) => Err(Difference::new("transaction", "accepted", exception)),
-        (Err(refusal), None) => Err(Difference::new("transaction", refusal, "accepted")),
+        (Ok(_), Some(exception)) => Err(Difference::new("transaction", "accepted", exception).into()),
+        (Err(refusal), None) => Err(Difference::new("transaction", refusal, "accepted").into()),
     }
 }
 

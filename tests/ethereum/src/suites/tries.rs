@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use tenon_api::EMPTY_ROOT_HASH;
 use tenon_chain::trie::{TrieItem, prove_key, update_plain_trie, walk_trie};
 
-use super::{Cases, FileReports, parse, parse_case};
+use super::{Cases, FileReports, cases_of, parse_case};
 use crate::{
     Difference,
     memory::Nodes,
@@ -34,7 +34,6 @@ enum Steps {
 }
 
 pub(super) fn run(text: &[u8], cases: &Cases<'_>) -> FileReports {
-    let file: BTreeMap<String, &RawValue> = parse(text)?;
     // The file's name says which kind of trie it is about; the cases do not.
     let is_secure = cases.path.to_ascii_lowercase().contains("secure");
     let run_one = |(name, raw): (String, &RawValue)| {
@@ -44,7 +43,7 @@ pub(super) fn run(text: &[u8], cases: &Cases<'_>) -> FileReports {
             TrieCase::Neighbours { r#in: keys, tests } => neighbours(&keys, &tests),
         })
     };
-    Ok(file.into_iter().filter_map(run_one).collect())
+    Ok(cases_of(text)?.into_iter().filter_map(run_one).collect())
 }
 
 fn read_steps(steps: impl IntoIterator<Item = (String, Option<String>)>) -> Result<Vec<Step>, Difference> {
