@@ -1,8 +1,9 @@
 //! Ahead of execution, on all cores: blocks are read, and everything about them that needs no other block is done.
 
-use std::{fmt::Display, num::NonZeroUsize, thread};
+use std::{fmt::Display, num::NonZeroUsize, sync::Arc, thread};
 
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
+use parking_lot::{Condvar, Mutex};
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
 use tenon_api::{Block, BlockNumber, RecoveredBlock};
 
@@ -16,6 +17,13 @@ const GROUP_TRANSACTIONS: usize = 256;
 /// As many blocks are handed over together, however empty they are.
 const GROUP_BLOCKS: usize = 32;
 
+/// And as soon as they are so long together, bytes of RLP: blocks may be long and have few transactions.
+const GROUP_BYTES: u64 = 1 << 20;
+
+/// How long the blocks are together, bytes of RLP, that are recovered or wait for execution. A longer one is alone there. Decoded
+/// they take up to forty times as much: without this a file of long blocks would take all memory.
+const BYTES_AHEAD: u64 = 16 << 20;
+
 /// Groups a core that are recovered or wait for execution. Recovery is the slower side, so more would only hold
 /// memory.
 const GROUPS_PER_CORE: usize = 3;
@@ -23,8 +31,44 @@ const GROUPS_PER_CORE: usize = 3;
 /// A block on its way, or why there is no further one.
 pub(super) type Prepared = Result<(ImportedBlock, Option<RecoveredBlock>), ImportError>;
 
-/// Answers once, with blocks that follow one another.
-type Group = Receiver<Vec<Prepared>>;
+/// Blocks that follow one another, in the hands of a worker.
+pub(super) struct Group {
+    /// Answers once.
+    answer: Receiver<Vec<Prepared>>,
+    /// Given back when execution takes the blocks, or nobody does.
+    _place: Place,
+}
+
+/// Bounds how long the blocks are together that are between reading and execution.
+#[derive(Clone, Default)]
+struct Room(Arc<(Mutex<u64>, Condvar)>);
+
+/// So many bytes of a room.
+struct Place {
+    room: Room,
+    bytes: u64,
+}
+
+impl Room {
+    /// Waits until there is room, or until there is nothing else in it.
+    fn take(&self, bytes: u64) -> Place {
+        let (taken, changed) = &*self.0;
+        let mut taken = taken.lock();
+        changed.wait_while(&mut taken, |taken| *taken > 0 && taken.saturating_add(bytes) > BYTES_AHEAD);
+        *taken = taken.saturating_add(bytes);
+        Place { room: self.clone(), bytes }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let (taken, changed) = &*self.room.0;
+        let mut taken = taken.lock();
+        *taken = taken.saturating_sub(self.bytes);
+        // Only the thread that reads waits.
+        changed.notify_one();
+    }
+}
 
 /// The workers of one import. A pool of their own: the tasks of execution (state tries) would wait behind hundreds of
 /// recoveries in a shared one (measured: a quarter of the import's time).
@@ -60,13 +104,13 @@ impl Groups {
     pub(super) fn wait(&mut self) -> Option<Vec<Prepared>> {
         let group = self.next.take().or_else(|| self.receiver.recv().ok())?;
         // A group without an answer is one whose worker panicked, which the end of the threads' scope passes on.
-        group.recv().ok()
+        group.answer.recv().ok()
     }
 
     /// The next group if it is ready.
     pub(super) fn ready(&mut self) -> Option<Vec<Prepared>> {
         let group = self.next.take().or_else(|| self.receiver.try_recv().ok())?;
-        match group.try_recv() {
+        match group.answer.try_recv() {
             Ok(prepared) => Some(prepared),
             Err(TryRecvError::Empty) => {
                 self.next = Some(group);
@@ -87,27 +131,30 @@ impl Importer {
     ) {
         workers.pool.in_place_scope(|scope| {
             let mut after = BlockNumber::GENESIS;
+            let room = Room::default();
             let mut group = Vec::new();
-            let mut transactions = 0;
+            let (mut transactions, mut bytes) = (0, 0);
             for block in blocks {
                 let block = block.map_err(|error| ImportError::Source { after, reason: error.to_string() });
                 let is_last = block.is_err();
                 if let Ok(block) = &block {
                     after = block.number();
                     transactions += block.transactions.len();
+                    bytes += block.size;
                 }
                 group.push(block);
                 if is_last {
                     break;
                 }
-                if transactions >= GROUP_TRANSACTIONS || group.len() >= GROUP_BLOCKS {
+                if transactions >= GROUP_TRANSACTIONS || group.len() >= GROUP_BLOCKS || bytes >= GROUP_BYTES {
+                    let place = room.take(std::mem::take(&mut bytes));
                     transactions = 0;
-                    if !self.hand_over(std::mem::take(&mut group), scope, groups) {
+                    if !self.hand_over(std::mem::take(&mut group), place, scope, groups) {
                         return;
                     }
                 }
             }
-            self.hand_over(group, scope, groups);
+            self.hand_over(group, room.take(bytes), scope, groups);
         });
     }
 
@@ -115,6 +162,7 @@ impl Importer {
     fn hand_over<'scope>(
         &'scope self,
         group: Vec<Result<Block, ImportError>>,
+        place: Place,
         workers: &Scope<'scope>,
         groups: &Sender<Group>,
     ) -> bool {
@@ -124,7 +172,7 @@ impl Importer {
             // Nobody waits for it when the import ended early.
             drop(promise.send(prepared));
         });
-        groups.send(answer).is_ok()
+        groups.send(Group { answer, _place: place }).is_ok()
     }
 
     fn prepare(&self, block: Block) -> Prepared {
@@ -146,5 +194,35 @@ impl Importer {
         }
         self.engine.recover_ahead(&block.header);
         Ok((passed, Some(self.recover(block)?)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_waits_until_there_is_room_and_what_is_too_long_for_it_is_alone() {
+        let room = Room::default();
+        let (first, second) = (room.take(BYTES_AHEAD / 2), room.take(BYTES_AHEAD / 2));
+        let (told, hears) = bounded(2);
+        let waiting = thread::spawn({
+            let room = room.clone();
+            move || {
+                drop(room.take(1));
+                told.send("one byte").unwrap();
+                drop(room.take(10 * BYTES_AHEAD));
+                told.send("what is too long").unwrap();
+            }
+        });
+
+        assert_eq!(hears.try_recv(), Err(TryRecvError::Empty));
+        drop(first);
+        assert_eq!(hears.recv(), Ok("one byte"));
+        assert_eq!(hears.try_recv(), Err(TryRecvError::Empty));
+        drop(second);
+
+        assert_eq!(hears.recv(), Ok("what is too long"));
+        waiting.join().unwrap();
     }
 }
