@@ -6,7 +6,7 @@ PLUGINS := eth net web3 rpc txpool debug admin consensus
 PLUGIN_CRATES := $(PLUGINS:%=-p tenon-plugin-%)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CACHE)/target)
 
-.PHONY: help dev build test conformance conformance-rpc fuzz bench modules-bench soak lint format docs setup clean
+.PHONY: help dev build test abuse conformance conformance-rpc fuzz bench modules-bench soak lint format docs setup clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,6 +34,12 @@ conformance: build conformance-rpc ## run every case of the public suites; ARGS=
 conformance-rpc: build ## run the public JSON-RPC cases over every transport; RPC_ARGS="--filter TEXT" or "--data DIR"
 	@scripts/setup.sh test
 	$(CACHE)/python/bin/python tests/conformance/run.py $(RPC_ARGS)
+
+# Panics to order need debug assertions, figures of time a release: both are built.
+abuse: build ## kills, full disks, damaged files, rude clients, panics, in the long form, each against its bound; ARGS="kills clients" for a part
+	@scripts/setup.sh test
+	$(CARGO) build -p tenon-node $(PLUGIN_CRATES) -p tenon-test-misbehaving
+	scripts/abuse.sh $(ARGS)
 
 fuzz: setup ## fuzz every parser of bytes from outside; FUZZ_SECONDS=3600 for longer, ARGS="TARGET…" for some
 	scripts/fuzz.sh $(ARGS)

@@ -13,6 +13,10 @@ suites="${*:-rust conformance recorded faults clients modules}"
 scripts/cargo.sh build --workspace
 
 export TENON_BIN="$target/debug/tenon" TENON_NODE_MODULES="$cache/node/node_modules"
+# Where tests that abuse the node put their figures, for the table at the end.
+TENON_FIGURES=$(mktemp)
+export TENON_FIGURES
+trap 'rm -f "$TENON_FIGURES"' EXIT
 # A client that waits for what never comes fails its test after ten minutes, with all stacks, instead of holding up the rest.
 pytest() {
     "$cache/python/bin/python" -m pytest -q -p no:cacheprovider --timeout=600 "$@"
@@ -38,3 +42,8 @@ for suite in $suites; do
             ;;
     esac
 done
+
+if [ -s "$TENON_FIGURES" ]; then
+    printf '\n== abuse, in its short form; `make abuse` is the long one\n'
+    "$cache/python/bin/python" tests/faults/figures.py "$TENON_FIGURES"
+fi

@@ -44,9 +44,9 @@ class RpcError(Exception):
 
 
 class Node:
-    """A running `tenon dev` or `tenon run` on ports that the system chose."""
+    """A running `tenon dev` or `tenon run` on ports that the system chose; `options` are those of `Popen`."""
 
-    def __init__(self, *arguments, datadir=None, start_timeout=60):
+    def __init__(self, *arguments, datadir=None, start_timeout=60, **options):
         self._own_folder = None
         if datadir is None:
             self._own_folder = pathlib.Path(tempfile.mkdtemp(prefix="tenon-node-"))
@@ -57,7 +57,8 @@ class Node:
         self.log_path = self.datadir.parent / f"{self.datadir.name}.log"
         self._log = open(self.log_path, "ab")
         command = [str(BINARY), *map(str, arguments), "--datadir", str(self.datadir), "--http.port", "0", "--ws.port", "0"]
-        self.process = subprocess.Popen(command, stdout=self._log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL)
+        streams = {"stdout": self._log, "stderr": subprocess.STDOUT, "stdin": subprocess.DEVNULL}
+        self.process = subprocess.Popen(command, **(streams | options))
         deadline = time.monotonic() + start_timeout
         while not endpoints.exists():
             if self.process.poll() is not None or time.monotonic() > deadline:

@@ -1,5 +1,6 @@
 //! Reading a settings file, every value with its line.
 
+use std::io::Read as _;
 use std::path::Path;
 
 use toml::Spanned;
@@ -28,8 +29,7 @@ struct Reader<'a> {
 
 /// Reads a settings file.
 pub(crate) fn read_file(path: &Path) -> Result<FileContent, SettingsError> {
-    let text =
-        std::fs::read_to_string(path).map_err(|source| SettingsError::Unreadable { path: path.to_owned(), source })?;
+    let text = text_of(path).map_err(|source| SettingsError::Unreadable { path: path.to_owned(), source })?;
     let keys = all_settings().iter().map(|row| row.key).collect();
     let mut reader = Reader { path, text: &text, keys, content: FileContent::default() };
     let table = DeTable::parse(&text).map_err(|error| {
@@ -40,6 +40,19 @@ pub(crate) fn read_file(path: &Path) -> Result<FileContent, SettingsError> {
     reader.read_table("", table.get_ref())?;
     Ok(reader.content)
 }
+
+/// The text of a settings file. One that never ends, or is another than was meant, must not take all memory.
+fn text_of(path: &Path) -> std::io::Result<String> {
+    let mut text = String::new();
+    std::fs::File::open(path)?.take(LONGEST + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > LONGEST {
+        return Err(std::io::Error::other(format!("it is longer than {LONGEST} bytes")));
+    }
+    Ok(text)
+}
+
+/// The longest settings file, bytes: a hundred times all settings with their comments.
+const LONGEST: u64 = 4 << 20;
 
 impl Reader<'_> {
     /// Line and column, both counted from 1.

@@ -54,8 +54,8 @@ section! {
         /// Memory for cached records, MiB. What waits to be written, trie nodes, decoded blocks and read state take up to as
         /// much again, and never more than with the default.
         cache: u32 = 512, "database.cache", "cache";
-        /// Table files held open; more are opened as they are read. With the connections it has to stay below what the
-        /// system allows a process.
+        /// Table files held open; more are opened as they are read. Where the system allows the process fewer files than these
+        /// and the connections, all get fewer.
         open_files: u32 = 512, "database.openfiles", "database.openfiles";
         /// `process`: nothing is lost when the process dies, at most the last few blocks when the power fails, never
         /// consistency. `block`: every block is on the disk before it is announced.

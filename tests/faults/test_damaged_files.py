@@ -16,6 +16,7 @@ import subprocess
 
 import pytest
 
+from figures import tell
 from tenon_node import BINARY, DATA, folder
 
 VARIANTS = int(os.environ.get("TENON_DAMAGED_FILES", "6"))
@@ -163,7 +164,7 @@ def test_a_damaged_file_is_refused_with_its_place_and_little_memory(kind):
             assert found.memory < usual.memory + MORE_MEMORY, f"{found.memory:.0f} MB, {told}"
             codes[found.code] += 1
             most = max(most, found.memory)
-        print(f"\nTENON_SEED={SEED} {kind.__name__}: {len(variants)} variants of {len(whole)} bytes and {len(deep)} of nesting, "
-              f"exit codes {dict(codes)}, 0 panics, every refusal names its place; at most {most:.0f} MB "
-              f"(the whole file {usual.memory:.0f} MB, bound {MORE_MEMORY} MB more)")
         assert codes[0] < len(variants), "nothing was refused: the test has shown nothing"
+        print(f"\nTENON_SEED={SEED}: variants of {len(whole)} bytes, and {len(deep)} of nesting")
+        tell("input", f"the program, {kind.__name__.replace('_', ' ')}", len(variants), f"exit codes {dict(codes)}, panics 0, every "
+                     f"refusal names its place; {most:.0f} MB", f"no panic, {MORE_MEMORY} MB more than the whole file's {usual.memory:.0f}")

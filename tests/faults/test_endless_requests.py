@@ -12,6 +12,7 @@ import pytest
 
 import watch
 import wire
+from figures import tell
 from tenon_node import DATA, Node, folder, run, unpacked
 
 LOOP = "5b600056"
@@ -130,8 +131,8 @@ def test_requests_without_end_are_cut_at_their_limit_on_every_transport(hasty_no
         for connection in connections:
             found.append(wire.code_of(json.loads(connection.receive())))
             connection.close()
-        print(f"{name}: {found[0]} on {len(found)} transports, all after {time.monotonic() - begun:.2f} s")
         assert found == [(-32000, message)] * len(connections), name
+        tell("endless", f"{name}, limit 1 s", len(found), f"{found[0]}, all after {time.monotonic() - begun:.2f} s", "the reference's words")
     idle = watch.idle_after(hasty_node.process.pid, 10)
     assert idle is not None, "the node still works though every request is answered"
 
@@ -155,7 +156,9 @@ def test_many_calls_without_end_free_their_threads(hasty_node):
     assert answers == [(-32000, message)] * 12
     assert others["failures"] == 0
     idle = watch.idle_after(hasty_node.process.pid, 10)
-    print(f"\n12 endless calls at once: all cut, the node idle after {idle:.2f} s; others: p99 {others['p99']:.1f} ms, {others['answers']} answers")
+    assert idle is not None, "threads are still taken though every call is answered"
+    tell("endless", "calls at once", 12, f"all cut, the node idle after {idle:.2f} s; others: p99 {others['p99']:.1f} ms, {others['answers']} answers",
+                 "every thread free again")
 
 
 def test_a_batch_of_requests_without_end_is_cut_as_its_entries_are(hasty_node):
@@ -191,11 +194,13 @@ def test_a_search_over_everything_is_cut_at_its_bound(node):
     with wire.UnixSocket(node) as connection:
         begun = time.monotonic()
         found = wire.code_of(wire.ask(connection, wire.request("eth_getLogs", {"fromBlock": "0x0", "toBlock": "latest"})))
-        print(f"\neth_getLogs over {logs} logs: {found} after {time.monotonic() - begun:.2f} s")
         assert found[0] == -32005 and "20000" in found[1]
+        tell("endless", f"eth_getLogs over {logs} logs", 1, f"{found} after {time.monotonic() - begun:.2f} s", "20,000 results")
         assert wire.ask(connection, wire.request("eth_getLogs", {"fromBlock": "0x0", "toBlock": "0x0"}))["result"] == []
 
 
+MOST_REST = 100
+"""Milliseconds after which nothing is done for a client that has gone, where the machine is free (the long form)."""
 MOST_AFTERWARDS = 400
 """Milliseconds of processor time that the node may use for a client that has gone. A release build used 50 at most; the
 request itself would use seconds at the least."""
@@ -223,7 +228,10 @@ def left_alone(node, requests, transport):
 def told(transport, rests):
     most = [max(column) for column in zip(*rests.values())]
     print(f"\n{transport.name}: at rest so long after the client has gone (processor time), ms: " +
-          ", ".join(f"{name} {rest:.0f} ({used:.0f})" for name, (rest, used) in rests.items()) + f"; at most {most[0]:.0f} ({most[1]:.0f})")
+          ", ".join(f"{name} {rest:.0f} ({used:.0f})" for name, (rest, used) in rests.items()))
+    what = f"clients that go, {transport.name}: {', '.join(name.partition(',')[0] for name in rests)}"
+    assert tell("endless", what[:70], len(rests), f"at rest after {most[0]:.0f} ms at most, {most[1]:.0f} ms of processor time",
+                        f"{MOST_REST} ms", in_time=most[0] <= MOST_REST)
 
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)

@@ -15,6 +15,7 @@ import time
 
 import pytest
 
+from figures import tell
 from tenon_node import DATA, Node, RpcError, folder, run
 
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
@@ -49,6 +50,7 @@ def memory_disk(path, size):
     path.mkdir(parents=True)
     mounting = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(path)]
     if os.geteuid() != 0 or subprocess.run(mounting, capture_output=True).returncode != 0:
+        tell("disk", f"a disk of {size}", 0, "mounting one needs root", "0 blocks lost", left_out=True)
         pytest.skip("mounting a memory disk needs root")
     try:
         yield lambda larger: subprocess.run(["mount", "-o", f"remount,size={larger}", str(path)], check=True)
@@ -125,8 +127,8 @@ def test_a_node_that_cannot_write_on_serves_reads_and_recovers():
             shown = fill(node)
             number, ending = check_reads(node, shown), check_ending(node)
         check_recovered(path / "data", shown, number)
-        print(f"files of at most {limit >> 20} MiB: full after block {number}, reads served, ended in {ending:.1f} s, "
-              "0 blocks lost, went on with room")
+        tell("disk", f"files of at most {limit >> 20} MiB", 1, f"full after block {number}, reads served, ended in {ending:.1f} s, lost 0, "
+                     "went on at the next start", "0 blocks lost")
 
 
 def test_a_node_on_a_full_disk_serves_reads_and_recovers():
@@ -136,8 +138,8 @@ def test_a_node_on_a_full_disk_serves_reads_and_recovers():
             number, ending = check_reads(node, shown), check_ending(node)
         enlarge("200m")
         check_recovered(path / "data", shown, number)
-        print(f"a disk of 12 MiB: full after block {number}, reads served, ended in {ending:.1f} s, 0 blocks lost, went on "
-              "with room")
+        tell("disk", "a disk of 12 MiB", 1, f"full after block {number}, reads served, ended in {ending:.1f} s, lost 0, went on at the "
+                     "next start", "0 blocks lost")
 
 
 def test_a_running_node_goes_on_when_its_disk_has_room_again():
@@ -166,8 +168,8 @@ def test_a_running_node_goes_on_when_its_disk_has_room_again():
             assert node.call("eth_getBlockByNumber", hex(number), False) == shown
             assert node.stop() == 0
         check_recovered(path / "data", last, int(last["number"], 16))
-        print(f"a disk of 12 MiB: full after block {number}, made larger under the running node: goes on after {recovery:.1f} s "
-              f"without a new start, 0 blocks lost")
+        tell("disk", "a disk of 12 MiB, made larger under the node", 1, f"full after block {number}, went on after {recovery:.1f} s "
+                     "without a new start, lost 0", "0 blocks lost")
 
 
 def test_an_import_that_cannot_write_says_so_and_goes_on_later():
@@ -181,4 +183,4 @@ def test_an_import_that_cannot_write_says_so_and_goes_on_later():
         head = json.loads(run("db", "stats", "--json", "--datadir", path / "data").stdout)["head"]["number"]
         assert head < 54
         assert "head 54 " in run(*command).stdout
-        print(f"import with files of at most 200 kB: stopped at block {head} with the reason, then finished")
+        tell("disk", "an import with files of at most 200 kB", 1, f"stopped at block {head} with the reason, then finished", "a whole block")

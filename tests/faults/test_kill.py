@@ -16,6 +16,7 @@ import time
 import pytest
 
 import wire
+from figures import tell
 from tenon_node import BINARY, DATA, Node, RpcError, folder, run
 from test_kill_native import Recorded
 
@@ -87,9 +88,10 @@ def test_an_import_killed_at_any_instant_stands_at_a_whole_block_and_goes_on(dic
         with Node("run", datadir=path / "data") as node:
             assert node.call("eth_getBlockByNumber", "latest", False)["hash"] == head_hash
         in_the_middle = sum(bool(height) and height < length for height in heights)
-        print(f"import of {length} blocks: {KILLS} kills within {whole:.2f} s, {in_the_middle} in the middle of the chain; "
-              f"heights after restart: {heights}; 0 half blocks, 0 wrong roots")
+        print(f"killed within {whole:.2f} s; heights after restart: {heights}")
         assert in_the_middle, "no kill hit a running import: the test has shown nothing"
+        tell("kill", f"an import of {length} blocks", KILLS, f"{in_the_middle} in the middle of the chain; half 0, wrong 0; "
+                     "gone on to the recorded head", "0, 0")
 
 
 class Client(threading.Thread):
@@ -187,8 +189,8 @@ def killed_again_and_again(dice, also=lambda node: None):
 
 def test_a_loaded_development_network_loses_no_block_that_it_has_shown(dice):
     shown, lost = killed_again_and_again(dice)
-    print(f"development network: {KILLS} kills, {shown} acknowledged blocks, {lost} lost, 0 half blocks, 0 wrong roots")
     assert lost == 0 and shown > KILLS
+    tell("kill", "a loaded development network", KILLS, f"{shown} blocks shown to its clients; half 0, wrong 0, lost {lost}", "0, 0, 0")
 
 
 def test_a_loaded_network_that_compacts_its_database_loses_no_block_that_it_has_shown(dice):
@@ -202,10 +204,10 @@ def test_a_loaded_network_that_compacts_its_database_loses_no_block_that_it_has_
 
     shown, lost = killed_again_and_again(dice, compacting)
     done, within = sum(compaction.done for compaction in compactions), sum(compaction.is_running for compaction in compactions)
-    print(f"compaction: {KILLS} kills, {within} while the database was being compacted, {done} compactions before; "
-          f"{shown} acknowledged blocks, {lost} lost, 0 half blocks, 0 wrong roots")
     assert lost == 0 and shown > KILLS
     assert within, "no kill hit a compaction: the test has shown nothing"
+    tell("kill", "such a network while it compacts", KILLS, f"{within} within a compaction, {done} compactions before; "
+                 f"{shown} blocks shown; half 0, wrong 0, lost {lost}", "0, 0, 0")
 
 
 class Unwinding(threading.Thread):
@@ -267,7 +269,8 @@ def test_a_node_killed_while_it_unwinds_stands_at_a_whole_block_not_below_its_ai
         run("import", "--datadir", datadir, recorded.file)
         verify(datadir)
         assert head(datadir) == length
-        print(f"unwinding: {KILLS} kills, the whole way takes {longest:.2f} s: {between} between start and aim, {acknowledged} after the "
-              f"answer: {' '.join(heights)}; {lost} blocks lost, 0 half blocks, 0 wrong roots, imported to the end again")
+        print(f"the whole way takes {longest:.2f} s; start→found(aim): {' '.join(heights)}")
         assert lost == 0
         assert between or acknowledged, "no kill hit an unwinding: the test has shown nothing"
+        tell("kill", f"unwinding up to {length} blocks", KILLS, f"{between} between start and aim, {acknowledged} after the answer; "
+                     f"half 0, wrong 0, lost {lost}, none back that was acknowledged as taken back; imported to the end again", "0, 0, 0")

@@ -12,6 +12,7 @@ import time
 import pytest
 import rlp
 
+from figures import tell
 from native_chains import Recorded, head, items
 from tenon_node import BINARY, Node, folder, run
 
@@ -77,7 +78,9 @@ def test_a_native_import_killed_around_a_switch_stands_at_a_recorded_block_and_g
         run("import", "--genesis", recorded.genesis, "--datadir", datadir, recorded.file)
         run("db", "verify", "--datadir", datadir)
         assert head(datadir)["hash"] == recorded.lines[recorded.last]["hash"]
-        print(f"{name}: {KILLS} kills (switch, begun at, found at): {kills}; 0 half blocks, 0 wrong roots")
+        print(f"(switch, begun at, found at): {kills}")
+        tell("kill", f"an import of the native chain {name}", KILLS, "around its switches; half 0, wrong 0; gone on to the recorded head",
+                     "0, 0")
 
 
 @pytest.mark.parametrize("name", SWITCHES)
@@ -155,4 +158,5 @@ def test_a_native_development_network_killed_around_an_epoch_switch_seals_on_and
         time.sleep(max(0, int.from_bytes(blocks[-1][11], "big") + 1 - time.time()))
         run("import", "--genesis", datadir / "genesis.json", "--datadir", path / "other", path / "chain.rlp")
         assert head(path / "other") == head(datadir)
-        print(f"killed after blocks {aims}, {len(known)} blocks seen before, none lost; {len(rounds)} rounds, none twice")
+        tell("kill", "a native development network", len(aims), f"after blocks {aims}; {len(known)} blocks shown, lost 0; "
+                     f"{len(rounds)} rounds, used twice 0", "0, 0")

@@ -15,9 +15,12 @@ import pytest
 
 import watch
 import wire
+from figures import tell
 from tenon_node import BINARY, Node, folder
 
 CRASHED = (-32000, "method handler crashed")
+ONE_ERROR = "one error each, nobody else's"
+PLUGIN = "misbehaving/src/lib.rs"
 SOMEBODY = "0x" + "11" * 20
 
 
@@ -121,8 +124,8 @@ def test_a_panic_in_a_handler_of_the_bus_is_one_error_and_counted(node, kind):
     assert asked(node, wire.Http, method, *params) == (0, ""), "it does not answer again"
     assert panics_of(node, module) == counted + 3 and panics_in_log(node, f'handler="{name}"') == logged + 3
     assert others["failures"] == 0 and others["answers"] > 0
-    print(f"\n{kind} ({order}): 3 panics, 3 errors {found[0]}, counted at {module} and in the log; others: {others['answers']} "
-          f"answers, 0 failures, p99 {others['p99']:.1f} ms")
+    tell("panic", f"{kind} ({order})", 3, f"3 errors {found[0]}, counted at {module} and in the log; others: {others['answers']} answers, "
+                 f"failures 0, p99 {others['p99']:.1f} ms", ONE_ERROR)
 
 
 def test_a_panic_in_the_actor_that_changes_the_chain_is_one_error_and_it_is_built_anew(node):
@@ -142,7 +145,8 @@ def test_a_panic_in_the_actor_that_changes_the_chain_is_one_error_and_it_is_buil
     assert found[0] == -32000
     assert panics_in_log(node, 'actor="chain"') == begun + 1 and node.call("eth_blockNumber") == "0x0"
     assert others["failures"] == 0
-    print(f"\nactor chain: 1 panic, 1 error {found}, built anew; others: {others['answers']} answers, 0 failures")
+    tell("panic", "the actor that changes the chain", 1, f"1 error {found}, in the log, built anew; others: {others['answers']} answers, failures 0",
+                 ONE_ERROR)
 
 
 def test_a_panic_in_the_sealer_loses_no_transaction(node):
@@ -158,34 +162,43 @@ def test_a_panic_in_the_sealer_loses_no_transaction(node):
             time.sleep(0.05)
     block = wait_for(node, sent)
     panics = panics_in_log(node, 'actor="sealer"') - begun
-    print(f"\nactor sealer: {panics} panics, built anew each time, the transaction is in block {block}")
+    tell("panic", "the actor that makes blocks", panics, f"in the log, built anew each time, the transaction is in block {block}", "no transaction lost")
 
 
 def test_a_panic_in_a_method_of_a_plugin_is_one_error_and_counted(node):
-    counted = panics_of(node, "bad")
+    counted, logged = panics_of(node, "bad"), panics_in_log(node, PLUGIN)
     methods = ("bad_panic", "bad_panicLater")
     with watch.other_clients(node) as figures:
         found = [asked(node, transport, method) for method in methods for transport in wire.TRANSPORTS]
         others = figures()
     assert found == [CRASHED] * 6
-    assert panics_of(node, "bad") == counted + 6
+    assert panics_of(node, "bad") == counted + 6 and panics_in_log(node, PLUGIN) == logged + 6
     assert asked(node, wire.Http, "bad_echo", "still here") == (0, "")
     assert others["failures"] == 0
-    print(f"\nplugin methods: 6 panics, 6 errors {found[0]}, counted; others: {others['answers']} answers, 0 failures")
+    tell("panic", "methods of a plugin", 6, f"6 errors {found[0]}, counted at the module and in the log; others: {others['answers']} answers, "
+                 "failures 0", ONE_ERROR)
 
 
 def test_a_panic_in_a_subscription_ends_that_subscription_alone(node):
-    counted = panics_of(node, "bad")
+    counted, logged = panics_of(node, "bad"), panics_in_log(node, PLUGIN)
     with wire.WebSocket(node) as connection, watch.other_clients(node) as figures:
         heads = wire.ask(connection, wire.request("eth_subscribe", "newHeads"))["result"]
         broken = wire.ask(connection, wire.request("bad_subscribe", "panic"))["result"]
         node.call("eth_sendTransaction", {"from": node.call("eth_accounts")[2], "to": SOMEBODY, "gas": "0x5208"})
         told = {}
-        while heads not in told:
+        while not told.keys() >= {heads, broken}:
             message = json.loads(connection.receive())["params"]
             told.setdefault(message["subscription"], []).append(message)
+        # Nothing comes of it any more, and its neighbour goes on.
+        node.call("eth_sendTransaction", {"from": node.call("eth_accounts")[2], "to": SOMEBODY, "gas": "0x5208"})
+        while len(told[heads]) < 2:
+            message = json.loads(connection.receive())["params"]
+            told[message["subscription"]].append(message)
         others = figures()
-    assert panics_of(node, "bad") == counted + 1
+    code, text = CRASHED
+    assert told[broken] == [{"subscription": broken, "error": {"code": code, "message": text}}]
+    assert panics_of(node, "bad") == counted + 1 and panics_in_log(node, PLUGIN) == logged + 1
     assert others["failures"] == 0
-    print(f"\nsubscription: 1 panic, told {[message.get('error') for message in told.get(broken, [])]}, counted; newHeads on the same "
-          f"connection goes on; others: {others['answers']} answers, 0 failures")
+    tell("panic", "a subscription of a plugin", 1, f"told {told[broken][0]['error']}, counted at the module and in the log; newHeads on "
+                 "the same connection goes on; others: "
+                 f"{others['answers']} answers, failures 0", ONE_ERROR)

@@ -7,6 +7,7 @@ import struct
 
 import pytest
 
+from figures import tell
 from tenon_node import DATA, Node, folder, run, unpacked
 
 REFUSED = 3
@@ -54,7 +55,7 @@ def test_a_second_node_on_a_folder_is_refused(kind):
             words = refused((str(datadir), "in use"), *command)
         assert node.call("eth_blockNumber") == head
         assert node.stop() == 0
-    print(f"\nsecond node, and every command on the folder of a running one: {words}")
+    tell("folder", "in use, by a node and four commands", 4, f"exit code {REFUSED}: {words}", "refused by name")
 
 
 def test_a_folder_of_another_chain_is_refused(kind):
@@ -66,7 +67,7 @@ def test_a_folder_of_another_chain_is_refused(kind):
     refused((genesis, "holds chain"), "import", "--genesis", other, "--datadir", datadir, DATA / "execution-apis" / "chain.rlp.gz")
     with Node(*arguments, datadir=datadir) as node:
         assert node.call("eth_getBlockByNumber", "0x0", False)["hash"] == genesis
-    print(f"\nanother chain: {words}")
+    tell("folder", "of another chain, by run and import", 2, f"exit code {REFUSED}: {words}", "refused by name")
 
 
 def crc32c(data):
@@ -123,4 +124,4 @@ def test_a_folder_of_a_newer_format_is_refused(profile):
         ):
             words = refused((str(datadir), "newer release"), *command)
         assert before.keys() <= {file.name for file in (datadir / "db").glob("*.sst")}
-        print(f"\n{profile} of a newer format: {words}")
+        tell("folder", f"of a newer format, {profile}", 3, f"exit code {REFUSED}: {words}", "refused by name")

@@ -12,6 +12,7 @@ import rlp
 from eth_keys import keys
 from eth_utils import keccak
 
+from figures import tell
 from native_chains import Recorded, head
 from tenon_node import folder, run
 
@@ -199,4 +200,5 @@ def test_an_import_ends_at_a_block_with_one_thing_changed_and_says_why(name):
         run("import", "--datadir", datadir, recorded.file)
         run("db", "verify", "--datadir", datadir)
         assert head(datadir)["hash"] == recorded.lines[recorded.last]["hash"]
-        print(f"{name}: {len(cases)} changed blocks refused with their reasons, then the whole chain taken")
+        tell("input", f"blocks of the native chain {name}, signed again", len(cases), "all refused with block and reason, then the whole "
+                     "chain taken", "none taken")

@@ -10,6 +10,7 @@ use tenon_config::{LogFormat, LogSettings};
 use tracing_subscriber::EnvFilter;
 
 use crate::exit::Stop;
+use crate::log_output::LogOutput;
 
 /// Libraries that tell more than an operator wants to know, and what they may tell at verbosity 4.
 const QUIETER: &str = "hyper=info,h2=info,tokio_tungstenite=info,tungstenite=info,soketto=info,actix=info,mio=info";
@@ -56,7 +57,8 @@ pub(crate) fn start(settings: &LogSettings) -> Result<(), Stop> {
     let filter = EnvFilter::try_new(&general)
         .map_err(|error| Stop::Usage(format!("log.filter: {error}; write it like `tenon_storage=debug,warn`")))?;
     let builder = tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
+        .with_writer(|| LogOutput)
+        .log_internal_errors(false)
         .with_ansi(std::io::stderr().is_terminal())
         .with_target(settings.verbosity > 3);
     let directives = Mutex::new(Directives { general, modules: Vec::new() });

@@ -8,8 +8,11 @@
 //! happened, to which thing, and what to do. Nobody imports this crate.
 
 #![forbid(unsafe_code)]
+// `eprintln!` ends the program when standard error takes nothing: log_output.rs.
+#![deny(clippy::print_stderr)]
 
 mod allocator;
+mod bounded_file;
 mod chain_files;
 mod command_line;
 #[cfg(test)]
@@ -20,11 +23,13 @@ mod endpoints;
 mod exit;
 mod front_end_modules;
 mod front_ends;
+mod log_output;
 mod logging;
 mod metrics;
 mod module_actors;
 mod node;
 mod node_facts;
+mod open_files;
 mod opened_chain;
 mod plugin_folder;
 mod pool_settings;
@@ -56,7 +61,7 @@ fn exit_code(outcome: Result<(), Stop>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => {
-            eprintln!("tenon: {stop}");
+            log_output::say(&format!("tenon: {stop}"));
             stop.exit_code()
         }
     }

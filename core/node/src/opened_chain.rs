@@ -11,6 +11,7 @@ use tenon_config::{Durability, HistoryMode, Network, Origin, Resolved, Settings}
 use tenon_consensus::{EthereumEngine, native::NativeEngine};
 use tenon_storage::{Mode, OpenError, Store, StoreOptions};
 
+use crate::bounded_file;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 
@@ -161,7 +162,8 @@ pub(crate) fn chosen_genesis(resolved: &Resolved, folder: &DataFolder) -> Result
 
 /// A genesis file of the operator's.
 fn genesis_file(path: &Path, origin: &Origin) -> Result<Vec<u8>, Stop> {
-    std::fs::read(path).map_err(|error| Stop::Usage(format!("{origin}: genesis file {}: {error}", path.display())))
+    bounded_file::genesis(path)
+        .map_err(|error| Stop::Usage(format!("{origin}: genesis file {}: {error}", path.display())))
 }
 
 /// The genesis file of a network that the program knows.

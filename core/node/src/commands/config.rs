@@ -9,6 +9,7 @@ use tenon_config::{Layers, Resolved, all_settings};
 use crate::command_line;
 use crate::commands::{dev, module, print};
 use crate::exit::Stop;
+use crate::log_output;
 use crate::socket_client::SocketClient;
 
 /// How long a node may take to say what it runs.
@@ -36,7 +37,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         command_line::settings(Layers::new("run"), matches)?
     };
     for warning in &resolved.warnings {
-        eprintln!("tenon: {warning}");
+        log_output::say(&format!("tenon: {warning}"));
     }
     let running = running_modules(&resolved);
     let text = if matches.get_flag("json") {

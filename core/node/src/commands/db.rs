@@ -18,7 +18,7 @@ use crate::command_line::{self, is_database_setting};
 use crate::commands::print;
 use crate::exit::Stop;
 use crate::opened_chain::OpenedChain;
-use crate::{logging, shutdown};
+use crate::{log_output, logging, shutdown};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -188,15 +188,15 @@ impl VerifyDisplay {
             total => format!("{stage}: {} of {total}", progress.done),
         };
         if self.is_terminal {
-            eprint!("\r\x1b[K{line}");
+            log_output::say_on_one_line(&line);
         } else {
-            eprintln!("{line}");
+            log_output::say(&line);
         }
     }
 
     fn end(&self) {
         if self.is_terminal {
-            eprint!("\r\x1b[K");
+            log_output::say_on_one_line("");
         }
     }
 }

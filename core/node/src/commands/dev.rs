@@ -13,14 +13,13 @@ use tenon_consensus::{DevEngine, SealMode, SealerOptions};
 
 use self::native::Masternode;
 use crate::command_line;
-use crate::commands::print;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::node::{Node, NodePlan, Role};
 use crate::opened_chain::OpenedChain;
 use crate::reload::SettingsSource;
 use crate::version::version;
-use crate::{logging, shutdown};
+use crate::{log_output, logging, open_files, shutdown};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -124,6 +123,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let again = matches.clone();
     let read = move || self::settings(&again).map(|resolved| resolved.settings);
     let source = SettingsSource::new(resolved.settings.clone(), read);
+    open_files::share_out(&mut resolved.settings)?;
     let folder = if resolved.is_chosen("datadir") {
         DataFolder::create(&resolved.settings.node.datadir)?
     } else {
@@ -160,7 +160,9 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         let role = Role::Develop { accounts: accounts.clone(), sealer };
         let plan = NodePlan { settings, folder, chain, engine, role, source };
         let node = Node::start(plan).await?;
-        print(banner(&resolved.settings, &accounts, &about_masternode, &node).as_bytes())?;
+        if !log_output::show(&banner(&resolved.settings, &accounts, &about_masternode, &node)) {
+            tracing::warn!("standard output takes nothing: accounts and endpoints are not shown");
+        }
         let ephemeral = node.ephemeral_folder();
         shutdown::wait_for_the_first(signals, ephemeral, async || node.reload().await).await;
         node.stop().await

@@ -12,7 +12,7 @@ use crate::chain_files::Blocks;
 use crate::command_line::{self, is_database_setting};
 use crate::exit::Stop;
 use crate::opened_chain::OpenedChain;
-use crate::{logging, shutdown};
+use crate::{log_output, logging, shutdown};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -58,7 +58,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         None | Some("-") => blocks.write(BufWriter::new(io::stdout().lock())).map(drop),
         Some(name) => {
             blocks.write_file(Path::new(name))?;
-            eprintln!("exported blocks {first} to {last} to {name}");
+            log_output::say(&format!("exported blocks {first} to {last} to {name}"));
             Ok(())
         }
     }

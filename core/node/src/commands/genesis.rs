@@ -1,13 +1,12 @@
 //! `tenon genesis`: looks at a genesis file without a data folder.
 
-use std::fs;
-
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tenon_api::{B256, SealedHeader};
 use tenon_chain::{Genesis, GenesisAccount, PublicNetwork};
 use tenon_config::{Network, Origin};
 
 use super::{genesis_checks, genesis_page};
+use crate::bounded_file;
 use crate::commands::print;
 use crate::exit::Stop;
 use crate::opened_chain::public_genesis;
@@ -38,7 +37,7 @@ impl Subject {
         let wrong = |error: &dyn std::fmt::Display| Stop::Failure(format!("{name}: {error}"));
         let (text, network) = match Network::by_name(name, &origin)? {
             Network::Public(own) => (public_genesis(own)?, PublicNetwork::by_name(own)),
-            Network::File(path) => (fs::read(path).map_err(|error| wrong(&error))?, None),
+            Network::File(path) => (bounded_file::genesis(path.as_ref()).map_err(|error| wrong(&error))?, None),
             Network::Dev => {
                 return Err(Stop::Usage(
                     "the genesis of a development network follows from its settings; it lies in the data folder of \

@@ -21,7 +21,7 @@ use crate::command_line::{self, is_database_setting};
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::opened_chain::{OpenedChain, chosen_genesis};
-use crate::{logging, shutdown};
+use crate::{bounded_file, logging, shutdown};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -88,7 +88,7 @@ fn reference_block(path: &str) -> Result<ReferenceBlock, Stop> {
         return Ok(ReferenceBlock::default());
     }
     let wrong = |error: &dyn std::fmt::Display| Stop::Usage(format!("--explain {path}: {error}"));
-    let text = std::fs::read(path).map_err(|error| wrong(&error))?;
+    let text = bounded_file::reference(path.as_ref()).map_err(|error| wrong(&error))?;
     serde_json::from_slice(&text).map_err(|error| wrong(&error))
 }
 
@@ -149,7 +149,7 @@ fn import_all(
     for source in sources {
         let summary = match import_file(&importer, source, &mut watcher) {
             Ok(summary) => summary,
-            // Waiting for standard input was called off.
+            // Waiting for a pipe was called off.
             Err(_) if is_interrupted.load(Ordering::Relaxed) => {
                 was_cancelled = true;
                 break;

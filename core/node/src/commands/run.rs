@@ -10,7 +10,7 @@ use crate::exit::Stop;
 use crate::node::{Node, NodePlan, Role};
 use crate::opened_chain::{OpenedChain, chosen_genesis};
 use crate::reload::SettingsSource;
-use crate::{logging, shutdown};
+use crate::{logging, open_files, shutdown};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -50,11 +50,12 @@ pub(crate) fn definition() -> Command {
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
-    let resolved = command_line::settings(Layers::new("run"), matches)?;
+    let mut resolved = command_line::settings(Layers::new("run"), matches)?;
     logging::start(&resolved.settings.log)?;
     let again = matches.clone();
     let read = move || command_line::settings(Layers::new("run"), &again).map(|resolved| resolved.settings);
     let source = SettingsSource::new(resolved.settings.clone(), read);
+    open_files::share_out(&mut resolved.settings)?;
     let folder = DataFolder::create(&resolved.settings.node.datadir)?;
     let genesis = chosen_genesis(&resolved, &folder)?;
     let chain = OpenedChain::open(&resolved.settings, &folder, &genesis)?;

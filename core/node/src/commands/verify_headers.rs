@@ -17,7 +17,7 @@ use super::import::chain_file::ChainFile;
 use crate::commands::print;
 use crate::exit::Stop;
 use crate::opened_chain::public_genesis;
-use crate::shutdown;
+use crate::{bounded_file, log_output, shutdown};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -138,7 +138,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         sources.into_iter().try_for_each(|source| verify_file(&mut verifier, &mut tally, source, &is_interrupted));
     if outcome.is_err() {
         // What was good before the first bad one; the refusal itself goes to standard error.
-        eprint!("tenon: {}", tally.as_text());
+        log_output::say(&format!("tenon: {}", tally.as_text().trim_end()));
     } else if tally.count() == 0 {
         return Err(Stop::Failure(format!("{}: there is no header in it", files.join(", "))));
     } else {
@@ -151,7 +151,7 @@ fn verifier(name: &str, threads: usize) -> Result<HeaderVerifier, Stop> {
     let wrong = |error: &dyn std::fmt::Display| Stop::Usage(format!("--network {name}: {error}"));
     let (text, known) = match Network::by_name(name, &Origin::Flag("--network".into()))? {
         Network::Public(own) => (public_genesis(own)?, PublicNetwork::by_name(own).map(PublicNetwork::genesis_hash)),
-        Network::File(path) => (std::fs::read(path).map_err(|error| wrong(&error))?, None),
+        Network::File(path) => (bounded_file::genesis(path.as_ref()).map_err(|error| wrong(&error))?, None),
         Network::Dev => return Err(wrong(&"a development network has no native headers; name its genesis file")),
     };
     let genesis = Genesis::from_json(&text).map_err(|error| wrong(&error))?;

@@ -10,6 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
+use tenon_abuse_figures::Figure;
 use tenon_api::{BlockNumber, ChainReader, ChainWriter};
 use tenon_storage::{Mode, Store};
 
@@ -181,11 +182,24 @@ fn a_process_that_is_killed_leaves_a_whole_block_and_every_block_that_it_acknowl
             // The next child goes on from where this one was killed, as far as pruning lets it.
             store.unwind(BlockNumber(store.oldest_state().max(head))).unwrap();
         }
-        println!(
-            "{work:?}: {killed} kills, {on_the_way} of them inside a commit or an unwinding; \
-             0 half blocks, 0 wrong roots, 0 acknowledged blocks lost"
-        );
+        Figure {
+            clause: "kill",
+            what: match work {
+                Work::Writing => "the database alone, committing",
+                Work::Unwinding => "the database alone, unwinding",
+                Work::Compacting => "the database alone, compacting",
+            },
+            count: killed,
+            figure: &format!("{on_the_way} inside a commit or an unwinding; half 0, wrong 0, lost 0"),
+            bound: "0, 0, 0",
+        }
+        .tell();
     }
+}
+
+/// `TENON_TORN_LOGS` says how many copies lose the end of their log; the full run is 100.
+fn copies() -> u64 {
+    std::env::var("TENON_TORN_LOGS").map_or(6, |copies| copies.parse().unwrap())
 }
 
 #[test]
@@ -199,7 +213,7 @@ fn a_log_that_lost_its_end_leaves_a_whole_block() {
     maker.commits[10..50].iter().for_each(|commit| store.commit(commit).unwrap());
 
     let mut reached = Vec::new();
-    for _ in 0..6 {
+    for _ in 0..copies() {
         // Taken while the store is open, nothing flushed: what a disk holds after a power loss, with the part of the
         // log that had not been synced cut off anywhere.
         let copy = tempfile::tempdir().unwrap();
@@ -212,6 +226,14 @@ fn a_log_that_lost_its_end_leaves_a_whole_block() {
         reached.push(assert_stands_at_a_whole_block(&reopened, &maker));
     }
     assert!(reached.iter().all(|head| (9..50).contains(head)), "{reached:?}");
+    Figure {
+        clause: "database",
+        what: "the newest log cut anywhere, in copies",
+        count: reached.len() as u64,
+        figure: &format!("whole blocks with their roots at {reached:?}, gone on to the end"),
+        bound: "a whole block between the last flush and the end",
+    }
+    .tell();
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use tenon_abuse_figures::Figure;
 use tenon_api::{ChainReader, ChainWriter as _, StoreError};
 use tenon_storage::{Mode, OpenError, Store};
 
@@ -138,6 +139,13 @@ fn a_damaged_file_is_named_or_the_database_stands_at_a_whole_block() {
         println!("{what}");
         *endings.entry(ending(copy.path(), &maker)).or_default() += 1;
     }
-    println!("{copies} damaged copies: {endings:?}; 0 wrong answers");
     assert_eq!(endings.values().sum::<u64>(), copies);
+    Figure {
+        clause: "database",
+        what: "copies with a damaged file",
+        count: copies,
+        figure: &format!("{endings:?}; wrong answers 0"),
+        bound: "no wrong answer",
+    }
+    .tell();
 }

@@ -50,15 +50,16 @@ impl ChainFile {
     }
 
     /// The blocks' bytes, decompressed if they are compressed. Bytes taken from the source are added to `read`; once
-    /// `is_interrupted` is set, waiting for standard input ends with an error.
+    /// `is_interrupted` is set, waiting for standard input or a pipe ends with an error.
     pub(crate) fn reader(
         self,
         read: Arc<AtomicU64>,
         is_interrupted: Arc<AtomicBool>,
     ) -> Result<Box<dyn Read + Send>, Stop> {
         let source: Box<dyn Read + Send> = match self.file {
-            Some(file) => Box::new(file),
-            None => Box::new(StandardInput::start(is_interrupted)),
+            Some(file) if self.length.is_some() => Box::new(file),
+            Some(pipe) => Box::new(Pipe::start(pipe, is_interrupted)),
+            None => Box::new(Pipe::start(io::stdin(), is_interrupted)),
         };
         let mut source = BufReader::with_capacity(BUFFER, Counted { source, read });
         let start = source.fill_buf().map_err(|error| Stop::failure(format!("{}: {error}", self.name)))?;
@@ -69,23 +70,22 @@ impl ChainFile {
     }
 }
 
-/// Pieces of standard input that wait to be read.
+/// Pieces of a pipe that wait to be read.
 const PIECES_AHEAD: usize = 4;
 
-/// Standard input whose reader does not hang when the operator wants to stop: a read of a pipe can't be called off, so
-/// a thread of its own does it.
-struct StandardInput {
+/// Standard input, or a file that may never say anything: a named pipe, a device. Its reader does not hang when the operator
+/// wants to stop: a read of a pipe can't be called off, so a thread of its own does it.
+struct Pipe {
     pieces: Receiver<io::Result<Vec<u8>>>,
     current: io::Cursor<Vec<u8>>,
     is_interrupted: Arc<AtomicBool>,
 }
 
-impl StandardInput {
-    fn start(is_interrupted: Arc<AtomicBool>) -> Self {
+impl Pipe {
+    fn start(mut input: impl Read + Send + 'static, is_interrupted: Arc<AtomicBool>) -> Self {
         let (sender, pieces) = sync_channel(PIECES_AHEAD);
         // Nobody awaits it: it ends with the input, or with the process.
         std::thread::spawn(move || {
-            let mut input = io::stdin().lock();
             loop {
                 let mut piece = vec![0; BUFFER];
                 let outcome = input.read(&mut piece).map(|count| {
@@ -103,7 +103,7 @@ impl StandardInput {
     }
 }
 
-impl Read for StandardInput {
+impl Read for Pipe {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             let count = self.current.read(buffer)?;

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use tenon_execution::ImportedBlock;
 
+use crate::log_output;
+
 /// How often a rate is computed.
 const PERIOD: Duration = Duration::from_millis(500);
 /// How often a line is printed when there is no terminal.
@@ -73,7 +75,7 @@ impl Progress {
             bar.set_message(text);
         } else if self.last_line.elapsed() >= LINE_PERIOD {
             self.last_line = Instant::now();
-            eprintln!("{text}{}", self.time_left(read));
+            log_output::say(&format!("{text}{}", self.time_left(read)));
         }
     }
 

@@ -1,0 +1,52 @@
+//! Files of an operator's that are read as a whole: one that never ends, or is another than was meant, must not take all
+//! memory.
+
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+
+/// The largest genesis file. Those of the public networks have 2 MB at most; a hundred thousand accounts take ten.
+const GENESIS: u64 = 256 << 20;
+/// The largest file that says what another node knows about a block.
+const REFERENCE: u64 = 1 << 30;
+
+/// Reads a genesis file.
+///
+/// # Errors
+/// When it can't be read, or is larger than a genesis is.
+pub(crate) fn genesis(path: &Path) -> io::Result<Vec<u8>> {
+    read(path, GENESIS)
+}
+
+/// Reads what another node says about a block.
+///
+/// # Errors
+/// When it can't be read, or is larger than that is.
+pub(crate) fn reference(path: &Path) -> io::Result<Vec<u8>> {
+    read(path, REFERENCE)
+}
+
+fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    let mut content = Vec::new();
+    File::open(path)?.take(most + 1).read_to_end(&mut content)?;
+    if content.len() as u64 > most {
+        return Err(io::Error::other(format!("the file is larger than {most} bytes, the most that is read of one")));
+    }
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_without_end_is_refused_and_one_at_the_bound_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, b"four").unwrap();
+
+        assert_eq!(read(&file, 4).unwrap(), b"four");
+        assert!(read(&file, 3).unwrap_err().to_string().contains("larger than 3 bytes"));
+        assert!(read(Path::new("/dev/zero"), 1 << 20).is_err());
+    }
+}

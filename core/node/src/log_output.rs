@@ -1,0 +1,140 @@
+//! Standard error, for a program that must not end or wait because of it.
+//!
+//! A full disk, a pipe that nobody reads (`tenon run 2>&1 | less`, a terminal under Ctrl-S) and one whose reader has gone
+//! cost lines, which are counted, and nothing else. What is written is written at once, by whoever says it: after a kill
+//! nothing is missing.
+
+use std::io::{self, Write as _};
+use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::retry_on_intr;
+
+/// How long a line waits for a reader who has read so far.
+const PATIENCE: Duration = Duration::from_millis(200);
+/// How much a pipe takes without making its writer wait, if it takes anything: a page on Linux, of which standard output's
+/// own buffer may have the end of a line already.
+const PIECE: usize = 2048;
+
+/// A place to which lines go.
+#[derive(Debug, Default)]
+struct Lines {
+    /// Lines that were not written, or not to their end, since the last one that was.
+    lost: u64,
+}
+
+/// Where all of this process' lines go. Held while a line is written, which takes [`PATIENCE`] at most.
+static LINES: Mutex<Lines> = Mutex::new(Lines { lost: 0 });
+
+impl Lines {
+    /// Writes a line, or counts it.
+    fn write<F: AsFd + io::Write>(&mut self, file: &mut F, line: &[u8]) {
+        let patience = if self.lost == 0 { PATIENCE } else { Duration::ZERO };
+        if self.lost > 0 {
+            let note = format!("{} lines of the log were lost here: they could not be written\n", self.lost);
+            if !has_written(file, note.as_bytes(), patience) {
+                self.lost += 1;
+                return;
+            }
+            self.lost = 0;
+        }
+        self.lost += u64::from(!has_written(file, line, patience));
+    }
+}
+
+fn has_written<F: AsFd + io::Write>(file: &mut F, line: &[u8], patience: Duration) -> bool {
+    line.chunks(PIECE).all(|piece| takes(file, patience) && file.write_all(piece).is_ok())
+}
+
+/// Whether something can be written without waiting, soon.
+fn takes(file: &impl AsFd, patience: Duration) -> bool {
+    let patience = Timespec { tv_sec: 0, tv_nsec: patience.subsec_nanos().into() };
+    let mut wanted = [PollFd::new(file, PollFlags::OUT)];
+    // What can't be asked is tried; of a pipe without a reader the attempt says so. A signal is no answer.
+    retry_on_intr(|| poll(&mut wanted, Some(&patience))).map_or(true, |ready| ready > 0)
+}
+
+/// Writes a line to standard error.
+pub(crate) fn say(line: &str) {
+    let _ = LogOutput.write_all(format!("{line}\n").as_bytes());
+}
+
+/// Writes a text to standard output, for a program that goes on whether somebody reads it or not; whether it was written.
+pub(crate) fn show(text: &str) -> bool {
+    let mut output = io::stdout();
+    has_written(&mut output, text.as_bytes(), PATIENCE) && output.flush().is_ok()
+}
+
+/// Puts a text into the line of a terminal in which the last one stood; nothing empties it.
+pub(crate) fn say_on_one_line(text: &str) {
+    let _ = LogOutput.write_all(format!("\r\x1b[K{text}").as_bytes());
+}
+
+/// Log lines on standard error, one with each write. Never fails.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LogOutput;
+
+impl io::Write for LogOutput {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
+        lines.write(&mut io::stderr(), line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::{File, OpenOptions};
+    use std::io::Read as _;
+
+    use super::*;
+
+    #[test]
+    fn lines_of_a_full_disk_are_counted() {
+        let mut full = OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let mut lines = Lines::default();
+
+        (0..3).for_each(|_| lines.write(&mut full, b"a line\n"));
+
+        assert_eq!(lines.lost, 3);
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_reads_costs_lines_and_what_was_lost_is_said_once_it_is_read_again() {
+        let (mut reader, writer) = io::pipe().unwrap();
+        let (mut lines, mut writer) = (Lines::default(), File::from(std::os::fd::OwnedFd::from(writer)));
+        let long = [&[b'x'; 10_000][..], b"\n"].concat();
+        while lines.lost == 0 {
+            lines.write(&mut writer, &long);
+        }
+        lines.write(&mut writer, &long);
+        let lost = lines.lost;
+        let mut piece = vec![0; 1 << 20];
+        let mut read = reader.read(&mut piece).unwrap();
+
+        lines.write(&mut writer, b"read again\n");
+        drop(writer);
+        read += reader.read(&mut piece[read..]).unwrap();
+
+        let text = String::from_utf8_lossy(&piece[..read]).into_owned();
+        assert!(lost >= 2 && text.contains(&format!("{lost} lines of the log were lost here")), "{lost}");
+        assert!(text.ends_with("read again\n") && lines.lost == 0);
+    }
+
+    #[test]
+    fn a_pipe_whose_reader_has_gone_costs_lines() {
+        let (reader, writer) = io::pipe().unwrap();
+        drop(reader);
+        let mut lines = Lines::default();
+
+        lines.write(&mut File::from(std::os::fd::OwnedFd::from(writer)), b"a line\n");
+
+        assert_eq!(lines.lost, 1);
+    }
+}

@@ -1,0 +1,132 @@
+//! How many files the process may have open, and who gets them.
+//!
+//! A connection that takes the last one takes it from the database, which then can't begin its next log, and refuses
+//! every later write until a new start. So the limit is raised as far as the system lets it be, and what the settings
+//! allow to clients and to tables is brought below it.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tenon_config::Settings;
+
+use crate::exit::Stop;
+
+/// What a node has open beside tables and connections: the database's folders and logs, threads' pollers, listeners,
+/// the journal, plugins' processes. 50 at rest; a compaction writes several tables at once.
+const OWN: u64 = 112;
+/// With fewer there is no sense in starting: what is left after [`OWN`] would be no node.
+const LEAST: u64 = 256;
+/// What the tables get of a limit that is too low, at most.
+const TABLES: u64 = 4;
+
+/// Raises the process' own limit of open files to the one that the system sets it; none when there is none.
+fn raised() -> Option<u64> {
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    if current == maximum {
+        return current;
+    }
+    match setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum }) {
+        Ok(()) => maximum,
+        Err(error) => {
+            tracing::warn!(%error, current, maximum, "the limit of open files can't be raised");
+            current
+        }
+    }
+}
+
+/// Raises the limit of open files, and lowers what the settings allow to tables and clients where it is too low for it.
+///
+/// # Errors
+/// [`Stop::Failure`] when a node can't work with so few.
+pub(crate) fn share_out(settings: &mut Settings) -> Result<(), Stop> {
+    raised().map_or(Ok(()), |most| share_out_of(most, settings))
+}
+
+fn share_out_of(most: u64, settings: &mut Settings) -> Result<(), Stop> {
+    let http = u64::from(settings.http.connections) * u64::from(settings.http.enabled);
+    let websocket = u64::from(settings.ws.connections) * u64::from(settings.ws.enabled);
+    let socket = u64::from(settings.ipc.connections) * u64::from(!settings.ipc.disabled);
+    let (tables, connections) = (u64::from(settings.database.open_files), http + websocket + socket);
+    let wanted = OWN + tables + connections;
+    if wanted <= most {
+        return Ok(());
+    }
+    if most < LEAST {
+        return Err(Stop::Failure(format!(
+            "this process may have {most} files open, and a node needs {LEAST} at least and {wanted} with these settings; \
+             raise the limit (`ulimit -n {wanted}`, LimitNOFILE= of systemd)"
+        )));
+    }
+    let tables = tables.min((most - OWN) / TABLES);
+    let left = most - OWN - tables;
+    // Rounded down: together they never have more than what is left.
+    let share = |count: u32| u32::try_from(u64::from(count) * left / connections.max(1)).unwrap_or(count).min(count);
+    settings.database.open_files = u32::try_from(tables).unwrap_or(settings.database.open_files);
+    settings.http.connections = share(settings.http.connections);
+    settings.ws.connections = share(settings.ws.connections);
+    settings.ipc.connections = share(settings.ipc.connections);
+    tracing::warn!(
+        files = most,
+        wanted,
+        tables,
+        http = settings.http.connections,
+        ws = settings.ws.connections,
+        ipc = settings.ipc.connections,
+        "fewer files may be open than the settings ask for: fewer clients are served; raise the limit (ulimit -n)"
+    );
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn total(settings: &Settings) -> u64 {
+        let Settings { http, ws, ipc, database, .. } = settings;
+        OWN + [http.connections, ws.connections, ipc.connections, database.open_files]
+            .map(u64::from)
+            .iter()
+            .sum::<u64>()
+    }
+
+    #[test]
+    fn what_the_settings_ask_for_is_left_alone_where_it_fits() {
+        let mut settings = Settings::default();
+
+        share_out_of(total(&settings), &mut settings).unwrap();
+
+        assert_eq!(settings, Settings::default());
+    }
+
+    #[test]
+    fn everybody_gets_a_share_of_a_limit_that_is_too_low_and_all_together_no_more_than_it() {
+        for most in [LEAST, 300, 1_024, 2_000] {
+            let mut settings = Settings::default();
+            assert!(total(&settings) > most);
+
+            share_out_of(most, &mut settings).unwrap();
+
+            assert!(total(&settings) <= most, "{most}: {settings:?}");
+            let shares = [settings.http.connections, settings.ws.connections, settings.ipc.connections];
+            assert!(shares.iter().all(|share| *share >= 20), "{most}: {shares:?}");
+            assert!(settings.database.open_files >= 36, "{most}");
+        }
+    }
+
+    #[test]
+    fn what_is_switched_off_takes_no_share() {
+        let mut settings = Settings::default();
+        (settings.http.enabled, settings.ws.enabled) = (false, false);
+
+        share_out_of(1_024, &mut settings).unwrap();
+
+        assert!(settings.ipc.connections >= 400, "{}", settings.ipc.connections);
+    }
+
+    #[test]
+    fn a_limit_that_is_no_use_is_refused_with_what_to_do() {
+        let mut settings = Settings::default();
+
+        let refused = share_out_of(LEAST - 1, &mut settings).unwrap_err().to_string();
+
+        assert!(refused.contains("255 files") && refused.contains("ulimit -n"), "{refused}");
+    }
+}

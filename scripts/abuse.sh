@@ -1,0 +1,79 @@
+#!/bin/sh
+# Abuses the node in the long form: 300 kills, 1,000 damaged databases, 10,000 damaged files, 10,000 malformed requests a
+# transport, 5,000 idle clients, a panic in every kind of handler. Ends with a table of every figure beside its bound, and
+# fails when a test does, when a bound is missed, or when something was done less often than that. Figures of time are held
+# too: leave the machine alone meanwhile.
+#   abuse.sh [PART...]    some of: kills database disk files clients endless panics folders
+# ABUSE_SHARE: a part of the counts, in percent (100). TENON_SEED: replays a run. The rows go to abuse.json in the cache too.
+set -eu
+root=$(cd "$(dirname "$0")/.." && pwd)
+cd "$root"
+cache="${XDG_CACHE_HOME:-$HOME/.cache}/tenon"
+debug="${CARGO_TARGET_DIR:-$cache/target}/debug"
+release="${TENON_BIN:-$root/dist/tenon}"
+every="kills database disk files clients endless panics folders"
+parts="${*:-$every}"
+share="${ABUSE_SHARE:-100}"
+report="${TENON_ABUSE_REPORT:-$cache/abuse.json}"
+TENON_FIGURES=$(mktemp)
+export TENON_FIGURES TENON_ABUSE=long
+trap 'rm -f "$TENON_FIGURES"' EXIT
+
+# So many of a hundred percent, and one at least.
+part_of() {
+    echo $((($1 * share + 99) / 100))
+}
+faults() {
+    program=$1
+    shift
+    TENON_BIN="$program" "$cache/python/bin/python" -m pytest -q -s -p no:cacheprovider --timeout=7200 "$@" || failed="$failed $part"
+}
+rust() {
+    scripts/cargo.sh test -q "$@" || failed="$failed $part"
+}
+
+failed=""
+for part in $parts; do
+    printf '\n== %s\n' "$part"
+    begun=$(date +%s)
+    case "$part" in
+        kills)
+            TENON_KILLS=$(part_of 75) faults "$release" tests/faults/test_kill.py
+            TENON_KILLS=$(part_of 25) faults "$release" tests/faults/test_kill_native.py
+            TENON_KILLS=$(part_of 300) rust -p tenon-storage --test store -- killed --nocapture
+            ;;
+        database)
+            TENON_DAMAGED_COPIES=$(part_of 1000) TENON_TORN_LOGS=$(part_of 100) \
+                rust -p tenon-storage --test store -- damaged_file lost_its_end --nocapture
+            ;;
+        disk) faults "$release" tests/faults/test_full_disk.py ;;
+        files)
+            TENON_DAMAGED_FILES=$(part_of 10000) rust -p tenon-fuzz-targets --test damaged_files -- --nocapture
+            TENON_DAMAGED_FILES=$(part_of 250) faults "$release" tests/faults/test_damaged_files.py
+            faults "$release" tests/faults/test_tampered_import.py
+            ;;
+        clients)
+            TENON_MALFORMED=$(part_of 10000) TENON_IDLE=$(part_of 5000) faults "$release" tests/faults/test_front_ends.py
+            ;;
+        endless) faults "$release" tests/faults/test_endless_requests.py ;;
+        panics) faults "$debug/tenon" tests/faults/test_panics.py ;;
+        folders) faults "$release" tests/faults/test_refused_folders.py tests/faults/test_process.py ;;
+        *)
+            echo "unknown part $part; there are: $every" >&2
+            exit 2
+            ;;
+    esac
+    printf '== %s: %s s\n' "$part" $(($(date +%s) - begun))
+done
+
+whole=""
+[ "$parts" != "$every" ] || [ "$share" != 100 ] || whole="--all"
+printf '\n== figures (also in %s)\n' "$report"
+outcome=0
+# shellcheck disable=SC2086 # no word, no argument
+"$cache/python/bin/python" tests/faults/figures.py "$TENON_FIGURES" $whole --json "$report" || outcome=1
+if [ -n "$failed" ]; then
+    printf 'failed:%s; the reasons stand above\n' "$failed"
+    outcome=1
+fi
+exit "$outcome"

@@ -1,0 +1,276 @@
+"""What the system gives a process, or refuses it: open files, standard error, pipes, its clock, its socket, a folder that
+can't be written. The node goes on where it can, and ends by name where it can't.
+"""
+
+import contextlib
+import gzip
+import os
+import pathlib
+import resource
+import shutil
+import subprocess
+import time
+
+import pytest
+
+import watch
+import wire
+from figures import tell
+from tenon_node import BINARY, DATA, Node, folder, run
+
+GENESIS = DATA / "execution-apis" / "genesis.json"
+OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+FEW, TOO_FEW = 256, 64
+
+
+def files(soft, hard):
+    """A limit of open files, for `preexec_fn`."""
+    return lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def in_a_block(node, **transaction):
+    """Sends a transaction; the number of its block."""
+    sent = node.call("eth_sendTransaction", {"from": node.call("eth_accounts")[0], "to": OTHER, "gas": hex(5_000_000), **transaction})
+    deadline = time.monotonic() + 60
+    while (receipt := node.call("eth_getTransactionReceipt", sent)) is None:
+        assert time.monotonic() < deadline, "the transaction is not in a block"
+        time.sleep(0.01)
+    return int(receipt["blockNumber"], 16)
+
+
+def test_clients_that_take_all_open_files_take_none_from_the_database():
+    with folder() as path, Node("dev", datadir=path / "data", preexec_fn=files(FEW, FEW)) as node:
+        assert node.call("eth_blockNumber") == "0x0"
+        idle = [transport(node) for transport in wire.TRANSPORTS for _ in range(10)]
+        for transport in (wire.Http, wire.WebSocket, wire.UnixSocket) * FEW:
+            # Those that are too many are closed at once, a WebSocket within its handshake.
+            with contextlib.suppress(OSError, wire.Hung):
+                idle.append(transport(node, timeout=2))
+        most = wire.open_files(node.process.pid)
+        # More than a log and a table of the database hold, so that it has to begin others.
+        for _ in range(120):
+            height = in_a_block(node, data="0x" + "ab" * 120_000)
+        assert "result" in wire.ask(idle[0], wire.request("debug_chaindbCompact"))
+        alive = sum(not connection.is_closed(within=0.001) for connection in idle)
+        for connection in idle:
+            connection.close()
+        assert in_a_block(node) == height + 1
+        log = node.log_path.read_text(errors="replace")
+        assert "Too many open files" not in log and "fewer files may be open" in log
+        assert most <= FEW and alive >= 30
+        assert node.stop() == 0
+    tell("process", f"clients that want all of {FEW} open files", 3 * FEW, f"{alive} served, {most} files open at most; {height} blocks of 120 kB made "
+                 "meanwhile", "every block made")
+
+
+def test_the_limit_of_open_files_is_raised_as_far_as_it_may_be():
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with Node("dev", preexec_fn=files(FEW, hard)) as node:
+        limits = pathlib.Path(f"/proc/{node.process.pid}/limits").read_text().splitlines()
+        soft = next(line.split()[3] for line in limits if line.startswith("Max open files"))
+        assert soft == (str(hard) if hard != resource.RLIM_INFINITY else "unlimited")
+        assert node.stop() == 0
+    tell("process", f"a soft limit of {FEW} open files", 1, f"raised to the hard one, {soft}", "the hard one")
+
+
+def test_a_node_that_may_open_too_few_files_says_so():
+    with folder() as path:
+        refused = run("dev", "--datadir", path / "data", check=False, preexec_fn=files(TOO_FEW, TOO_FEW))
+    assert refused.returncode == 1 and "ulimit -n" in refused.stderr and f"{TOO_FEW} files" in refused.stderr, refused.stderr
+    tell("process", f"a limit of {TOO_FEW} open files", 1, f"exit code 1: {refused.stderr.strip()}", "refused by name")
+
+
+@contextlib.contextmanager
+def full_disk():
+    """A standard error that is on a full disk."""
+    with open("/dev/full", "wb") as full:
+        yield full
+
+
+@contextlib.contextmanager
+def closed_pipe():
+    """One whose reader has gone."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    with open(writer, "wb") as pipe:
+        yield pipe
+
+
+@contextlib.contextmanager
+def unread_pipe():
+    """One whose reader does not read, and which has no room."""
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            os.write(writer, b"x" * 4096)
+    os.set_blocking(writer, True)
+    with open(writer, "wb") as pipe:
+        yield pipe
+    os.close(reader)
+
+
+@pytest.mark.parametrize("kind", (full_disk, closed_pipe, unread_pipe), ids=lambda kind: kind.__name__)
+def test_a_log_that_cannot_be_written_costs_lines_and_nothing_else(kind):
+    with kind() as log, Node("dev", "--verbosity", "4", stdout=log, stderr=log) as node:
+        for _ in range(20):
+            height = in_a_block(node)
+        with wire.Http(node) as connection:
+            connection.send(b"GET\r\n\r\n")
+            connection.receive()
+        begun = time.monotonic()
+        assert node.stop() == 0
+        ending = time.monotonic() - begun
+    tell("process", f"a log on a {kind.__name__.replace('_', ' ')}", 1, f"{height} blocks made, ended with 0 in {ending:.1f} s", "exit code 0")
+
+
+def test_an_error_that_cannot_be_said_keeps_its_exit_code():
+    with folder() as path, full_disk() as full:
+        command = [str(BINARY), "import", "--genesis", str(GENESIS), "--datadir", str(path / "data"), str(path / "nowhere")]
+        ended = subprocess.run(command, stdout=full, stderr=full)
+    assert ended.returncode == 2
+    tell("process", "an error without a standard error", 1, "exit code 2", "its own exit code, not that of a panic")
+
+
+def test_an_import_from_a_pipe_that_says_nothing_can_be_stopped():
+    with folder() as path:
+        pipe = path / "pipe"
+        os.mkfifo(pipe)
+        whole = unpacked_chain()
+        command = [str(BINARY), "import", "--genesis", str(GENESIS), "--datadir", str(path / "data"), str(pipe)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+            with open(pipe, "wb") as writer:
+                writer.write(whole[: len(whole) // 2])
+                writer.flush()
+                # It waits for more once it has made a folder and read what there is.
+                deadline = time.monotonic() + 60
+                while not (path / "data" / "db" / "CURRENT").exists():
+                    assert time.monotonic() < deadline, "the import has not begun"
+                    time.sleep(0.02)
+                assert watch.idle_after(process.pid, 60) is not None
+                process.terminate()
+                begun = time.monotonic()
+                code = process.wait(60)
+                ending = time.monotonic() - begun
+            said = process.stdout.read()
+        assert code == 130 and "interrupted" in said, (code, said)
+        assert run("db", "verify", "--datadir", path / "data").stdout.startswith("sound")
+        assert "head 54 " in run("import", "--datadir", path / "data", DATA / "execution-apis" / "chain.rlp.gz").stdout
+    tell("process", "SIGTERM to an import from a silent pipe", 1, f"exit code {code} after {ending:.1f} s at a whole block, gone on to the end", "130")
+
+
+def unpacked_chain():
+    return gzip.decompress((DATA / "execution-apis" / "chain.rlp.gz").read_bytes())
+
+
+ENDLESS = {
+    "a genesis": ("run", "--genesis", "/dev/zero"),
+    "settings": ("config", "--config", "/dev/zero"),
+    "a genesis to check": ("genesis", "verify", "/dev/zero"),
+    "blocks": ("import", "--genesis", GENESIS, "/dev/zero"),
+}
+
+
+@pytest.mark.parametrize("kind", ENDLESS)
+def test_a_file_without_end_is_refused_within_its_bound_of_memory(kind):
+    # The longest genesis that is read, once more while its buffer grows, and the program.
+    most = 2 * 256 + 128
+    with folder() as path:
+        folders = () if kind in ("settings", "a genesis to check") else ("--datadir", str(path / "data"))
+        command = [str(BINARY), *map(str, ENDLESS[kind]), *folders]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
+            words = process.stderr.read().decode(errors="replace")
+            _, status, usage = os.wait4(process.pid, 0)
+            process.returncode = code = os.waitstatus_to_exitcode(status)
+    memory = usage.ru_maxrss / 1024
+    assert code in (1, 2) and "/dev/zero" in words and "panicked" not in words, (code, words)
+    assert memory < most, f"{memory:.0f} MB"
+    tell("input", f"{kind} without end", 1, f"exit code {code}, {memory:.0f} MB: {words.strip()[:120]}", f"{most} MB")
+
+
+CLOCK = r"""
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The system's clock, moved by as many seconds as a file says. */
+int clock_gettime(clockid_t id, struct timespec *time) {
+    int result = syscall(SYS_clock_gettime, id, time);
+    FILE *file = id == CLOCK_REALTIME ? fopen(getenv("MOVED_BY"), "r") : NULL;
+    long seconds;
+    if (file) {
+        if (fscanf(file, "%ld", &seconds) == 1) time->tv_sec += seconds;
+        fclose(file);
+    }
+    return result;
+}
+"""
+
+
+@pytest.mark.parametrize("profile", ("ethereum", "native"))
+def test_a_clock_that_is_moved_stops_no_chain(profile):
+    compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+    if compiler is None:
+        pytest.skip("the clock of the test is written in C")
+    day, year = 86_400, 365 * 86_400
+    with folder() as path:
+        source, library, moved_by = path / "clock.c", path / "clock.so", path / "moved-by"
+        source.write_text(CLOCK)
+        subprocess.run([compiler, "-shared", "-fPIC", "-o", library, source], check=True)
+
+        def move(seconds):
+            # Replaced whole: a clock that finds an empty file would not be moved.
+            (path / "next").write_text(str(seconds))
+            (path / "next").rename(moved_by)
+
+        environment = {**os.environ, "LD_PRELOAD": str(library), "MOVED_BY": str(moved_by)}
+        moves = [0, -day, day, 0]
+        move(0)
+        with Node("dev", "--profile", profile, datadir=path / "data", env=environment) as node:
+            for seconds in moves:
+                move(seconds)
+                in_a_block(node)
+            assert node.stop() == 0
+        move(-year)
+        with Node("dev", "--profile", profile, datadir=path / "data", env=environment) as node:
+            height = in_a_block(node)
+            times = [int(node.call("eth_getBlockByNumber", hex(number), False)["timestamp"], 16) for number in range(height + 1)]
+            assert node.stop() == 0
+    assert all(earlier < later for earlier, later in zip(times, times[1:])), times
+    tell("process", f"a clock moved by {[*moves, -year]} s, {profile}", len(moves) + 1, f"a block after each, times rising over all {height}", "no chain stands still")
+
+
+def test_a_node_whose_socket_is_removed_serves_on_and_ends_in_order():
+    with Node("dev") as node:
+        with wire.UnixSocket(node) as before:
+            os.unlink(node.ipc_path)
+            assert wire.ask(before, wire.request("eth_chainId"))["result"]
+            height = in_a_block(node)
+            assert node.stop() == 0
+        assert "panicked" not in node.log_path.read_text(errors="replace")
+    tell("process", "its socket removed while it runs", 1, f"block {height} made, ended with 0", "exit code 0")
+
+
+def test_a_folder_that_cannot_be_written_is_refused_by_name():
+    with folder() as path:
+        datadir = path / "data"
+        with Node("dev", datadir=datadir) as node:
+            in_a_block(node)
+            assert node.stop() == 0
+        mounting = ["mount", "--bind", str(datadir), str(datadir)]
+        if os.geteuid() != 0 or subprocess.run(mounting, capture_output=True).returncode != 0:
+            tell("folder", "of a disk that can only be read", 0, "mounting one needs root", "refused by name", left_out=True)
+            pytest.skip("mounting a disk that can only be read needs root")
+        try:
+            subprocess.run(["mount", "-o", "remount,ro,bind", str(datadir)], check=True)
+            commands = [("run", "--http.port", "0"), ("dev", "--http.port", "0"), ("import", DATA / "execution-apis" / "chain.rlp.gz"), ("db", "verify")]
+            for command in commands:
+                refused = run(*command, "--datadir", datadir, check=False, timeout=60)
+                assert refused.returncode == 3 and "Read-only" in refused.stderr and str(datadir) in refused.stderr, (command, refused)
+        finally:
+            subprocess.run(["umount", "-l", str(datadir)], check=True)
+        assert run("db", "verify", "--datadir", datadir).stdout.startswith("sound")
+    tell("folder", "of a disk that can only be read", len(commands), f"exit code 3: {refused.stderr.strip()}", "refused by name")
