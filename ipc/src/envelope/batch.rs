@@ -101,8 +101,7 @@ impl<S: RpcService> Dispatcher<S> {
                 }
                 Request::Call { id, method, params } => (id, method, params),
             };
-            // Most calls are done on their first poll. As long as nothing runs there is no order to keep, and nobody is
-            // asked.
+            // Most calls are done on their first poll. While nothing runs there is no order to keep, and nobody is asked.
             let mut keeps_place = false;
             if !batch.running.is_empty() {
                 keeps_place = self.keeps_place(&method);
