@@ -21,12 +21,15 @@ use crate::{read::log_search::LogSearch, store::Store};
 
 /// Most blocks that are answered from memory.
 const BLOCKS_AT_HAND: u64 = 8;
-/// Most logs of them that are looked at; the index finds a few among more of them faster.
+/// Most logs of them that are looked at on a thread of the pool.
 const LOGS_AT_HAND: usize = 4_096;
+/// Most that are looked at on the caller's task, which also writes those that pass.
+const ATTEMPT_LOGS_AT_HAND: usize = 512;
 /// Values of a filter beyond which a search is not attempted: each costs a cursor.
-const ATTEMPT_VALUES: usize = 8;
-/// Most blocks that an attempted search looks into, some microseconds each.
-const ATTEMPT_BLOCKS: u32 = 16;
+const ATTEMPT_VALUES: usize = 4;
+/// Most steps of an attempted search, each of which looks into a block, or leaps to one that another value has reached, and
+/// moves each cursor once at most: some microseconds.
+const ATTEMPT_STEPS: u32 = 16;
 /// Most logs that it finds. What it gave up is done again by the pool, and this is a small part of that.
 const ATTEMPT_LOGS: usize = 16;
 
@@ -34,25 +37,28 @@ impl Answers {
     /// The answer if it takes no longer than waking a thread of the pool; none also where the answer is an error, which is the
     /// pool's to word.
     pub(super) fn attempt_logs(&self, request: &GetLogs) -> Option<Result<Vec<LocatedLog>, Failure>> {
-        if let Some(logs) = self.logs_at_hand(request).ok()? {
+        if let Some(logs) = self.logs_at_hand(request, ATTEMPT_LOGS_AT_HAND).ok()? {
             return Some(Ok(logs));
         }
         let values = request.filter.addresses.len() + request.filter.topics.iter().map(Vec::len).sum::<usize>();
-        if !(1..=ATTEMPT_VALUES).contains(&values) {
+        // A block by its hash may be one of a branch, of which every receipt would have to be read.
+        if !(1..=ATTEMPT_VALUES).contains(&values) || matches!(request.range, LogRange::Block(_)) {
             return None;
         }
-        let looks = Cell::new(0);
+        let steps = Cell::new(0);
         let is_long = || {
-            looks.set(looks.get() + 1);
-            looks.get() > ATTEMPT_BLOCKS
+            steps.set(steps.get() + 1);
+            steps.get() > ATTEMPT_STEPS
         };
         let logs = self.search(request, ATTEMPT_LOGS, &is_long).ok()?;
-        (looks.get() <= ATTEMPT_BLOCKS && logs.len() <= ATTEMPT_LOGS.min(self.limits.log_results)).then_some(Ok(logs))
+        (steps.get() <= ATTEMPT_STEPS && logs.len() <= ATTEMPT_LOGS.min(self.limits.log_results)).then_some(Ok(logs))
     }
 
     pub(super) fn logs(&self, request: &GetLogs, context: &CallContext) -> Result<Vec<LocatedLog>, Failure> {
-        self.keep_if_asked_again(request)?;
-        if let Some(logs) = self.logs_at_hand(request)? {
+        // What goes wrong here, a reorganisation in the middle above all, is the search's to repeat or to word.
+        if self.keep_if_asked_again(request).is_ok()
+            && let Ok(Some(logs)) = self.logs_at_hand(request, LOGS_AT_HAND)
+        {
             return Ok(logs);
         }
         let limit = self.limits.log_results;
@@ -66,7 +72,7 @@ impl Answers {
         Ok(logs)
     }
 
-    /// Searches until `limit` is exceeded, or `is_over` says so, which is asked once a block.
+    /// Searches until `limit` is exceeded, or `is_over` says so, which is asked at every step.
     fn search(&self, request: &GetLogs, limit: usize, is_over: &dyn Fn() -> bool) -> Result<Vec<LocatedLog>, Failure> {
         let (from, to) = match request.range {
             LogRange::Numbers { from, to } => (from.0, to.0.min(self.store.head().header.number)),
@@ -91,10 +97,10 @@ impl Answers {
         Ok(logs)
     }
 
-    /// The logs if all blocks that may have them are in memory with their receipts.
-    fn logs_at_hand(&self, request: &GetLogs) -> Result<Option<Vec<LocatedLog>>, StoreError> {
+    /// The logs if all blocks that may have them are in memory with their receipts, with `most` logs together.
+    fn logs_at_hand(&self, request: &GetLogs, most: usize) -> Result<Option<Vec<LocatedLog>>, StoreError> {
         let shared = &self.store.shared;
-        let mut found = Found { logs: Vec::new(), looked_at: 0 };
+        let mut found = Found { logs: Vec::new(), left: most };
         match request.range {
             LogRange::Block(hash) => {
                 if !found.add_at_hand(&self.store, hash, &request.filter) {
@@ -156,7 +162,8 @@ impl Answers {
 /// What was found in memory so far.
 struct Found {
     logs: Vec<LocatedLog>,
-    looked_at: usize,
+    /// Further logs that may be looked at.
+    left: usize,
 }
 
 impl Found {
@@ -166,10 +173,9 @@ impl Found {
         let (Some(block), Some(receipts)) = (shared.blocks.get(&hash), shared.receipts.get(&hash)) else {
             return false;
         };
-        self.looked_at += receipts.iter().map(|receipt| receipt.logs.len()).sum::<usize>();
-        if self.looked_at > LOGS_AT_HAND {
-            return false;
-        }
+        let count = receipts.iter().map(|receipt| receipt.logs.len()).sum::<usize>();
+        let Some(left) = self.left.checked_sub(count) else { return false };
+        self.left = left;
         self.logs.extend(located(&block, &receipts, filter));
         true
     }

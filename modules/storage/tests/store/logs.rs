@@ -1,6 +1,10 @@
 //! Searching by the index finds what reading everything finds.
 
-use std::{cell::Cell, sync::OnceLock};
+use std::{
+    cell::Cell,
+    path::Path,
+    sync::{Arc, OnceLock},
+};
 
 use proptest::prelude::*;
 use tenon_api::{
@@ -152,6 +156,14 @@ fn question(from: u64, to: u64, filter: &LogFilter) -> GetLogs {
     GetLogs { range: LogRange::Numbers { from: BlockNumber(from), to: BlockNumber(to) }, filter: filter.clone() }
 }
 
+/// A store with room in memory for these blocks.
+fn in_memory(folder: &Path, commits: &[BlockCommit]) -> Arc<Store> {
+    let roomy = StoreOptions { block_cache_bytes: 64 << 20, ..options(Mode::Archive) };
+    let store = Store::open(folder, roomy).unwrap();
+    fill(&store, commits);
+    store
+}
+
 /// The answer if it needs no thread of the pool.
 fn on_the_spot(bus: &Bus, question: &GetLogs) -> Option<Vec<LocatedLog>> {
     let frame = codec::encode(question).unwrap();
@@ -163,10 +175,7 @@ fn on_the_spot(bus: &Bus, question: &GetLogs) -> Option<Vec<LocatedLog>> {
 async fn an_answer_is_the_same_from_memory_from_the_index_and_by_the_pool() {
     let maker = chain();
     let (folder, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let roomy = StoreOptions { block_cache_bytes: 64 << 20, ..options(Mode::Archive) };
-    let store = Store::open(folder.path(), roomy).unwrap();
-    fill(&store, &maker.commits);
-    let warm = bus_within(&store, StoreLimits::default());
+    let warm = bus_within(&in_memory(folder.path(), &maker.commits), StoreLimits::default());
     fill(&open(other.path(), Mode::Archive), &maker.commits);
     // Reopened, so that nothing is in memory.
     let cold = bus_within(&open(other.path(), Mode::Archive), StoreLimits::default());
@@ -227,4 +236,48 @@ async fn only_what_is_short_is_answered_on_the_spot() {
     assert_eq!(on_the_spot(&narrow, &question(7, 7, &many)), None, "the pool refuses what is too much");
     let refusal = ask(&narrow, question(7, 7, &many)).await.unwrap_err().message;
     assert!(refusal.starts_with("query returned more than 59 results"), "{refusal}");
+}
+
+#[tokio::test]
+async fn lists_without_a_common_block_are_asked_about_at_every_leap_and_left_to_the_pool() {
+    let mut maker = Maker::new();
+    for number in 1..=200_u64 {
+        let other = if number % 2 == 0 { log(1, &[6], b"") } else { log(2, &[5], b"") };
+        maker.add(vec![change(1, number, &[])], &[vec![other]]);
+    }
+    let filter = LogFilter { addresses: vec![address(1)], topics: vec![vec![word(5)]] };
+    let search = |most: u64| {
+        let asked = Cell::new(0_u64);
+        let is_over = || {
+            asked.set(asked.get() + 1);
+            asked.get() > most
+        };
+        let found = maker.store.logs(BlockNumber(0), BlockNumber(200), &filter, 10, &is_over).unwrap();
+        (found.len(), asked.get())
+    };
+
+    let (found, asked) = search(u64::MAX);
+    assert_eq!(found, 0);
+    assert!(asked >= 100, "a step moves each list once: {asked} questions");
+    assert_eq!(search(16), (0, 17), "it stops when it is told to");
+
+    let bus = bus_within(&maker.store, StoreLimits::default());
+    assert_eq!(on_the_spot(&bus, &question(0, 200, &filter)), None);
+    assert_eq!(ask(&bus, question(0, 200, &filter)).await, Ok(Vec::new()));
+}
+
+#[tokio::test]
+async fn a_block_of_many_logs_is_left_to_the_pool() {
+    let mut maker = Maker::new();
+    maker.add(vec![change(1, 1, &[])], &[vec![log(1, &[5], b""); 512]]);
+    maker.add(vec![change(1, 2, &[])], &[vec![log(1, &[5], b""); 513]]);
+    let folder = tempfile::tempdir().unwrap();
+    let bus = bus_within(&in_memory(folder.path(), &maker.commits), StoreLimits::default());
+    let any = LogFilter::default();
+
+    for (number, count, is_short) in [(1, 512, true), (2, 513, false)] {
+        let found = on_the_spot(&bus, &question(number, number, &any));
+        assert_eq!(found.map(|logs| logs.len()), is_short.then_some(count));
+        assert_eq!(ask(&bus, question(number, number, &any)).await.unwrap().len(), count);
+    }
 }
