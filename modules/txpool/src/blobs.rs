@@ -41,7 +41,8 @@ pub(crate) fn check_fields(transaction: &Transaction, rules: &Rules) -> Result<(
     Ok(())
 }
 
-/// Whether the sidecar is there, belongs to the transaction and proves what it says. Takes milliseconds.
+/// Whether the sidecar is there, belongs to the transaction and proves what it says. Takes milliseconds, and the first time
+/// in a process a second or two, in which the library prepares its trusted setup.
 ///
 /// From Osaka on both forms of proofs are taken, because clients still send the old one and nobody is sent
 /// the sidecar from here.
