@@ -15,8 +15,10 @@ import shutil
 import subprocess
 
 import pytest
+import rlp
 
 from figures import tell
+from native_chains import items
 from tenon_node import BINARY, DATA, folder
 
 VARIANTS = int(os.environ.get("TENON_DAMAGED_FILES", "6"))
@@ -168,3 +170,26 @@ def test_a_damaged_file_is_refused_with_its_place_and_little_memory(kind):
         print(f"\nTENON_SEED={SEED}: variants of {len(whole)} bytes, and {len(deep)} of nesting")
         tell("input", f"the program, {kind.__name__.replace('_', ' ')}", len(variants), f"exit codes {dict(codes)}, panics 0, every "
                      f"refusal names its place; {most:.0f} MB", f"no panic, {MORE_MEMORY} MB more than the whole file's {usual.memory:.0f}")
+
+
+def test_long_blocks_behind_good_ones_are_not_read_ahead_into_all_memory():
+    """A small file of many long blocks. They wait while those before them are executed, and are never looked at."""
+    count, length = 400, 1 << 20
+    recorded = gzip.decompress((DATA / "execution-apis" / "chain.rlp.gz").read_bytes())
+    header, *rest = rlp.decode(list(items(recorded))[-1])
+    header[12] = bytes(length)
+    long = rlp.encode([header, *rest])
+    with folder() as path:
+        command = ("import", "--genesis", DATA / "execution-apis" / "genesis.json", "--datadir", path / "data")
+        (path / "usual").write_bytes(recorded)
+        usual = Ended((*command, path / "usual"))
+        assert usual.code == 0, usual.words
+        shutil.rmtree(path / "data")
+        with gzip.open(path / "long.gz", "wb", compresslevel=1) as file:
+            file.write(recorded)
+            for _ in range(count):
+                file.write(long)
+        found = Ended((*command, path / "long.gz"))
+    assert found.code == 1 and re.search(r"block \d+.* byte \d+", found.words), found.words
+    assert found.memory < usual.memory + 3 * MORE_MEMORY, f"{found.memory:.0f} MB"
+    tell("input", "long blocks behind good ones", count, f"exit code 1, {found.memory:.0f} MB", f"{3 * MORE_MEMORY} MB more than without them, {usual.memory:.0f}")

@@ -70,6 +70,27 @@ def test_a_folder_of_another_chain_is_refused(kind):
     tell("folder", "of another chain, by run and import", 2, f"exit code {REFUSED}: {words}", "refused by name")
 
 
+def test_a_folder_whose_copy_of_the_genesis_is_torn_is_refused_and_goes_on_with_the_file(kind):
+    datadir, arguments, _ = kind
+    with Node(*arguments, datadir=datadir) as node:
+        head = node.call("eth_getBlockByNumber", "latest", False)["hash"]
+        assert node.stop() == 0
+    copy = datadir / "genesis.json"
+    whole = copy.read_bytes()
+    copy.write_bytes(whole[: len(whole) // 2])
+    words = refused((str(copy), "remove this copy"), *arguments, "--datadir", datadir, "--http.port", "0")
+    copy.unlink()
+    if arguments == ("run",):
+        named = datadir.parent / "named.json"
+        named.write_bytes(whole)
+        arguments = ("run", "--genesis", named)
+    with Node(*arguments, datadir=datadir) as node:
+        assert node.call("eth_getBlockByNumber", "latest", False)["hash"] == head
+        assert node.stop() == 0
+    assert copy.read_bytes() == whole
+    tell("folder", "with a torn copy of its genesis", 1, f"exit code {REFUSED}: {words}", "refused by name")
+
+
 def crc32c(data):
     """Castagnoli's checksum, as RocksDB's log has it."""
     crc = 0xFFFFFFFF

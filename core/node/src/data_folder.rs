@@ -89,12 +89,17 @@ impl DataFolder {
         self.path.join("db")
     }
 
+    /// Where the copy of the genesis file lies.
+    pub(crate) fn genesis_path(&self) -> PathBuf {
+        self.path.join(GENESIS)
+    }
+
     /// The copy of the genesis file; none before the first start.
     ///
     /// # Errors
     /// [`Stop::DataFolder`] when it is there and can't be read.
     pub(crate) fn genesis(&self) -> Result<Option<Vec<u8>>, Stop> {
-        let path = self.path.join(GENESIS);
+        let path = self.genesis_path();
         match fs::read(&path) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

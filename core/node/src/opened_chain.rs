@@ -59,7 +59,14 @@ impl OpenedChain {
     /// [`Stop::Usage`] when the genesis is none; [`Stop::DataFolder`] when the folder is in use, of another chain, or
     /// can't be used.
     pub(crate) fn open(settings: &Settings, folder: &DataFolder, genesis_text: &[u8]) -> Result<Self, Stop> {
-        let usage = |error: GenesisError| Stop::Usage(error.to_string());
+        let usage = |error: GenesisError| match folder.genesis() {
+            Ok(Some(kept)) if kept == genesis_text => Stop::DataFolder(format!(
+                "{}: {error}; remove this copy, and name the chain's genesis file once more (--genesis or --network; \
+                 `tenon dev` makes its own again)",
+                folder.genesis_path().display()
+            )),
+            _ => Stop::Usage(error.to_string()),
+        };
         let mut genesis = Genesis::from_json(genesis_text).map_err(usage)?;
         if let Some(network_id) = settings.node.network_id {
             genesis = genesis.with_network_id(network_id).map_err(usage)?;

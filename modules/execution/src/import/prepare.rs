@@ -41,7 +41,15 @@ pub(super) struct Group {
 
 /// Bounds how long the blocks are together that are between reading and execution.
 #[derive(Clone, Default)]
-struct Room(Arc<(Mutex<u64>, Condvar)>);
+struct Room(Arc<(Mutex<Taken>, Condvar)>);
+
+/// What is in a room.
+#[derive(Default)]
+struct Taken {
+    bytes: u64,
+    /// Nobody takes blocks out of it any more: what still lies in it stays.
+    is_closed: bool,
+}
 
 /// So many bytes of a room.
 struct Place {
@@ -50,13 +58,24 @@ struct Place {
 }
 
 impl Room {
-    /// Waits until there is room, or until there is nothing else in it.
-    fn take(&self, bytes: u64) -> Place {
+    /// Waits until there is room, or until there is nothing else in it; none when it is closed.
+    fn take(&self, bytes: u64) -> Option<Place> {
         let (taken, changed) = &*self.0;
         let mut taken = taken.lock();
-        changed.wait_while(&mut taken, |taken| *taken > 0 && taken.saturating_add(bytes) > BYTES_AHEAD);
-        *taken = taken.saturating_add(bytes);
-        Place { room: self.clone(), bytes }
+        changed.wait_while(&mut taken, |taken| {
+            !taken.is_closed && taken.bytes > 0 && taken.bytes.saturating_add(bytes) > BYTES_AHEAD
+        });
+        if taken.is_closed {
+            return None;
+        }
+        taken.bytes = taken.bytes.saturating_add(bytes);
+        Some(Place { room: self.clone(), bytes })
+    }
+
+    fn close(&self) {
+        let (taken, changed) = &*self.0;
+        taken.lock().is_closed = true;
+        changed.notify_one();
     }
 }
 
@@ -64,7 +83,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         let (taken, changed) = &*self.room.0;
         let mut taken = taken.lock();
-        *taken = taken.saturating_sub(self.bytes);
+        taken.bytes = taken.bytes.saturating_sub(self.bytes);
         // Only the thread that reads waits.
         changed.notify_one();
     }
@@ -86,10 +105,17 @@ impl Workers {
     }
 
     /// Where groups wait.
-    pub(super) fn queue(&self) -> (Sender<Group>, Groups) {
+    pub(super) fn queue(&self) -> (Queue, Groups) {
         let (sender, receiver) = bounded(GROUPS_PER_CORE * self.cores);
-        (sender, Groups { receiver, next: None })
+        let room = Room::default();
+        (Queue { sender, room: room.clone() }, Groups { receiver, next: None, room })
     }
+}
+
+/// Where groups are put.
+pub(super) struct Queue {
+    sender: Sender<Group>,
+    room: Room,
 }
 
 /// Prepared blocks, in the order of the source.
@@ -97,6 +123,14 @@ pub(super) struct Groups {
     receiver: Receiver<Group>,
     /// Was asked for and is not ready yet.
     next: Option<Group>,
+    room: Room,
+}
+
+impl Drop for Groups {
+    /// The reader must not wait for room that nobody makes.
+    fn drop(&mut self) {
+        self.room.close();
+    }
 }
 
 impl Groups {
@@ -127,11 +161,10 @@ impl Importer {
         &self,
         blocks: impl Iterator<Item = Result<Block, E>>,
         workers: &Workers,
-        groups: &Sender<Group>,
+        groups: &Queue,
     ) {
         workers.pool.in_place_scope(|scope| {
             let mut after = BlockNumber::GENESIS;
-            let room = Room::default();
             let mut group = Vec::new();
             let (mut transactions, mut bytes) = (0, 0);
             for block in blocks {
@@ -147,14 +180,13 @@ impl Importer {
                     break;
                 }
                 if transactions >= GROUP_TRANSACTIONS || group.len() >= GROUP_BLOCKS || bytes >= GROUP_BYTES {
-                    let place = room.take(std::mem::take(&mut bytes));
                     transactions = 0;
-                    if !self.hand_over(std::mem::take(&mut group), place, scope, groups) {
+                    if !self.hand_over(std::mem::take(&mut group), std::mem::take(&mut bytes), scope, groups) {
                         return;
                     }
                 }
             }
-            self.hand_over(group, room.take(bytes), scope, groups);
+            self.hand_over(group, bytes, scope, groups);
         });
     }
 
@@ -162,17 +194,18 @@ impl Importer {
     fn hand_over<'scope>(
         &'scope self,
         group: Vec<Result<Block, ImportError>>,
-        place: Place,
+        bytes: u64,
         workers: &Scope<'scope>,
-        groups: &Sender<Group>,
+        groups: &Queue,
     ) -> bool {
+        let Some(place) = groups.room.take(bytes) else { return false };
         let (promise, answer) = bounded(1);
         workers.spawn(move |_| {
             let prepared = group.into_iter().map(|block| block.and_then(|block| self.prepare(block))).collect();
             // Nobody waits for it when the import ended early.
             drop(promise.send(prepared));
         });
-        groups.send(Group { answer, _place: place }).is_ok()
+        groups.sender.send(Group { answer, _place: place }).is_ok()
     }
 
     fn prepare(&self, block: Block) -> Prepared {
@@ -204,7 +237,7 @@ mod tests {
     #[test]
     fn a_reader_waits_until_there_is_room_and_what_is_too_long_for_it_is_alone() {
         let room = Room::default();
-        let (first, second) = (room.take(BYTES_AHEAD / 2), room.take(BYTES_AHEAD / 2));
+        let [first, second] = [room.take(BYTES_AHEAD / 2), room.take(BYTES_AHEAD / 2)];
         let (told, hears) = bounded(2);
         let waiting = thread::spawn({
             let room = room.clone();
@@ -224,5 +257,18 @@ mod tests {
 
         assert_eq!(hears.recv(), Ok("what is too long"));
         waiting.join().unwrap();
+    }
+
+    #[test]
+    fn a_reader_waits_no_longer_when_nobody_takes_blocks_any_more() {
+        let workers = Workers::start().unwrap();
+        let (queue, groups) = workers.queue();
+        let full = queue.room.take(BYTES_AHEAD);
+        let waiting = thread::spawn(move || queue.room.take(1).is_none());
+
+        drop(groups);
+
+        assert!(waiting.join().unwrap());
+        drop(full);
     }
 }
