@@ -69,17 +69,18 @@ impl Pool {
         let path = options.journal.clone();
         let mut inner = Inner { spec, chain, bus, options, native, state, journal: None, maintenance };
         if let Some(path) = path {
-            let (mut back, mut lost) = (0_u64, 0_u64);
+            // Most of those that are not taken in again are in blocks by now.
+            let (mut back, mut outdated) = (0_u64, 0_u64);
             let mut journal = Journal::open(&path, |raw| match inner.take_in(raw, Origin::Local) {
                 Ok(_) => back += 1,
                 Err(error) => {
-                    lost += 1;
+                    outdated += 1;
                     tracing::debug!(%error, "a transaction of the journal is not valid any more");
                 }
             })?;
             journal.rotate(&inner.state.read().local())?;
-            if back + lost > 0 {
-                tracing::info!(back, lost, journal = %path.display(), "local transactions read back");
+            if back + outdated > 0 {
+                tracing::info!(back, outdated, journal = %path.display(), "local transactions read back");
             }
             inner.journal = Some(Mutex::new(journal));
         }
