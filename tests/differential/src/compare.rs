@@ -1,7 +1,8 @@
 //! Comparisons of two ways to the same answer.
 
 use alloy_primitives::{Address, B256, U256};
-use serde_json::Value;
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::{Value, value::RawValue};
 use tenon_api::{
     BlockId, BlockNumber, ChainReader as _, LogFilter, Receipt, ReceiptOutcome,
     messages::{Trace, TraceTarget},
@@ -94,15 +95,16 @@ pub fn traces_and_receipts(node: &Node, numbers: impl Iterator<Item = u64>) -> u
         assert_eq!((calls.len(), steps.len()), (receipts.len(), receipts.len()), "block {number}");
         for (index, receipt) in receipts.iter().enumerate() {
             let place = format!("transaction {index} of block {number}");
-            let (call, step) = (&calls[index]["result"], &steps[index]["result"]);
-            let gas: U256 = call["gasUsed"].as_str().unwrap_or_else(|| panic!("{place}: {call}")).parse().unwrap();
+            let step: Value = serde_json::from_str(steps[index].result.get()).unwrap();
+            let call = Call::read(&calls[index].result);
+            let gas: U256 = call.gas_used.parse().unwrap();
             assert_eq!(gas, U256::from(receipt.gas_used), "{place}");
             assert_eq!(step["gas"], receipt.gas_used, "{place}");
             let has_failed = receipt.outcome == ReceiptOutcome::Status(false);
-            assert_eq!(!call["error"].is_null(), has_failed, "{place}: {call}");
+            assert_eq!(call.error.is_some(), has_failed, "{place}: {:?}", call.error);
             assert_eq!(step["failed"], has_failed, "{place}");
             if !has_failed {
-                assert_eq!(logs_in(call), receipt.logs.len(), "{place}");
+                assert_eq!(call.logs_in_all(), receipt.logs.len(), "{place}");
             }
         }
         traced += receipts.len() as u64;
@@ -110,18 +112,42 @@ pub fn traces_and_receipts(node: &Node, numbers: impl Iterator<Item = u64>) -> u
     traced
 }
 
-fn trace(node: &Node, number: u64, options: &str) -> Vec<Value> {
+/// What a trace of a block says of one transaction.
+#[derive(Deserialize)]
+struct Traced {
+    result: Box<RawValue>,
+}
+
+/// A call with the calls inside it, which are read one level at a time: random code calls itself deeper than a JSON
+/// parser follows.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Call {
+    gas_used: String,
+    error: Option<String>,
+    #[serde(default)]
+    logs: Vec<IgnoredAny>,
+    #[serde(default)]
+    calls: Vec<Box<RawValue>>,
+}
+
+impl Call {
+    fn read(json: &RawValue) -> Self {
+        serde_json::from_str(json.get()).unwrap_or_else(|error| panic!("{error}: {json}"))
+    }
+
+    /// The logs of the call and of those inside it that did not fail.
+    fn logs_in_all(&self) -> usize {
+        if self.error.is_some() {
+            return 0;
+        }
+        self.logs.len() + self.calls.iter().map(|call| Self::read(call).logs_in_all()).sum::<usize>()
+    }
+}
+
+fn trace(node: &Node, number: u64, options: &str) -> Vec<Traced> {
     let target = TraceTarget::Block(BlockId::number(number));
     let reply = node.ask(Trace { target, options: options.to_owned() });
     let reply = reply.unwrap_or_else(|failure| panic!("block {number}: {failure:?}"));
     serde_json::from_str(&reply.json).unwrap()
-}
-
-/// The logs of a call and of those inside it that did not fail.
-fn logs_in(call: &Value) -> usize {
-    if !call["error"].is_null() {
-        return 0;
-    }
-    let own = call["logs"].as_array().map_or(0, Vec::len);
-    own + call["calls"].as_array().into_iter().flatten().map(logs_in).sum::<usize>()
 }
