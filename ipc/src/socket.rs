@@ -154,7 +154,7 @@ impl<S: RpcService> SocketServer<S> {
 }
 
 async fn serve<S: RpcService>(connection: Connection<S, Values<S>>, stream: UnixStream, _open: OpenConnection) {
-    let result = connection.run(Half(&stream), Half(&stream), reads_no_more(&stream)).await;
+    let result = connection.run(Half(&stream), Half(&stream), || reads_no_more(&stream)).await;
     if let Err(error) = result {
         tracing::debug!(%error, "socket connection ended");
     }

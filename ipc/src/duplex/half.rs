@@ -14,7 +14,7 @@ use tokio::{
 
 /// How often a blocked connection looks whether its client is still there. There is no event to wait for: a
 /// closed stream counts as ready, but so does one with bytes that nobody may read yet.
-const LOOK_AGAIN: Duration = Duration::from_millis(100);
+const LOOK_AGAIN: Duration = Duration::from_millis(25);
 
 /// What TCP and Unix streams of tokio have in common.
 pub(crate) trait RawStream: Send + Sync {

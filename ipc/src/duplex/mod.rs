@@ -12,7 +12,7 @@ use std::{
     collections::VecDeque,
     future::poll_fn,
     io,
-    pin::{Pin, pin},
+    pin::pin,
     sync::{Arc, Mutex, PoisonError},
     task::Poll,
     time::Duration,
@@ -133,19 +133,20 @@ enum End {
 }
 
 impl<S: RpcService, F: Framing> Connection<S, F> {
-    /// Serves the connection to its end. `gone` returns when the other side wants no answers any more; it is
-    /// asked only while nothing is read, which would show the same.
-    pub(crate) async fn run<R, W>(mut self, mut reader: R, writer: W, gone: impl Future<Output = ()>) -> io::Result<()>
+    /// Serves the connection to its end. What `gone` gives returns when the other side wants no answers any more; it is
+    /// asked only while nothing is read, which would show the same, and anew each time, as it looks at once only when
+    /// it begins.
+    pub(crate) async fn run<R, W, G>(mut self, mut reader: R, writer: W, gone: impl Fn() -> G) -> io::Result<()>
     where
         R: AsyncRead + Unpin,
         W: AsyncWrite + Unpin,
+        G: Future<Output = ()>,
     {
         let shared = Arc::new(self.shared());
         let ending = EndTasks(Arc::clone(&shared));
         let limits = self.limits;
         let mut writer = Writer::new(&shared.outgoing, writer, limits, F::keep_alive(), Meter::new(&self.traffic));
-        let mut gone = pin!(gone);
-        let end = self.converse(&shared, &mut reader, &mut writer, gone.as_mut()).await?;
+        let end = self.converse(&shared, &mut reader, &mut writer, &gone).await?;
         let mut writing = pin!(poll_fn(|context| writer.poll(context)));
         let is_refused = matches!(end, End::Refuse(_));
         let goodbye = match end {
@@ -159,7 +160,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                     biased;
                     error = &mut writing => return Err(error),
                     _ = shared.places.acquire_many(all) => {}
-                    () = gone.as_mut() => return Ok(()),
+                    () = gone() => return Ok(()),
                 }
                 goodbye
             }
@@ -192,12 +193,12 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
     }
 
     /// Reads, answers and writes until there is a reason to read no more.
-    async fn converse<R: AsyncRead + Unpin, W: AsyncWrite + Unpin>(
+    async fn converse<R: AsyncRead + Unpin, W: AsyncWrite + Unpin, G: Future<Output = ()>>(
         &mut self,
         shared: &Arc<Shared<S>>,
         reader: &mut R,
         writer: &mut Writer<'_, W>,
-        gone: Pin<&mut impl Future<Output = ()>>,
+        gone: &impl Fn() -> G,
     ) -> io::Result<End> {
         // A token of its own: its lock is taken at every wake, and all connections would share the other's.
         let stopping = self.stopping.child_token();
@@ -218,11 +219,11 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         .await
     }
 
-    async fn read_all<R: AsyncRead + Unpin>(
+    async fn read_all<R: AsyncRead + Unpin, G: Future<Output = ()>>(
         &mut self,
         shared: &Arc<Shared<S>>,
         reader: &mut R,
-        mut gone: Pin<&mut impl Future<Output = ()>>,
+        gone: &impl Fn() -> G,
     ) -> End {
         let mut silence = self.limits.silence.map(Patience::new);
         let mut meter = Meter::new(&self.traffic);
@@ -231,7 +232,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                 Incoming::Message(text, message) => tokio::select! {
                     biased;
                     () = start_call(shared, text, message) => {}
-                    () = gone.as_mut() => return End::Gone,
+                    () = gone() => return End::Gone,
                 },
                 Incoming::Control(bytes) => {
                     shared.outgoing.push_raw(bytes);
@@ -249,7 +250,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                     tokio::select! {
                         biased;
                         () = shared.outgoing.has_room() => {}
-                        () = gone.as_mut() => return End::Gone,
+                        () = gone() => return End::Gone,
                     }
                     self.buffer.reserve(READ_AT_LEAST);
                     let read = read_before(silence.as_mut(), reader, &mut self.buffer).await;

@@ -182,7 +182,7 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
         stopping,
         traffic: Arc::clone(&side.traffic),
     };
-    let serving = connection.run(Half(&stream), Half(&stream), sends_no_more(&stream));
+    let serving = connection.run(Half(&stream), Half(&stream), || sends_no_more(&stream));
     tokio::select! {
         biased;
         result = serving => {

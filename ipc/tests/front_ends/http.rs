@@ -93,7 +93,7 @@ async fn a_client_that_leaves_cancels_its_call() {
         body.len()
     );
     client.send(format!("{head}{body}").as_bytes()).await;
-    let context = service.first_call().await;
+    let context = service.call_after(0).await;
     assert!(!context.is_cancelled());
 
     drop(client);
@@ -109,7 +109,7 @@ async fn a_call_beyond_the_time_limit_gets_503_and_is_cancelled() {
     let answer = Client::connect(address).await.post(&[], r#"{"id":1,"method":"test_forever"}"#).await;
 
     assert_eq!((answer.status, answer.text().as_str()), (503, r#"{"error":"http server timeout"}"#));
-    assert!(service.first_call().await.is_cancelled());
+    assert!(service.call_after(0).await.is_cancelled());
 }
 
 #[tokio::test]
@@ -275,7 +275,7 @@ async fn stopping_waits_for_calls_only_as_long_as_it_may() {
         tokio::spawn(async move { Client::connect(address).await.post(&[], r#"{"id":1,"method":"test_wait"}"#).await });
     let mut idle = Client::connect(address).await;
     idle.post(&[], r#"{"id":1,"method":"test_echo"}"#).await;
-    service.first_call().await;
+    service.call_after(0).await;
     let stopping = tokio::spawn(async move { servers.stop(Duration::from_secs(10)).await });
     until(|| std::net::TcpStream::connect(address).is_err()).await;
     service.gate.notify_one();
@@ -288,7 +288,7 @@ async fn stopping_waits_for_calls_only_as_long_as_it_may() {
         client.send(b"POST / HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 32\r\n\r\n{\"id\":1,\"method\":\"test_forever\"}").await;
         client.answer(false).await
     });
-    let context = service.first_call().await;
+    let context = service.call_after(0).await;
     assert!(!servers.stop(Duration::from_millis(50)).await);
     assert!(context.is_cancelled());
     assert!(stuck.await.unwrap().is_none());

@@ -41,7 +41,7 @@ pub(crate) async fn until(condition: impl Fn() -> bool) {
 }
 
 /// Lets all others go first, so often.
-async fn take_turns(count: usize) {
+pub(crate) async fn take_turns(count: usize) {
     for _ in 0..count {
         tokio::task::yield_now().await;
     }
@@ -52,9 +52,10 @@ pub(crate) fn not_found(message: String) -> Failure {
 }
 
 impl TestService {
-    pub(crate) async fn first_call(&self) -> CallContext {
-        until(|| !self.begun.lock().unwrap().is_empty()).await;
-        self.begun.lock().unwrap()[0].clone()
+    /// The context of the call that began after `earlier` others, once it has.
+    pub(crate) async fn call_after(&self, earlier: usize) -> CallContext {
+        until(|| self.begun.lock().unwrap().len() > earlier).await;
+        self.begun.lock().unwrap()[earlier].clone()
     }
 }
 

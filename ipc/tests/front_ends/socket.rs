@@ -11,7 +11,7 @@ use tokio::{
     },
 };
 
-use crate::service::{TestService, until};
+use crate::service::{TestService, take_turns, until};
 
 async fn try_start(
     path: &Path,
@@ -117,12 +117,35 @@ async fn a_program_that_dies_cancels_its_calls() {
     let _servers = try_start(&path, SocketLimits::default(), service.clone()).await.unwrap();
     let mut client = Client::connect(&path).await;
     client.send(r#"{"id":1,"method":"test_forever"}"#).await;
-    let context = service.first_call().await;
+    let context = service.call_after(0).await;
     assert!(!context.is_cancelled());
 
     drop(client);
 
     until(|| context.is_cancelled()).await;
+}
+
+/// Whoever has no room for further calls looks from time to time whether its client is still there: what it looks at
+/// later, when it waits for the last calls, must not wait for such a time. The clock stands still here.
+#[tokio::test(start_paused = true)]
+async fn a_program_that_dies_after_it_was_held_up_cancels_its_calls_at_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tenon.ipc");
+    let service = TestService::default();
+    let limits = SocketLimits { calls_in_flight: 1, ..SocketLimits::default() };
+    let _servers = try_start(&path, limits, service.clone()).await.unwrap();
+    let mut client = Client::connect(&path).await;
+    client.send(r#"{"id":1,"method":"test_wait"}{"id":2,"method":"test_forever"}"#).await;
+    service.call_after(0).await;
+    service.gate.notify_one();
+    let context = service.call_after(1).await;
+    // The system tells of a program that has left something unread, so nobody would have to look.
+    client.receive().await.unwrap();
+
+    drop(client);
+    take_turns(1_000).await;
+
+    assert!(context.is_cancelled());
 }
 
 #[tokio::test]

@@ -60,7 +60,7 @@ async fn what_was_asked_before_the_close_is_answered_after_it() {
     let address = servers.open_http(http(0), None).await.unwrap();
     let mut client = raw_http::Client::connect(address).await;
     let call = tokio::spawn(async move { client.post(&[], r#"{"id":1,"method":"test_wait"}"#).await });
-    service.first_call().await;
+    service.call_after(0).await;
 
     assert!(servers.close_http(GRACE).await);
     let is_closed = is_closed(address).await;
@@ -77,7 +77,7 @@ async fn a_call_that_outlives_the_grace_is_cut_and_cancelled() {
     let address = servers.open_websocket(ws(0), None).await.unwrap();
     let mut client = websocket::Client::connect(address).await;
     client.send(r#"{"id":1,"method":"test_forever"}"#).await;
-    let context = service.first_call().await;
+    let context = service.call_after(0).await;
 
     assert!(servers.close_websocket(Duration::from_millis(20)).await);
 

@@ -161,7 +161,7 @@ async fn a_client_that_leaves_while_its_messages_wait_unread_cancels_its_calls()
     for _ in 0..3 {
         client.send(r#"{"id":1,"method":"test_forever"}"#).await;
     }
-    let context = service.first_call().await;
+    let context = service.call_after(0).await;
 
     drop(client);
 
@@ -174,7 +174,7 @@ async fn a_client_that_leaves_cancels_its_calls() {
     let (_servers, address, service) = start(WebSocketLimits::default()).await;
     let mut client = Client::connect(address).await;
     client.send(r#"{"id":1,"method":"test_forever"}"#).await;
-    let context = service.first_call().await;
+    let context = service.call_after(0).await;
     assert!(!context.is_cancelled());
 
     drop(client);
