@@ -1,7 +1,7 @@
 use alloy_primitives::{Address, B256, Bytes};
 use serde::{Deserialize, Serialize};
 
-use super::BlockNumber;
+use super::{Block, BlockNumber, Receipt};
 
 /// What a contract emitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,6 +33,33 @@ pub struct LocatedLog {
     pub log_index: u64,
     /// Whether a reorganisation took the block off the canonical chain.
     pub removed: bool,
+}
+
+impl LocatedLog {
+    /// The logs of a block that pass the filter, in order and none of them removed. `receipts` are the block's own, one a
+    /// transaction: a log's place is counted over all of them.
+    pub fn of_block<'a>(
+        block: &'a Block,
+        receipts: &'a [Receipt],
+        filter: &'a LogFilter,
+    ) -> impl Iterator<Item = Self> + 'a {
+        let transactions = (0..).zip(&block.transactions).zip(receipts);
+        let logs = transactions.flat_map(|((transaction_index, transaction), receipt)| {
+            receipt.logs.iter().map(move |log| (log, transaction.hash, transaction_index))
+        });
+        logs.zip(0..).filter(|((log, ..), _)| filter.matches(log)).map(
+            |((log, transaction_hash, transaction_index), log_index)| Self {
+                log: log.clone(),
+                block_number: block.number(),
+                block_hash: block.hash(),
+                block_timestamp: block.header.timestamp,
+                transaction_hash,
+                transaction_index,
+                log_index,
+                removed: false,
+            },
+        )
+    }
 }
 
 /// Which logs to look for in a range of canonical blocks.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tenon_api::{
-    BlockCommit, LocatedLog, Receipt, RecoveredBlock,
+    BlockCommit, LocatedLog, LogFilter, Receipt, RecoveredBlock,
     messages::{BlockCommitted, BlocksUnwound, LogsChanged, NewHead},
 };
 
@@ -20,7 +20,7 @@ impl Importer {
         }
         for commit in added {
             self.bus.publish(BlockCommitted { commit: Arc::clone(commit) });
-            self.publish_logs(located_logs(&commit.block, &commit.receipts, false));
+            self.publish_logs(logs_of(&commit.block, &commit.receipts).collect());
         }
         if let Some(newest) = added.last() {
             self.announce_head(newest);
@@ -40,7 +40,7 @@ impl Importer {
             total_difficulty: commit.total_difficulty,
             size: block.size,
         });
-        self.publish_logs(located_logs(block, &commit.receipts, false));
+        self.publish_logs(logs_of(block, &commit.receipts).collect());
         tracing::debug!(
             number = block.header.number,
             hash = %block.hash(),
@@ -57,12 +57,15 @@ impl Importer {
         }
         let blocks = removed.iter().map(|removed| Arc::clone(&removed.block)).collect();
         self.bus.publish(BlocksUnwound { blocks: Arc::new(blocks) });
-        let logs = removed.iter().map(|removed| located_logs(&removed.block, &removed.receipts, true));
+        let logs = removed.iter().map(|removed| {
+            let logs = logs_of(&removed.block, &removed.receipts);
+            logs.map(|log| LocatedLog { removed: true, ..log })
+        });
         if self.executor.spec().native.is_some() {
             // Watchers of native chains are told of removed logs from the oldest block on, so they need all at once.
             self.publish_logs(logs.flatten().collect());
         } else {
-            logs.for_each(|logs| self.publish_logs(logs));
+            logs.for_each(|logs| self.publish_logs(logs.collect()));
         }
     }
 
@@ -73,22 +76,8 @@ impl Importer {
     }
 }
 
-fn located_logs(block: &RecoveredBlock, receipts: &[Receipt], removed: bool) -> Vec<LocatedLog> {
-    let located =
-        block.transactions.iter().zip(receipts).zip(0u64..).flat_map(|((transaction, receipt), index)| {
-            receipt.logs.iter().map(move |log| (log, transaction.hash, index))
-        });
-    located
-        .zip(0u64..)
-        .map(|((log, transaction_hash, transaction_index), log_index)| LocatedLog {
-            log: log.clone(),
-            block_number: block.number(),
-            block_hash: block.hash(),
-            block_timestamp: block.header.timestamp,
-            transaction_hash,
-            transaction_index,
-            log_index,
-            removed,
-        })
-        .collect()
+/// Every log of a block.
+fn logs_of<'a>(block: &'a RecoveredBlock, receipts: &'a [Receipt]) -> impl Iterator<Item = LocatedLog> + 'a {
+    const EVERY: &LogFilter = &LogFilter { addresses: Vec::new(), topics: Vec::new() };
+    LocatedLog::of_block(block, receipts, EVERY)
 }

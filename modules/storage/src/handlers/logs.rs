@@ -11,7 +11,7 @@ use std::{
 
 use alloy_primitives::B256;
 use tenon_api::{
-    BlockNumber, ChainReader, Failure, LocatedLog, LogFilter, Receipt, RecoveredBlock, StoreError,
+    BlockNumber, ChainReader, Failure, LocatedLog, LogFilter,
     messages::{GetLogs, LogRange},
 };
 use tenon_bus::CallContext;
@@ -37,7 +37,7 @@ impl Answers {
     /// The answer if it takes no longer than waking a thread of the pool; none also where the answer is an error, which is the
     /// pool's to word.
     pub(super) fn attempt_logs(&self, request: &GetLogs) -> Option<Result<Vec<LocatedLog>, Failure>> {
-        if let Some(logs) = self.logs_at_hand(request, ATTEMPT_LOGS_AT_HAND).ok()? {
+        if let Some(logs) = self.logs_at_hand(request, ATTEMPT_LOGS_AT_HAND) {
             return Some(Ok(logs));
         }
         let values = request.filter.addresses.len() + request.filter.topics.iter().map(Vec::len).sum::<usize>();
@@ -55,9 +55,8 @@ impl Answers {
     }
 
     pub(super) fn logs(&self, request: &GetLogs, context: &CallContext) -> Result<Vec<LocatedLog>, Failure> {
-        // What goes wrong here, a reorganisation in the middle above all, is the search's to repeat or to word.
         if self.keep_if_asked_again(request).is_ok()
-            && let Ok(Some(logs)) = self.logs_at_hand(request, LOGS_AT_HAND)
+            && let Some(logs) = self.logs_at_hand(request, LOGS_AT_HAND)
         {
             return Ok(logs);
         }
@@ -97,33 +96,19 @@ impl Answers {
         Ok(logs)
     }
 
-    /// The logs if all blocks that may have them are in memory with their receipts, with `most` logs together.
-    fn logs_at_hand(&self, request: &GetLogs, most: usize) -> Result<Option<Vec<LocatedLog>>, StoreError> {
-        let shared = &self.store.shared;
-        let mut found = Found { logs: Vec::new(), left: most };
-        match request.range {
-            LogRange::Block(hash) => {
-                if !found.add_at_hand(&self.store, hash, &request.filter) {
-                    return Ok(None);
-                }
-            }
+    /// The logs if all blocks that may have them are in memory with their receipts, with `most` logs together. None also
+    /// where something goes wrong, a reorganisation in the middle above all: that is the search's to repeat or to word.
+    fn logs_at_hand(&self, request: &GetLogs, most: usize) -> Option<Vec<LocatedLog>> {
+        let mut found = Found { store: &self.store, filter: &request.filter, logs: Vec::new(), left: most };
+        let is_whole = match request.range {
+            LogRange::Block(hash) => found.add_block(hash),
             LogRange::Numbers { from, to } => {
                 let (from, to) = (from.0, to.0.min(self.store.head().header.number));
-                if to.saturating_sub(from) >= BLOCKS_AT_HAND.min(self.limits.log_blocks) {
-                    return Ok(None);
-                }
-                let token = shared.generations.observe(to)?;
-                for number in from..=to {
-                    let hash = self.store.canonical_hash(BlockNumber(number))?;
-                    if !hash.is_some_and(|hash| found.add_at_hand(&self.store, hash, &request.filter)) {
-                        return Ok(None);
-                    }
-                }
-                // An unwind in the middle of the range would leave a mixture.
-                shared.generations.check(token, to)?;
+                let is_short = to.saturating_sub(from) < BLOCKS_AT_HAND.min(self.limits.log_blocks);
+                is_short && found.add_canonical(from..=to, to)
             }
-        }
-        Ok((found.logs.len() <= self.limits.log_results).then_some(found.logs))
+        };
+        (is_whole && found.logs.len() <= self.limits.log_results).then_some(found.logs)
     }
 
     /// Brings a block into memory whose logs are asked for the second time.
@@ -146,7 +131,7 @@ impl Answers {
         let (Some(block), Some(receipts)) = (self.store.block(hash)?, self.store.receipts(hash)?) else {
             return Ok(Vec::new());
         };
-        let logs: Vec<LocatedLog> = located(&block, &receipts, filter).collect();
+        let logs: Vec<LocatedLog> = LocatedLog::of_block(&block, &receipts, filter).collect();
         let (limit, range) = (self.limits.log_results, LogRange::Block(hash));
         if logs.len() > limit { Err(too_many(limit, &range, &logs)) } else { Ok(logs) }
     }
@@ -160,44 +145,41 @@ impl Answers {
 }
 
 /// What was found in memory so far.
-struct Found {
+struct Found<'a> {
+    store: &'a Store,
+    filter: &'a LogFilter,
     logs: Vec<LocatedLog>,
     /// Further logs that may be looked at.
     left: usize,
 }
 
-impl Found {
+impl Found<'_> {
+    /// Adds the logs of canonical blocks, none of them above `highest`. False when one is not in memory, when there are too
+    /// many, or when an unwind meanwhile may have left a mixture of two branches.
+    fn add_canonical(&mut self, numbers: impl Iterator<Item = u64>, highest: u64) -> bool {
+        let generations = &self.store.shared.generations;
+        let Ok(token) = generations.observe(highest) else { return false };
+        for number in numbers {
+            let Ok(Some(hash)) = self.store.canonical_hash(BlockNumber(number)) else { return false };
+            if !self.add_block(hash) {
+                return false;
+            }
+        }
+        generations.check(token, highest).is_ok()
+    }
+
     /// Adds the logs of a block; false when it is not in memory, or there are too many.
-    fn add_at_hand(&mut self, store: &Store, hash: B256, filter: &LogFilter) -> bool {
-        let shared = &store.shared;
+    fn add_block(&mut self, hash: B256) -> bool {
+        let shared = &self.store.shared;
         let (Some(block), Some(receipts)) = (shared.blocks.get(&hash), shared.receipts.get(&hash)) else {
             return false;
         };
         let count = receipts.iter().map(|receipt| receipt.logs.len()).sum::<usize>();
         let Some(left) = self.left.checked_sub(count) else { return false };
         self.left = left;
-        self.logs.extend(located(&block, &receipts, filter));
+        self.logs.extend(LocatedLog::of_block(&block, &receipts, self.filter));
         true
     }
-}
-
-/// The logs of a block that pass the filter.
-fn located(block: &RecoveredBlock, receipts: &[Receipt], filter: &LogFilter) -> impl Iterator<Item = LocatedLog> {
-    let transactions = (0_u64..).zip(&block.transactions).zip(receipts.iter());
-    let logs = transactions
-        .flat_map(|((index, transaction), receipt)| receipt.logs.iter().map(move |log| (log, transaction.hash, index)));
-    logs.zip(0..).filter(move |((log, ..), _)| filter.matches(log)).map(
-        move |((log, transaction_hash, transaction_index), log_index)| LocatedLog {
-            log: log.clone(),
-            block_number: block.number(),
-            block_hash: block.hash(),
-            block_timestamp: block.header.timestamp,
-            transaction_hash,
-            transaction_index,
-            log_index,
-            removed: false,
-        },
-    )
 }
 
 /// Says how far a query can go that found more than it may.
@@ -227,3 +209,6 @@ impl AskedBlocks {
         place.swap(number, Ordering::Relaxed) == number
     }
 }
+
+#[cfg(test)]
+mod tests;

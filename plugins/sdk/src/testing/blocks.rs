@@ -7,9 +7,9 @@ use std::{
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use tenon_api::{
-    Account, Block, BlockId, BlockNumber, BlockTag, Failure, Header, LocatedLog, Log, LogFilter, Receipt,
-    ReceiptOutcome, RecoveredBlock, RecoveredTransaction, SealedHeader, Transaction, TransactionPayload,
-    TransactionSignature, TransactionType, codec,
+    Account, Block, BlockId, BlockTag, Failure, Header, LocatedLog, Log, LogFilter, Receipt, ReceiptOutcome,
+    RecoveredBlock, RecoveredTransaction, SealedHeader, Transaction, TransactionPayload, TransactionSignature,
+    TransactionType, codec,
     messages::{ChainChanges, GetChainChanges, LocatedTransaction, LogRange},
 };
 
@@ -147,23 +147,8 @@ impl Made {
         Some(LocatedTransaction { transaction, header: self.header(), index: index as u64 })
     }
 
-    pub(super) fn logs(&self, removed: bool) -> Vec<LocatedLog> {
-        let header = &self.block.header;
-        let of_transactions = self.block.transactions.iter().zip(self.receipts.iter()).zip(0_u64..);
-        of_transactions
-            .flat_map(|((transaction, receipt), index)| receipt.logs.iter().map(move |log| (transaction, index, log)))
-            .zip(0_u64..)
-            .map(|((transaction, index, log), log_index)| LocatedLog {
-                log: log.clone(),
-                block_number: BlockNumber(header.number),
-                block_hash: header.hash(),
-                block_timestamp: header.timestamp,
-                transaction_hash: transaction.hash,
-                transaction_index: index,
-                log_index,
-                removed,
-            })
-            .collect()
+    pub(super) fn logs<'a>(&'a self, filter: &'a LogFilter) -> impl Iterator<Item = LocatedLog> + 'a {
+        LocatedLog::of_block(&self.block, &self.receipts, filter)
     }
 }
 
@@ -224,8 +209,7 @@ impl Blocks {
                 self.canonical.iter().filter(|made| (from.0..=to.0).contains(&made.block.header.number)).collect()
             }
         };
-        let logs = blocks.into_iter().flat_map(|made| made.logs(false));
-        let found: Vec<_> = logs.filter(|located| filter.matches(&located.log)).collect();
+        let found: Vec<_> = blocks.into_iter().flat_map(|made| made.logs(filter)).collect();
         if found.len() > self.most_logs {
             return Err(Failure::limit(format!("query returned more than {} results", self.most_logs)));
         }

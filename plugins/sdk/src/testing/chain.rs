@@ -9,7 +9,7 @@ use std::{
 
 use alloy_primitives::{B256, Bytes};
 use tenon_api::{
-    BlockNumber, Failure, Head, Request, SealedHeader, SpaceLimits,
+    BlockNumber, Failure, Head, LocatedLog, LogFilter, Request, SealedHeader, SpaceLimits,
     messages::{
         BlockReceipts, BlocksUnwound, ChainInfo, CommitRecords, GetAccount, GetBlock, GetBlockReceipts,
         GetChainChanges, GetChainInfo, GetCode, GetHead, GetHeadNumber, GetHeader, GetLogs, GetReceipt, GetRecords,
@@ -148,7 +148,7 @@ impl Chain {
     }
 
     fn publish_logs(&self, made: &Made, removed: bool) {
-        let logs = made.logs(removed);
+        let logs: Vec<_> = made.logs(&LogFilter::default()).map(|log| LocatedLog { removed, ..log }).collect();
         if !logs.is_empty() {
             self.fake.publish(&LogsChanged { logs: Arc::new(logs) });
         }
