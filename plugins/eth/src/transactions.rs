@@ -2,15 +2,13 @@
 
 use tenon_sdk::{
     prelude::*,
-    shapes::{JsonWriter, ReceiptPlace, TransactionPlace, write_receipt, write_transaction},
+    shapes::{JsonWriter, TransactionPlace, receipt_json, write_transaction},
 };
 
 use crate::{Answer, EthContext, deferred::Deferred, named_block, null};
 
 /// Room for a transaction without its input.
 pub(crate) const TRANSACTION_BYTES: usize = 900;
-/// Room for a receipt without its logs.
-const RECEIPT_BYTES: usize = 1300;
 
 /// A transaction of the chain or the pool.
 pub(crate) fn transaction_json(
@@ -96,14 +94,5 @@ fn data_or_nothing(found: Option<Bytes>) -> JsonWriter {
 pub(crate) async fn get_receipt(context: EthContext, hash: B256) -> Answer {
     let profile = crate::profile(&context).await?;
     let Some(located) = context.call(GetReceipt { hash }).await? else { return Ok(null()) };
-    let place = ReceiptPlace {
-        header: &located.transaction.header,
-        index: located.transaction.index,
-        first_log_index: located.first_log_index,
-        blob_gas_price: located.blob_gas_price,
-    };
-    let transaction = &located.transaction.transaction;
-    let mut json = JsonWriter::with_capacity(RECEIPT_BYTES + located.receipt.logs.len() * 900);
-    write_receipt(&mut json, profile, &located.receipt, &transaction.transaction, transaction.sender, &place);
-    Ok(json)
+    Ok(receipt_json(profile, &located))
 }

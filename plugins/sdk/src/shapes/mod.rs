@@ -20,6 +20,6 @@ pub use arguments::CallArguments;
 pub use block::{BlockJson, write_header, write_uncle};
 pub use log::{logs_json, write_located_log};
 pub use overrides::{BlockOverridesArgument, StateOverridesArgument};
-pub use receipt::{ReceiptPlace, block_receipts_json, write_receipt};
+pub use receipt::{block_receipts_json, receipt_json};
 pub use transaction::{TransactionPlace, write_access_list, write_transaction};
 pub use writer::JsonWriter;

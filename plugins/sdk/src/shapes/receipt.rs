@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use alloy_primitives::{Address, B256, Bloom, BloomInput, U256, keccak256};
 use tenon_api::{
     Log, Receipt, ReceiptOutcome, SealedHeader, Transaction,
-    messages::{BlockReceipts, Profile},
+    messages::{BlockReceipts, LocatedReceipt, Profile},
 };
 
 use super::{
@@ -20,17 +20,41 @@ const RECEIPT_BYTES: usize = 1300;
 /// Room for a log with its topics.
 const LOG_BYTES: usize = 900;
 
-/// Where a receipt stands.
-#[derive(Clone, Copy, Debug)]
-pub struct ReceiptPlace<'a> {
-    /// Header of its block.
-    pub header: &'a SealedHeader,
+/// A receipt with all that its JSON form takes: a [`LocatedReceipt`] borrowed, or one of [`BlockReceipts`].
+struct PlacedReceipt<'a> {
+    receipt: &'a Receipt,
+    transaction: &'a Transaction,
+    sender: Address,
+    /// Of its block.
+    header: &'a SealedHeader,
     /// Position of its transaction in the block.
-    pub index: u64,
+    index: u64,
     /// Position in the block of its first log.
-    pub first_log_index: u64,
+    first_log_index: u64,
     /// Price of one blob gas in the block, wei.
-    pub blob_gas_price: Option<U256>,
+    blob_gas_price: Option<U256>,
+}
+
+impl<'a> From<&'a LocatedReceipt> for PlacedReceipt<'a> {
+    fn from(located: &'a LocatedReceipt) -> Self {
+        Self {
+            receipt: &located.receipt,
+            transaction: &located.transaction.transaction.transaction,
+            sender: located.transaction.transaction.sender,
+            header: &located.transaction.header,
+            index: located.transaction.index,
+            first_log_index: located.first_log_index,
+            blob_gas_price: located.blob_gas_price,
+        }
+    }
+}
+
+/// A receipt.
+pub fn receipt_json(profile: Profile, located: &LocatedReceipt) -> JsonWriter {
+    let logs = &located.receipt.logs;
+    let mut json = JsonWriter::with_capacity(RECEIPT_BYTES + logs.len() * LOG_BYTES);
+    PlacedReceipt::from(located).write(&mut json, profile, &HashedWords::default().bloom(logs));
+    json
 }
 
 /// The receipts of a block, as a list.
@@ -40,32 +64,21 @@ pub fn block_receipts_json(profile: Profile, block: &BlockReceipts) -> JsonWrite
     let (mut first_log_index, mut words) = (0, HashedWords::default());
     json.begin_list();
     let transactions = block.block.transactions.iter().zip(&block.block.senders);
-    for (index, (receipt, (transaction, sender))) in block.receipts.iter().zip(transactions).enumerate() {
-        let place = ReceiptPlace {
+    for (index, (receipt, (transaction, sender))) in (0..).zip(block.receipts.iter().zip(transactions)) {
+        let placed = PlacedReceipt {
+            receipt,
+            transaction,
+            sender: *sender,
             header: &block.block.header,
-            index: index as u64,
+            index,
             first_log_index,
             blob_gas_price: block.blob_gas_price,
         };
-        let bloom = words.bloom(&receipt.logs);
-        write_with_bloom(&mut json, profile, receipt, transaction, *sender, &place, &bloom);
+        placed.write(&mut json, profile, &words.bloom(&receipt.logs));
         first_log_index += receipt.logs.len() as u64;
     }
     json.end_list();
     json
-}
-
-/// A receipt.
-pub fn write_receipt(
-    json: &mut JsonWriter,
-    profile: Profile,
-    receipt: &Receipt,
-    transaction: &Transaction,
-    sender: Address,
-    place: &ReceiptPlace<'_>,
-) {
-    let bloom = HashedWords::default().bloom(&receipt.logs);
-    write_with_bloom(json, profile, receipt, transaction, sender, place, &bloom);
 }
 
 /// What the blooms of a block's receipts are made of: contracts and topics with their hashes. The same ones come again and
@@ -86,66 +99,54 @@ impl<'a> HashedWords<'a> {
     }
 }
 
-fn write_with_bloom(
-    json: &mut JsonWriter,
-    profile: Profile,
-    receipt: &Receipt,
-    transaction: &Transaction,
-    sender: Address,
-    place: &ReceiptPlace<'_>,
-    bloom: &Bloom,
-) {
-    let header = place.header;
-    let blobs = transaction.blob_versioned_hashes().len() as u64;
-    json.begin_object();
-    if blobs > 0 {
-        json.key("blobGasPrice").quantity_256(place.blob_gas_price.unwrap_or_default());
-        json.key("blobGasUsed").quantity(blobs.saturating_mul(GAS_PER_BLOB));
+impl PlacedReceipt<'_> {
+    fn write(&self, json: &mut JsonWriter, profile: Profile, bloom: &Bloom) {
+        let Self { receipt, transaction, sender, header, .. } = *self;
+        let blobs = transaction.blob_versioned_hashes().len() as u64;
+        json.begin_object();
+        if blobs > 0 {
+            json.key("blobGasPrice").quantity_256(self.blob_gas_price.unwrap_or_default());
+            json.key("blobGasUsed").quantity(blobs.saturating_mul(GAS_PER_BLOB));
+        }
+        json.key("blockHash").data(header.hash());
+        json.key("blockNumber").quantity(header.number);
+        // Given whenever the transaction creates, also when it failed.
+        json.key("contractAddress").optional_data(transaction.to.is_none().then(|| sender.create(transaction.nonce)));
+        json.key("cumulativeGasUsed").quantity(receipt.cumulative_gas_used);
+        json.key("effectiveGasPrice").quantity_256(transaction.effective_gas_price(header.base_fee_per_gas));
+        json.key("from").data(sender);
+        json.key("gasUsed").quantity(receipt.gas_used);
+        json.key("logs");
+        self.write_logs(json, profile);
+        json.key("logsBloom").data(bloom);
+        match receipt.outcome {
+            ReceiptOutcome::Status(succeeded) => json.key("status").quantity(u64::from(succeeded)),
+            ReceiptOutcome::StateRoot(root) => json.key("root").data(root),
+        }
+        json.key("to").optional_data(transaction.to);
+        json.key("transactionHash").data(transaction.hash);
+        json.key("transactionIndex").quantity(self.index);
+        json.key("type").quantity(receipt.transaction_type as u64);
+        json.end_object();
     }
-    json.key("blockHash").data(header.hash());
-    json.key("blockNumber").quantity(header.number);
-    // Given whenever the transaction creates, also when it failed.
-    json.key("contractAddress").optional_data(transaction.to.is_none().then(|| sender.create(transaction.nonce)));
-    json.key("cumulativeGasUsed").quantity(receipt.cumulative_gas_used);
-    json.key("effectiveGasPrice").quantity_256(transaction.effective_gas_price(header.base_fee_per_gas));
-    json.key("from").data(sender);
-    json.key("gasUsed").quantity(receipt.gas_used);
-    json.key("logs");
-    write_logs(json, profile, receipt, transaction, place);
-    json.key("logsBloom").data(bloom);
-    match receipt.outcome {
-        ReceiptOutcome::Status(succeeded) => json.key("status").quantity(u64::from(succeeded)),
-        ReceiptOutcome::StateRoot(root) => json.key("root").data(root),
-    }
-    json.key("to").optional_data(transaction.to);
-    json.key("transactionHash").data(transaction.hash);
-    json.key("transactionIndex").quantity(place.index);
-    json.key("type").quantity(receipt.transaction_type as u64);
-    json.end_object();
-}
 
-fn write_logs(
-    json: &mut JsonWriter,
-    profile: Profile,
-    receipt: &Receipt,
-    transaction: &Transaction,
-    place: &ReceiptPlace<'_>,
-) {
-    let mut log_place = LogPlace {
-        block_number: place.header.number,
-        block_hash: place.header.hash(),
-        block_timestamp: place.header.timestamp,
-        transaction_hash: transaction.hash,
-        transaction_index: place.index,
-        log_index: place.first_log_index,
-        removed: false,
-    };
-    json.begin_list();
-    for log in &receipt.logs {
-        write_log(json, profile, log, &log_place);
-        log_place.log_index += 1;
+    fn write_logs(&self, json: &mut JsonWriter, profile: Profile) {
+        let mut place = LogPlace {
+            block_number: self.header.number,
+            block_hash: self.header.hash(),
+            block_timestamp: self.header.timestamp,
+            transaction_hash: self.transaction.hash,
+            transaction_index: self.index,
+            log_index: self.first_log_index,
+            removed: false,
+        };
+        json.begin_list();
+        for log in &self.receipt.logs {
+            write_log(json, profile, log, &place);
+            place.log_index += 1;
+        }
+        json.end_list();
     }
-    json.end_list();
 }
 
 #[cfg(test)]
