@@ -13,6 +13,7 @@ import time
 
 import pytest
 
+import unwritable
 import watch
 import wire
 from figures import tell
@@ -202,3 +203,47 @@ def test_a_panic_in_a_subscription_ends_that_subscription_alone(node):
     tell("panic", "a subscription of a plugin", 1, f"told {told[broken][0]['error']}, counted at the module and in the log; newHeads on "
                  "the same connection goes on; others: "
                  f"{others['answers']} answers, failures 0", ONE_ERROR)
+
+
+@contextlib.contextmanager
+def node_with_traces(**options):
+    """A node that looks up the names of each panic's trace, and takes orders."""
+    with folder() as path:
+        orders = Orders(path / "orders")
+        environment = {**os.environ, "TENON_TEST_PANICS": str(orders.path), "RUST_BACKTRACE": "1"}
+        with Node("dev", datadir=path / "data", env=environment, **options) as running:
+            running.orders = orders
+            yield running
+            assert running.stop() == 0
+
+
+def asked_for_panics(node):
+    """The answers of reads that are ordered to panic: more of them than there are threads to serve requests."""
+    count = 2 * os.cpu_count() + 1
+    with node.orders.of("read GetAccount"):
+        found = [asked(node, wire.Http, "eth_getBalance", SOMEBODY, "latest") for _ in range(count)]
+    if (0, "") in found:
+        pytest.skip("this program takes no orders: it is built for a release")
+    return found
+
+
+@pytest.mark.parametrize("kind", unwritable.KINDS, ids=lambda kind: kind.__name__)
+def test_panics_that_nobody_can_be_told_of_are_one_error_each_and_hold_nobody_up(kind):
+    with kind() as log, node_with_traces(stdout=log, stderr=log) as node:
+        found = asked_for_panics(node)
+        assert found == [CRASHED] * len(found)
+        for transport in wire.TRANSPORTS:
+            assert asked(node, transport, "eth_getBalance", SOMEBODY, "latest") == (0, "")
+    tell("panic", f"reads, the log on a {kind.__name__.replace('_', ' ')}", len(found), f"{len(found)} errors {found[0]}, all served "
+                  "afterwards, ended with 0", ONE_ERROR)
+
+
+def test_the_place_and_the_trace_of_a_panic_stand_in_the_log():
+    with node_with_traces() as node:
+        count = len(asked_for_panics(node))
+        # Traces are written by a thread that nobody waits for.
+        deadline = time.monotonic() + 60
+        while "panic_if_ordered" not in (log := node.log_path.read_text(errors="replace")):
+            assert time.monotonic() < deadline, log[-4000:]
+            time.sleep(0.02)
+    assert log.count("panicked at core/bus/src/ordered_panic.rs:") == count, log[-4000:]

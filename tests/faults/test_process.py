@@ -13,8 +13,10 @@ import time
 
 import pytest
 
+import unwritable
 import watch
 import wire
+from ended import Ended
 from figures import tell
 from tenon_node import BINARY, DATA, Node, folder, run
 
@@ -80,37 +82,7 @@ def test_a_node_that_may_open_too_few_files_says_so():
     tell("process", f"a limit of {TOO_FEW} open files", 1, f"exit code 1: {refused.stderr.strip()}", "refused by name")
 
 
-@contextlib.contextmanager
-def full_disk():
-    """A standard error that is on a full disk."""
-    with open("/dev/full", "wb") as full:
-        yield full
-
-
-@contextlib.contextmanager
-def closed_pipe():
-    """One whose reader has gone."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    with open(writer, "wb") as pipe:
-        yield pipe
-
-
-@contextlib.contextmanager
-def unread_pipe():
-    """One whose reader does not read, and which has no room."""
-    reader, writer = os.pipe()
-    os.set_blocking(writer, False)
-    with contextlib.suppress(BlockingIOError):
-        while True:
-            os.write(writer, b"x" * 4096)
-    os.set_blocking(writer, True)
-    with open(writer, "wb") as pipe:
-        yield pipe
-    os.close(reader)
-
-
-@pytest.mark.parametrize("kind", (full_disk, closed_pipe, unread_pipe), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", unwritable.KINDS, ids=lambda kind: kind.__name__)
 def test_a_log_that_cannot_be_written_costs_lines_and_nothing_else(kind):
     with kind() as log, Node("dev", "--verbosity", "4", stdout=log, stderr=log) as node:
         for _ in range(20):
@@ -125,7 +97,7 @@ def test_a_log_that_cannot_be_written_costs_lines_and_nothing_else(kind):
 
 
 def test_an_error_that_cannot_be_said_keeps_its_exit_code():
-    with folder() as path, full_disk() as full:
+    with folder() as path, unwritable.full_disk() as full:
         command = [str(BINARY), "import", "--genesis", str(GENESIS), "--datadir", str(path / "data"), str(path / "nowhere")]
         ended = subprocess.run(command, stdout=full, stderr=full)
     assert ended.returncode == 2
@@ -177,15 +149,10 @@ def test_a_file_without_end_is_refused_within_its_bound_of_memory(kind):
     most = 2 * 256 + 128
     with folder() as path:
         folders = () if kind in ("settings", "a genesis to check") else ("--datadir", str(path / "data"))
-        command = [str(BINARY), *map(str, ENDLESS[kind]), *folders]
-        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-            words = process.stderr.read().decode(errors="replace")
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = code = os.waitstatus_to_exitcode(status)
-    memory = usage.ru_maxrss / 1024
-    assert code in (1, 2) and "/dev/zero" in words and "panicked" not in words, (code, words)
-    assert memory < most, f"{memory:.0f} MB"
-    tell("input", f"{kind} without end", 1, f"exit code {code}, {memory:.0f} MB: {words.strip()[:120]}", f"{most} MB")
+        ended = Ended((*ENDLESS[kind], *folders))
+    assert ended.code in (1, 2) and "/dev/zero" in ended.words and "panicked" not in ended.words, (ended.code, ended.words)
+    assert ended.memory < most, f"{ended.memory:.0f} MB"
+    tell("input", f"{kind} without end", 1, f"exit code {ended.code}, {ended.memory:.0f} MB: {ended.words.strip()[:120]}", f"{most} MB")
 
 
 CLOCK = r"""

@@ -31,6 +31,7 @@ mod node;
 mod node_facts;
 mod open_files;
 mod opened_chain;
+mod panics;
 mod plugin_folder;
 mod pool_settings;
 mod process_facts;
@@ -44,6 +45,7 @@ use std::process::ExitCode;
 use crate::exit::Stop;
 
 fn main() -> ExitCode {
+    panics::say_without_waiting();
     if commands::plugin_child::is_wanted(std::env::args_os()) {
         return exit_code(commands::plugin_child::execute());
     }
