@@ -12,30 +12,19 @@ import os
 import random
 import re
 import shutil
-import subprocess
 
 import pytest
 import rlp
 
+from ended import Ended
 from figures import tell
 from native_chains import items
-from tenon_node import BINARY, DATA, folder
+from tenon_node import DATA, folder
 
 VARIANTS = int(os.environ.get("TENON_DAMAGED_FILES", "6"))
 SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
 # MB more than the same command takes for the whole file; the allocator and the threads are not the same twice.
 MORE_MEMORY = 32
-
-
-class Ended:
-    """How a run of the program ended, and the most memory that it took, MB."""
-
-    def __init__(self, command):
-        with subprocess.Popen([str(BINARY), *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
-            self.words = process.stderr.read().decode(errors="replace")
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = self.code = os.waitstatus_to_exitcode(status)
-        self.memory = usage.ru_maxrss / 1024
 
 
 def damaged(dice, data):
