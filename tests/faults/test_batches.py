@@ -77,6 +77,10 @@ def test_a_filter_of_a_batch_gives_each_change_once(transport):
         for sent in transfers(node, 20):
             _, _, raw = sent
             send, poll = ("eth_sendRawTransaction", raw), ("eth_getFilterChanges", new)
+            begun = time.monotonic()
             nothing, _, one, again = batch(connection, [poll, send, poll, poll])
+            has_given_up = time.monotonic() - begun >= MOST_WAITING
+            while has_given_up and not one + again:
+                one = batch(connection, [poll])[0]
 
-            assert (nothing, again, len(one)) == ([], [], 1)
+            assert (nothing, again, len(one)) == ([], [], 1) or has_given_up and (nothing, len(one + again)) == ([], 1)

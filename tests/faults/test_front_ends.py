@@ -329,19 +329,21 @@ def test_giant_messages_are_refused_without_being_kept(node):
     costs.report("70 MB in one message", others, 250, 2)
 
 
+def said(node, text):
+    """A connection on which this has been said."""
+    connection = wire.Http(node)
+    connection.send(text)
+    return connection
+
+
 def test_slow_and_half_open_clients_lose_their_places_and_nobody_elses():
     head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
     with Node("dev", "--http.requesttimeout", "2s", "--http.idletimeout", "3s") as node:
         costs = Costs(node)
         with watch.other_clients(node) as figures:
-            loris = [wire.Http(node) for _ in range(100)]
-            half_body = [wire.Http(node) for _ in range(50)]
-            half_head = [wire.Http(node) for _ in range(50)]
-            silent = [wire.Http(node) for _ in range(50)]
-            for connection in half_body:
-                connection.send(head + b'\r\n{"id":1,')
-            for connection in half_head:
-                connection.send(head)
+            # Each says its part at once: a slow machine takes longer for all of them than one of them may wait.
+            half_body, half_head = ([said(node, text) for _ in range(50)] for text in (head + b'\r\n{"id":1,', head))
+            loris, silent = ([wire.Http(node) for _ in range(count)] for count in (100, 50))
             begun, alive, lived = time.monotonic(), list(loris), []
             for position in range(200):
                 for connection in list(alive):

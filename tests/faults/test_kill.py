@@ -23,6 +23,8 @@ from test_kill_native import Recorded
 KILLS = int(os.environ.get("TENON_KILLS", "4"))
 SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
+MOST_MORE = 40
+"""Kills beyond those that are asked for, until one has hit what the test is about: how fast that is nobody knows before."""
 
 
 @pytest.fixture
@@ -70,27 +72,31 @@ def test_an_import_killed_at_any_instant_stands_at_a_whole_block_and_goes_on(dic
         whole = time.monotonic() - begun
 
         shutil.rmtree(path / "data")
-        heights = []
-        for _ in range(KILLS):
+        heights, longest, in_the_middle = [], whole, 0
+        while len(heights) < KILLS or not in_the_middle:
+            assert len(heights) < KILLS + MOST_MORE, f"no kill hit a running import, the test has shown nothing: {heights}"
             if heights and heights[-1] == length:
                 shutil.rmtree(path / "data")
             importing = subprocess.Popen([str(BINARY), *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            time.sleep(dice.uniform(0, whole))
+            lived = dice.uniform(0, longest)
+            time.sleep(lived)
             importing.kill()
             importing.wait()
             if not (path / "data" / "db" / "CURRENT").exists():
                 heights.append(None)
+                longest = whole
                 continue
             verify(path / "data")
             heights.append(head(path / "data"))
+            in_the_middle += 0 < heights[-1] < length
+            # One that was at its end was faster than the measured one, or had its end long before it was over.
+            longest = lived if heights[-1] == length else whole
         run(*command)
         verify(path / "data")
         with Node("run", datadir=path / "data") as node:
             assert node.call("eth_getBlockByNumber", "latest", False)["hash"] == head_hash
-        in_the_middle = sum(bool(height) and height < length for height in heights)
         print(f"killed within {whole:.2f} s; heights after restart: {heights}")
-        assert in_the_middle, "no kill hit a running import: the test has shown nothing"
-        tell("kill", f"an import of {length} blocks", KILLS, f"{in_the_middle} in the middle of the chain; half 0, wrong 0; "
+        tell("kill", f"an import of {length} blocks", len(heights), f"{in_the_middle} in the middle of the chain; half 0, wrong 0; "
                      "gone on to the recorded head", "0, 0")
 
 
@@ -239,7 +245,8 @@ def test_a_node_killed_while_it_unwinds_stands_at_a_whole_block_not_below_its_ai
 
         heights, acknowledged, between, lost = [], 0, 0, 0
         start = 0
-        for _ in range(KILLS):
+        while len(heights) < KILLS or not (between or acknowledged):
+            assert len(heights) < KILLS + MOST_MORE, f"no kill hit an unwinding, the test has shown nothing: {heights}"
             if start < length // 3:
                 shutil.rmtree(datadir)
                 shutil.copytree(whole, datadir)
@@ -271,6 +278,5 @@ def test_a_node_killed_while_it_unwinds_stands_at_a_whole_block_not_below_its_ai
         assert head(datadir) == length
         print(f"the whole way takes {longest:.2f} s; start→found(aim): {' '.join(heights)}")
         assert lost == 0
-        assert between or acknowledged, "no kill hit an unwinding: the test has shown nothing"
-        tell("kill", f"unwinding up to {length} blocks", KILLS, f"{between} between start and aim, {acknowledged} after the answer; "
+        tell("kill", f"unwinding up to {length} blocks", len(heights), f"{between} between start and aim, {acknowledged} after the answer; "
                      f"half 0, wrong 0, lost {lost}, none back that was acknowledged as taken back; imported to the end again", "0, 0, 0")
