@@ -68,9 +68,8 @@ test("new heads, logs and pending transactions arrive over WebSocket", async () 
     client.watchEvent({ address: contract.address, onLogs: (logs) => seen.logs.push(...logs), onError }),
     client.watchPendingTransactions({ onTransactions: (hashes) => seen.pending.push(...hashes), onError }),
   ];
-  // Subscriptions are in place once a later request on the same connection has been answered.
-  await client.getBlockNumber();
-  await new Promise((resolve) => setTimeout(resolve, 200));
+  const { subscriptions } = await client.transport.getRpcClient();
+  await until("the answers to three subscriptions", () => subscriptions.size === stops.length);
 
   const hash = await contract.write.transfer([OTHER, 1n]);
   const receipt = await client.waitForTransactionReceipt({ hash });
