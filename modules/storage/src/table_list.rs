@@ -133,7 +133,7 @@ fn has_tables(folder: &Path) -> bool {
 fn problem_of(folder: &Path, known: Known) -> Option<TableListProblem> {
     let Known { file, length: known, hash, log } = known;
     let path = folder.join(&file);
-    let found = fs::metadata(&path).map_or(0, |found| found.len());
+    let found = length_of(&path);
     if found < known {
         return Some(TableListProblem::Torn { file, found, known });
     }
@@ -217,10 +217,9 @@ impl TableList {
 impl State {
     fn is_up_to_date(&mut self, folder: &Path) -> bool {
         // A list that has been replaced by a newer one is gone, or does not grow until it is.
-        let length = |file: &str| fs::metadata(folder.join(file)).map_or(0, |found| found.len());
-        let log_length = length(&self.log);
+        let log_length = length_of(&folder.join(&self.log));
         let has_log_grown = std::mem::replace(&mut self.log_length, log_length) < log_length;
-        !self.file.is_empty() && has_log_grown && length(&self.file) == self.tried
+        !self.file.is_empty() && has_log_grown && length_of(&folder.join(&self.file)) == self.tried
     }
 
     fn record(&mut self, folder: &Path) -> io::Result<()> {
@@ -241,9 +240,15 @@ impl State {
         // After the length: this log can't go before the list has grown beyond it.
         let log = newest_log(folder)?;
         replace(folder, &Known { file: self.file.clone(), length, hash, log: log.clone() }.encode())?;
+        self.log_length = length_of(&folder.join(&log));
         (self.length, self.hasher, self.log) = (length, hasher, log);
         Ok(())
     }
+}
+
+/// Bytes of a file; 0 of one that is not there.
+fn length_of(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |found| found.len())
 }
 
 /// The name of the log with the highest number.
@@ -321,6 +326,20 @@ mod tests {
         assert_eq!(check(folder.path()), Err(OpenError::TableList { path: folder.path().into(), problem }));
         put(folder.path(), 4, b"one two");
         assert_eq!(check(folder.path()), Ok(()));
+    }
+
+    #[test]
+    fn each_newer_log_is_recorded_whatever_the_lengths_of_those_before_it() {
+        for lengths in [[3, 2, 1, 1], [1, 2, 3, 3], [2, 2, 2, 0]] {
+            let folder = folder(4, b"one");
+            let tables = TableList::start(folder.path());
+            for (number, length) in (9..).zip(lengths) {
+                let log = format!("{number:06}.log");
+                fs::write(folder.path().join(&log), vec![0; length]).unwrap();
+                tables.note();
+                assert_eq!(recorded(folder.path()).unwrap().log, log, "{lengths:?}");
+            }
+        }
     }
 
     #[test]
