@@ -41,7 +41,8 @@ def in_a_block(node, **transaction):
 
 
 def test_clients_that_take_all_open_files_take_none_from_the_database():
-    with folder() as path, Node("dev", datadir=path / "data", preexec_fn=files(FEW, FEW)) as node:
+    patient = ("--http.idletimeout", "1h")
+    with folder() as path, Node("dev", *patient, datadir=path / "data", preexec_fn=files(FEW, FEW)) as node:
         assert node.call("eth_blockNumber") == "0x0"
         idle = [transport(node) for transport in wire.TRANSPORTS for _ in range(10)]
         for transport in (wire.Http, wire.WebSocket, wire.UnixSocket) * FEW:
@@ -49,11 +50,14 @@ def test_clients_that_take_all_open_files_take_none_from_the_database():
             with contextlib.suppress(OSError, wire.Hung):
                 idle.append(transport(node, timeout=2))
         most = wire.open_files(node.process.pid)
+        alive = sum(not connection.is_closed(within=0.001) for connection in idle)
         # More than a log and a table of the database hold, so that it has to begin others.
         for _ in range(120):
             height = in_a_block(node, data="0x" + "ab" * 120_000)
-        assert "result" in wire.ask(idle[0], wire.request("debug_chaindbCompact"))
-        alive = sum(not connection.is_closed(within=0.001) for connection in idle)
+        # These never answer a WebSocket's ping, for which a slow machine has time meanwhile.
+        kept = [connection for connection in idle[:30] if not isinstance(connection, wire.WebSocket)]
+        assert all("result" in wire.ask(connection, wire.request("eth_blockNumber")) for connection in kept)
+        assert "result" in wire.ask(kept[0], wire.request("debug_chaindbCompact"))
         for connection in idle:
             connection.close()
         assert in_a_block(node) == height + 1
