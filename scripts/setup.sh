@@ -98,6 +98,8 @@ fi
 
 missing=""
 { has g++ || has clang++; } || missing="$missing compiler"
+# The assembly of the hash function is written by it.
+has perl || missing="$missing perl"
 { has_libclang && has_clang_headers; } || missing="$missing libclang"
 has ccache || [ -n "${TENON_NO_CCACHE:-}" ] || missing="$missing ccache"
 if [ "$goal" = test ]; then
