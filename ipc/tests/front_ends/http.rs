@@ -123,17 +123,21 @@ async fn batches_run_at_the_same_time_and_answer_in_order() {
         })
         .collect();
     let body = format!("[{}]", calls.join(","));
-    // If the ten waited one after another, the first notice would not be followed by the others.
-    let opener = tokio::spawn(async move {
-        for _ in 0..10 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+    // If the ten waited one after another, only the first would begin.
+    let opener = async {
+        service.call_after(9).await;
+        // A notice that comes before the one that it would wake is kept, but no second one.
+        loop {
             service.gate.notify_one();
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
-    });
+    };
 
-    let answer = client.post(&[], &body).await.text();
+    let answer = tokio::select! {
+        answer = client.post(&[], &body) => answer.text(),
+        () = opener => unreachable!("it opens until all are answered"),
+    };
 
-    opener.await.unwrap();
     let answers: Vec<serde_json::Value> = serde_json::from_str(&answer).unwrap();
     let ids: Vec<u64> = answers.iter().map(|answer| answer["id"].as_u64().unwrap()).collect();
     assert_eq!(ids, (0..40).collect::<Vec<_>>());
