@@ -241,3 +241,94 @@ async fn what_cannot_be_traced_says_why() {
         assert!(failure.message.starts_with(expected), "{}", failure.message);
     }
 }
+
+#[tokio::test]
+async fn a_call_that_fails_says_why_in_the_words_of_go_ethereum() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+    let cases: [(&[u8], &str); 6] = [
+        (&hex!("1f"), "invalid opcode: opcode 0x1f not defined"),
+        (&hex!("fe"), "invalid opcode: INVALID"),
+        (&hex!("01"), "stack underflow (0 <=> 2)"),
+        (&hex!("5f56"), "invalid jump destination"),
+        (&hex!("5b5f5f56"), "stack limit reached 1024 (1023)"),
+        (&hex!("5f600160401b53"), "gas uint64 overflow"),
+    ];
+    for (code, expected) in cases {
+        let result = trace(&node, call_of(code, 100_000), r#"{"tracer":"callTracer"}"#).await.unwrap();
+
+        assert_eq!(result["error"], Value::from(expected), "{}", hex::encode(code));
+    }
+}
+
+#[tokio::test]
+async fn the_words_of_a_failure_stand_at_the_call_that_failed() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+    // Creates a contract that destroys itself in its first code, then one whose first code adds on an empty stack.
+    // PUSH2 30ff, PUSH0, MSTORE, CREATE(0, 30, 2), POP, MSTORE8(0, 1), CREATE(0, 0, 1), STOP.
+    const TWO_CREATIONS: &[u8] = &hex!("6130ff5f526002601e5ff05060015f5360015f5ff000");
+
+    let result = trace(&node, call_of(TWO_CREATIONS, 1_000_000), r#"{"tracer":"callTracer"}"#).await.unwrap();
+
+    let calls = result["calls"].as_array().unwrap();
+    assert_eq!(calls[0]["calls"][0]["type"], Value::from("SELFDESTRUCT"));
+    assert_eq!((calls[0]["error"].is_null(), &result["error"]), (true, &Value::Null));
+    assert_eq!(calls[1]["error"], Value::from("stack underflow (0 <=> 2)"));
+}
+
+#[tokio::test]
+async fn a_contract_that_sends_itself_its_balance_when_it_destroys_itself_is_named() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+    // SELFDESTRUCT to its own ADDRESS.
+    let mut target = call_of(&hex!("30ff"), 100_000);
+    let TraceTarget::Call { state_overrides, .. } = &mut target else { unreachable!() };
+    state_overrides[0].1.balance = Some(U256::from(0x300));
+
+    let result = trace(&node, target, r#"{"tracer":"callTracer"}"#).await.unwrap();
+
+    let destruction = &result["calls"][0];
+    let contract = Value::from("0x00000000000000000000000000000000c0de0001");
+    assert_eq!((&destruction["type"], &destruction["value"]), (&Value::from("SELFDESTRUCT"), &Value::from("0x300")));
+    assert_eq!((&destruction["from"], &destruction["to"]), (&contract, &contract));
+}
+
+#[tokio::test]
+async fn a_destruction_that_fails_is_none() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+
+    // Gas for all but the instruction itself.
+    let result = trace(&node, call_of(&hex!("30ff"), 21_100), r#"{"tracer":"callTracer"}"#).await.unwrap();
+
+    assert_eq!((&result["error"], &result["calls"]), (&Value::from("out of gas"), &Value::Null));
+}
+
+#[tokio::test]
+async fn an_account_that_was_not_there_before_is_not_in_the_state_before() {
+    let node = TestNode::with_conformance_chain(54);
+    let _served = node.serve(ExecutionLimits::default());
+    let receiver = address!("00000000000000000000000000000000c0de0002");
+    let sender = address!("00000000000000000000000000000000c0de0003");
+    let rich = AccountOverride { balance: Some(U256::from(1000)), ..AccountOverride::default() };
+    let target = TraceTarget::Call {
+        request: Box::new(CallRequest {
+            from: Some(sender),
+            to: Some(receiver),
+            value: Some(U256::from(7)),
+            ..CallRequest::default()
+        }),
+        block: BlockId::LATEST,
+        transaction_index: None,
+        state_overrides: vec![(sender, rich)],
+        block_overrides: Box::default(),
+    };
+
+    let options = r#"{"tracer":"prestateTracer","tracerConfig":{"diffMode":true}}"#;
+    let result = trace(&node, target, options).await.unwrap();
+
+    assert_eq!(result["post"][receiver.to_string().to_lowercase()]["balance"], Value::from("0x7"), "{result}");
+    assert_eq!(result["pre"][sender.to_string().to_lowercase()]["balance"], Value::from("0x3e8"));
+    assert!(result["pre"].get(receiver.to_string().to_lowercase()).is_none(), "{result}");
+}

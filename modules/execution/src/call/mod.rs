@@ -25,6 +25,7 @@ use crate::{
 
 pub(crate) use attempt::LongCalls;
 pub(crate) use environment::{CallEnvironment, prepare};
+pub(crate) use failing_step::Step as FailedStep;
 pub(crate) use native_message::Payer;
 pub(crate) use overrides::{apply_account_overrides, apply_block_overrides};
 pub(crate) use run::RunFailure;

@@ -3,15 +3,21 @@
 use alloy_primitives::{Address, Log, U256};
 use revm::{
     Inspector,
+    bytecode::opcode::SELFDESTRUCT,
     context_interface::context::ContextError,
     handler::FrameResult,
-    interpreter::{CallInputs, CallOutcome, CreateInputs, CreateOutcome, FrameInput, InstructionResult, Interpreter},
+    interpreter::{
+        CallInputs, CallOutcome, CreateInputs, CreateOutcome, FrameInput, InstructionResult, Interpreter,
+        InterpreterAction,
+        interpreter_types::{InputsTr, Jumps, LoopControl},
+    },
 };
 use revm_inspectors::tracing::DebugInspector;
 use tenon_api::Failure;
 
 use super::{
     TraceOptions,
+    frame_failures::FrameFailures,
     recording::{Recording, RecordingMemory},
     reference::Watch,
 };
@@ -32,11 +38,41 @@ pub(crate) struct TraceInspector {
 #[allow(clippy::large_enum_variant, reason = "one a trace; a box would cost an indirection each instruction")]
 pub(super) enum ActiveTracer {
     /// go-ethereum's.
-    Ethereum(DebugInspector),
+    Ethereum(EthereumTracer),
     /// The reference's.
     Reference(Watch),
     /// Nobody watches.
     Idle,
+}
+
+/// A tracer of go-ethereum, and what the library that has it does not tell.
+pub(super) struct EthereumTracer {
+    pub(super) inner: DebugInspector,
+    pub(super) failures: FrameFailures,
+    /// What the instruction that runs destroys, if it succeeds.
+    destruction: Option<Destruction>,
+}
+
+/// A contract that destroys itself.
+struct Destruction {
+    contract: Address,
+    target: Address,
+    /// Its balance before.
+    value: U256,
+}
+
+impl EthereumTracer {
+    /// What happens if the next instruction is SELFDESTRUCT. The library learns of destructions from the journal, which
+    /// says nothing of a contract that sends its balance to itself (EIP-6780).
+    fn destruction(interpreter: &Interpreter, context: &BlockContext) -> Option<Destruction> {
+        if interpreter.bytecode.opcode() != SELFDESTRUCT {
+            return None;
+        }
+        let contract = interpreter.input.target_address();
+        let target = Address::from_word(interpreter.stack.peek(0).ok()?.into());
+        let value = context.journaled_state.inner.state.get(&contract)?.info.balance;
+        Some(Destruction { contract, target, value })
+    }
 }
 
 impl TraceInspector {
@@ -44,6 +80,7 @@ impl TraceInspector {
         let tracer = options.inspector()?;
         let struct_log = matches!(tracer, DebugInspector::Default(..)).then_some(&options.geth.config);
         let recording = Recording::new(struct_log, most_steps, memory);
+        let tracer = EthereumTracer { inner: tracer, failures: FrameFailures::default(), destruction: None };
         Ok(Self { tracer: ActiveTracer::Ethereum(tracer), recording, is_stopped: false })
     }
 
@@ -79,7 +116,7 @@ impl TraceInspector {
         }
     }
 
-    fn ethereum_tracer(&mut self) -> Option<&mut DebugInspector> {
+    fn ethereum_tracer(&mut self) -> Option<&mut EthereumTracer> {
         match &mut self.tracer {
             ActiveTracer::Ethereum(tracer) if !self.is_stopped => Some(tracer),
             _ => None,
@@ -91,7 +128,7 @@ impl Inspector<BlockContext> for TraceInspector {
     fn initialize_interp(&mut self, interpreter: &mut Interpreter, context: &mut BlockContext) {
         match &mut self.tracer {
             _ if self.is_stopped => {}
-            ActiveTracer::Ethereum(tracer) => tracer.initialize_interp(interpreter, context),
+            ActiveTracer::Ethereum(tracer) => tracer.inner.initialize_interp(interpreter, context),
             ActiveTracer::Reference(watch) => watch.frame_runs(),
             ActiveTracer::Idle => {}
         }
@@ -107,10 +144,15 @@ impl Inspector<BlockContext> for TraceInspector {
         if self.is_stopped || !self.recording.count_step(interpreter) {
             self.stop(context);
             interpreter.halt(InstructionResult::FatalExternalError);
-        } else if self.recording.is_step_recorded()
-            && let Some(tracer) = self.ethereum_tracer()
-        {
-            tracer.step(interpreter, context);
+            return;
+        }
+        let is_recorded = self.recording.is_step_recorded();
+        if let Some(tracer) = self.ethereum_tracer() {
+            tracer.failures.step(interpreter.bytecode.opcode(), interpreter.stack.len());
+            tracer.destruction = EthereumTracer::destruction(interpreter, context);
+            if is_recorded {
+                tracer.inner.step(interpreter, context);
+            }
         }
     }
 
@@ -121,22 +163,30 @@ impl Inspector<BlockContext> for TraceInspector {
         if let ActiveTracer::Reference(watch) = &mut self.tracer {
             let result = watch.step_end(interpreter, context);
             self.after_event(context, result);
-        } else if self.recording.is_step_recorded()
-            && let Some(tracer) = self.ethereum_tracer()
+            return;
+        }
+        let is_recorded = self.recording.is_step_recorded();
+        let Some(tracer) = self.ethereum_tracer() else { return };
+        if is_recorded {
+            tracer.inner.step_end(interpreter, context);
+        }
+        if let Some(Destruction { contract, target, value }) = tracer.destruction.take()
+            && let Some(InterpreterAction::Return(result)) = interpreter.bytecode.action()
+            && result.result == InstructionResult::SelfDestruct
         {
-            tracer.step_end(interpreter, context);
+            Inspector::<BlockContext>::selfdestruct(&mut tracer.inner, contract, target, value);
         }
     }
 
     fn log(&mut self, context: &mut BlockContext, log: Log) {
         if let Some(tracer) = self.ethereum_tracer() {
-            Inspector::<BlockContext>::log(tracer, context, log);
+            Inspector::<BlockContext>::log(&mut tracer.inner, context, log);
         }
     }
 
     fn log_full(&mut self, interpreter: &mut Interpreter, context: &mut BlockContext, log: Log) {
         if let Some(tracer) = self.ethereum_tracer() {
-            tracer.log_full(interpreter, context, log);
+            tracer.inner.log_full(interpreter, context, log);
         }
     }
 
@@ -155,7 +205,9 @@ impl Inspector<BlockContext> for TraceInspector {
             self.after_event(context, result);
             return None;
         }
-        Inspector::<BlockContext>::frame_start(self.ethereum_tracer()?, context, input)
+        let tracer = self.ethereum_tracer()?;
+        tracer.failures.frame_starts();
+        Inspector::<BlockContext>::frame_start(&mut tracer.inner, context, input)
     }
 
     fn frame_end(&mut self, context: &mut BlockContext, input: &FrameInput, result: &mut FrameResult) {
@@ -164,7 +216,8 @@ impl Inspector<BlockContext> for TraceInspector {
         }
         match &mut self.tracer {
             ActiveTracer::Ethereum(tracer) => {
-                Inspector::<BlockContext>::frame_end(tracer, context, input, result);
+                tracer.failures.frame_ends(result.interpreter_result().result);
+                Inspector::<BlockContext>::frame_end(&mut tracer.inner, context, input, result);
             }
             ActiveTracer::Reference(watch) => watch.frame_end(result),
             ActiveTracer::Idle => {}
@@ -175,28 +228,28 @@ impl Inspector<BlockContext> for TraceInspector {
     }
 
     fn call(&mut self, context: &mut BlockContext, inputs: &mut CallInputs) -> Option<CallOutcome> {
-        Inspector::<BlockContext>::call(self.ethereum_tracer()?, context, inputs)
+        Inspector::<BlockContext>::call(&mut self.ethereum_tracer()?.inner, context, inputs)
     }
 
     fn call_end(&mut self, context: &mut BlockContext, inputs: &CallInputs, outcome: &mut CallOutcome) {
         if let Some(tracer) = self.ethereum_tracer() {
-            Inspector::<BlockContext>::call_end(tracer, context, inputs, outcome);
+            Inspector::<BlockContext>::call_end(&mut tracer.inner, context, inputs, outcome);
         }
     }
 
     fn create(&mut self, context: &mut BlockContext, inputs: &mut CreateInputs) -> Option<CreateOutcome> {
-        Inspector::<BlockContext>::create(self.ethereum_tracer()?, context, inputs)
+        Inspector::<BlockContext>::create(&mut self.ethereum_tracer()?.inner, context, inputs)
     }
 
     fn create_end(&mut self, context: &mut BlockContext, inputs: &CreateInputs, outcome: &mut CreateOutcome) {
         if let Some(tracer) = self.ethereum_tracer() {
-            Inspector::<BlockContext>::create_end(tracer, context, inputs, outcome);
+            Inspector::<BlockContext>::create_end(&mut tracer.inner, context, inputs, outcome);
         }
     }
 
     fn selfdestruct(&mut self, contract: Address, target: Address, value: U256) {
         if let Some(tracer) = self.ethereum_tracer() {
-            Inspector::<BlockContext>::selfdestruct(tracer, contract, target, value);
+            Inspector::<BlockContext>::selfdestruct(&mut tracer.inner, contract, target, value);
         }
     }
 }

@@ -3,6 +3,7 @@
 //! Ethereum's chains have go-ethereum's tracers, native chains those of the reference client (`reference`). Both run
 //! under one inspector that bounds what they record.
 
+mod frame_failures;
 mod inspector;
 mod native_replay;
 mod options;

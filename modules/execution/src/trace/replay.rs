@@ -230,14 +230,15 @@ impl Tracing<'_> {
         let ActiveTracer::Ethereum(tracer) = &mut evm.inspector.tracer else {
             return Err(Failure::server("tracing failed: no tracer"));
         };
-        let json = match tracer {
+        let json = match &mut tracer.inner {
             DebugInspector::Default(recorded, options) => {
                 let nodes = recorded.traces().nodes();
                 struct_log_json(nodes, options, &outcome.result, |json| self.may_go_on(json))?
             }
             other => {
                 let result = other.get_result(place, &transaction, &block, &outcome, state);
-                let result = result.map_err(|error| Failure::server(error.to_string()))?;
+                let mut result = result.map_err(|error| Failure::server(error.to_string()))?;
+                tracer.failures.amend(&mut result);
                 self.ensure_awaited()?;
                 wanted_json(&result, self.caller, &self.calls.limits)?
             }

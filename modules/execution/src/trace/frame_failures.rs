@@ -1,0 +1,75 @@
+//! What go-ethereum's tracers say otherwise than the library that traces here: why frames failed, in go-ethereum's words,
+//! and no accounts that were empty before the transaction.
+
+use std::borrow::Cow;
+
+use alloy_rpc_types_trace::geth::{AccountState, CallFrame, GethTrace, PreStateFrame};
+use revm::{
+    context::result::HaltReason,
+    interpreter::{InstructionResult, SuccessOrHalt},
+};
+
+use crate::call::{FailedStep, halt_text};
+
+/// The type of the frame that stands for a self-destruction, which is no call of its own.
+const SELFDESTRUCT: &str = "SELFDESTRUCT";
+
+/// Why the frames of a transaction failed, in the order in which they began.
+#[derive(Default)]
+pub(super) struct FrameFailures {
+    words: Vec<Option<Cow<'static, str>>>,
+    /// The frames that run, outermost first: their place in `words` and their last instruction.
+    running: Vec<(usize, Option<FailedStep>)>,
+}
+
+impl FrameFailures {
+    pub(super) fn frame_starts(&mut self) {
+        self.running.push((self.words.len(), None));
+        self.words.push(None);
+    }
+
+    pub(super) fn step(&mut self, opcode: u8, stack_length: usize) {
+        if let Some((_, step)) = self.running.last_mut() {
+            *step = Some(FailedStep::new(opcode, stack_length));
+        }
+    }
+
+    pub(super) fn frame_ends(&mut self, result: InstructionResult) {
+        let Some((place, step)) = self.running.pop() else { return };
+        // What a precompiled contract found wrong is not known here.
+        if let SuccessOrHalt::Halt(reason) = SuccessOrHalt::<HaltReason>::from(result)
+            && !matches!(reason, HaltReason::PrecompileError)
+        {
+            let of_step = step.and_then(|step| step.words(&reason)).map(Cow::Owned);
+            self.words[place] = Some(of_step.unwrap_or_else(|| halt_text(&reason)));
+        }
+    }
+
+    /// Puts the words into the result of a tracer, and leaves out of it what go-ethereum leaves out.
+    pub(super) fn amend(&self, trace: &mut GethTrace) {
+        match trace {
+            GethTrace::CallTracer(frame) => amend_call(frame, &mut self.words.iter()),
+            GethTrace::PreStateTracer(PreStateFrame::Diff(states)) => states.pre.retain(|_, state| !is_empty(state)),
+            GethTrace::MuxTracer(traces) => traces.0.values_mut().for_each(|trace| self.amend(trace)),
+            _ => {}
+        }
+    }
+}
+
+fn amend_call<'a>(frame: &mut CallFrame, words: &mut impl Iterator<Item = &'a Option<Cow<'static, str>>>) {
+    if frame.typ == SELFDESTRUCT {
+        return;
+    }
+    if let (Some(Some(words)), Some(error)) = (words.next(), &mut frame.error) {
+        words.as_ref().clone_into(error);
+    }
+    // A tree of calls is as deep as the EVM allows; traces run on a stack for that.
+    frame.calls.iter_mut().for_each(|call| amend_call(call, words));
+}
+
+fn is_empty(state: &AccountState) -> bool {
+    state.balance.is_none_or(|balance| balance.is_zero())
+        && state.nonce.is_none_or(|nonce| nonce == 0)
+        && state.code.as_ref().is_none_or(|code| code.is_empty())
+        && state.storage.is_empty()
+}
