@@ -29,14 +29,19 @@ const BLOCK_GAS: &str = "that the block has left";
 /// Names without a prefix and those that begin with `TR_` are of the older vocabulary; the table has them without
 /// the prefixes of the newer, `TransactionException.` and `BlockException.`.
 const OF_TRANSACTIONS: &[Reason] = &[
-    reason(&["TR_IntrinsicGas", "IntrinsicGas", "INTRINSIC_GAS_TOO_LOW"], &[GAS_TOO_LOW]),
+    reason(
+        &["TR_IntrinsicGas", "IntrinsicGas", "INTRINSIC_GAS_TOO_LOW", "INTRINSIC_GAS_BELOW_FLOOR_GAS_COST"],
+        &[GAS_TOO_LOW],
+    ),
+    reason(&["GAS_LIMIT_EXCEEDS_MAXIMUM"], &["is greater than the cap"]),
     reason(&["TR_NoFunds", "TR_NoFundsX", "INSUFFICIENT_ACCOUNT_FUNDS"], &[FUNDS, "overflow payment", PRICE_TOO_HIGH]),
     reason(&["TR_NoFundsOrGas"], &[FUNDS, GAS_TOO_LOW]),
     reason(&["SenderNotEOA", "SENDER_NOT_EOA"], &["senders with deployed code"]),
     reason(&["SenderNotEOAorNoCASH"], &["senders with deployed code", FUNDS]),
     // Bytes are decoded before their type is looked at: where they are malformed too, that is what is said.
     reason(&["TR_TypeNotSupported", "TYPE_NOT_SUPPORTED"], &[TYPE_UNKNOWN, "is not supported", " at byte "]),
-    reason(&["TYPE_3_TX_PRE_FORK"], &[TYPE_UNKNOWN]),
+    reason(&["TYPE_1_TX_PRE_FORK", "TYPE_2_TX_PRE_FORK", "TYPE_3_TX_PRE_FORK", "TYPE_4_TX_PRE_FORK"], &[TYPE_UNKNOWN]),
+    reason(&["TYPE_4_EMPTY_AUTHORIZATION_LIST"], &["empty authorization list"]),
     reason(&["TR_FeeCapLessThanBlocks", "INSUFFICIENT_MAX_FEE_PER_GAS"], &[FEE_TOO_LOW]),
     reason(&["TR_FeeCapLessThanBlocksORNoFunds"], &[FEE_TOO_LOW, FUNDS]),
     reason(&["TR_FeeCapLessThanBlocksORGasLimitReached"], &[FEE_TOO_LOW, BLOCK_GAS]),
@@ -74,7 +79,10 @@ const OF_TRANSACTIONS: &[Reason] = &[
 /// The reasons for which bytes are no transaction or block.
 const OF_ENCODINGS: &[Reason] = &[
     // Typed transactions have no way to say "no receiver" but the empty string, which these types do not know.
-    reason(&["TR_BLOBCREATE", "TYPE_3_TX_CONTRACT_CREATION"], &["transaction receiver at byte"]),
+    reason(
+        &["TR_BLOBCREATE", "TYPE_3_TX_CONTRACT_CREATION", "TYPE_4_TX_CONTRACT_CREATION"],
+        &["transaction receiver at byte"],
+    ),
     reason(&["TYPE_3_TX_WITH_FULL_BLOBS", "RLP_STRUCTURES_ENCODING"], &[" at byte "]),
     reason(&["ADDRESS_TOO_LONG", "ADDRESS_TOO_SHORT", "RLP_INVALID_TO"], &["transaction receiver at byte"]),
     reason(
@@ -150,6 +158,10 @@ const OF_BLOCKS: &[Reason] = &[
     reason(&["InvalidTransactionsRoot", "INVALID_TRANSACTIONS_ROOT"], &["transactions root: found"]),
     reason(&["InvalidWithdrawals", "INVALID_WITHDRAWALS_ROOT"], &["withdrawals root: found"]),
     reason(&["1559BlockImportImpossible_BaseFeeWrong", "INVALID_BASEFEE_PER_GAS"], &["base fee: found"]),
+    reason(&["INVALID_REQUESTS"], &["requests hash is"]),
+    reason(&["INVALID_DEPOSIT_EVENT_LAYOUT"], &["deposit log: "]),
+    reason(&["SYSTEM_CONTRACT_CALL_FAILED", "SYSTEM_CONTRACT_EMPTY"], &["system call to"]),
+    reason(&["RLP_BLOCK_LIMIT_EXCEEDED"], &["block size: found"]),
     reason(&["INCORRECT_EXCESS_BLOB_GAS"], &["excess blob gas: found"]),
     reason(&["INCORRECT_BLOB_GAS_USED", "BLOB_GAS_USED_ABOVE_LIMIT"], &["blob gas used: found", "blob gas used is"]),
     reason(&["InvalidBlockNonce"], &["nonce after the merge: found"]),

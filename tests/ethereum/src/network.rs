@@ -1,17 +1,65 @@
 //! The names by which the block tests call their chains.
 
-use alloy_primitives::U256;
-use tenon_chain::{Activation, ChainSpec, Fork};
+use std::collections::BTreeMap;
 
-use crate::outcome::Unmet;
+use alloy_primitives::{Address, U256, address};
+use serde::Deserialize;
+use tenon_chain::{Activation, BlobParameters, ChainSpec, Fork};
 
-/// All suites are about chain 1.
+use crate::{lenient::Number, outcome::Unmet};
+
+/// The chain that suites are about, unless they name another.
 pub(crate) const CHAIN_ID: u64 = 1;
+
+/// Where deposits are made on chain 1, whose contract the suites use (EIP-6110).
+const DEPOSIT_CONTRACT: Address = address!("00000000219ab540356cBB839Cbe05303d7705Fa");
+
+/// What newer cases say of their chain beside its forks.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ConfigFile {
+    chainid: Option<Number>,
+    #[serde(rename = "blobSchedule")]
+    blob_schedule: BTreeMap<String, BlobFile>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct BlobFile {
+    target: Number,
+    max: Number,
+    base_fee_update_fraction: Number,
+}
+
+impl ConfigFile {
+    /// The chain's number.
+    pub(crate) fn chain_id(&self) -> u64 {
+        self.chainid.map_or(CHAIN_ID, Number::to_u64)
+    }
+
+    /// These rules as the case changes them.
+    pub(crate) fn apply(&self, spec: ChainSpec) -> Result<ChainSpec, Unmet> {
+        let entry = |(name, file): (&String, &BlobFile)| {
+            let fork = Fork::from_name(name).ok_or_else(|| unknown(name))?;
+            let update_fraction = file.base_fee_update_fraction.to_u64();
+            Ok((fork, BlobParameters { target: file.target.to_u64(), max: file.max.to_u64(), update_fraction }))
+        };
+        let schedule = self.blob_schedule.iter().map(entry).collect::<Result<Vec<_>, Unmet>>()?;
+        let mut spec = spec.with_blob_schedule(schedule);
+        (spec.chain_id, spec.network_id) = (self.chain_id(), self.chain_id());
+        Ok(spec)
+    }
+}
 
 /// The rules of a chain that has this fork, and all before it, from genesis on.
 pub(crate) fn at_fork(name: &str) -> Result<(Fork, ChainSpec), Unmet> {
     let fork = Fork::from_name(name).ok_or_else(|| unknown(name))?;
-    Ok((fork, ChainSpec::ethereum_at(CHAIN_ID, fork)))
+    Ok((fork, with_deposits(ChainSpec::ethereum_at(CHAIN_ID, fork))))
+}
+
+fn with_deposits(mut spec: ChainSpec) -> ChainSpec {
+    spec.deposit_contract = Some(DEPOSIT_CONTRACT);
+    spec
 }
 
 /// The rules of a network: one fork from genesis on, or two with a transition between them, `XToYAtZ`.
@@ -29,7 +77,7 @@ pub(crate) fn spec(name: &str) -> Result<ChainSpec, Unmet> {
     let after = Fork::from_name(after).ok_or_else(|| unknown(name))?;
     let between = Fork::ALL.into_iter().filter(|fork| *fork > before && *fork <= after);
     let new = between.map(|fork| (fork, activation));
-    Ok(ChainSpec::ethereum(CHAIN_ID, base.activations().iter().copied().chain(new)))
+    Ok(with_deposits(ChainSpec::ethereum(CHAIN_ID, base.activations().iter().copied().chain(new))))
 }
 
 fn activation(text: &str) -> Option<Activation> {
@@ -60,5 +108,24 @@ mod tests {
         assert_eq!(super::spec("EIP158ToByzantiumAt5").unwrap().fork_at(4, 0), Fork::SpuriousDragon);
         assert_eq!(super::spec("EIP158ToByzantiumAt5").unwrap().fork_at(5, 0), Fork::Byzantium);
         assert!(super::spec("HomesteadToAtlantisAt5").is_err());
+    }
+
+    #[test]
+    fn a_case_may_name_its_chain_and_what_its_blobs_cost() {
+        let schedule = r#"{ "Osaka": { "target": "0x15", "max": 32, "baseFeeUpdateFraction": "0x013a7aa1" } }"#;
+        let config: ConfigFile =
+            serde_json::from_str(&format!(r#"{{ "network": "x", "chainid": "0x05", "blobSchedule": {schedule} }}"#))
+                .unwrap();
+
+        let (_, spec) = at_fork("Osaka").unwrap();
+        let changed = config.apply(spec.clone()).unwrap();
+
+        let wanted = BlobParameters { target: 21, max: 32, update_fraction: 0x013a_7aa1 };
+        assert_eq!(changed.blob_parameters_of(Fork::Osaka), Some(wanted));
+        assert_eq!(changed.blob_parameters_of(Fork::Prague), spec.blob_parameters_of(Fork::Prague));
+        assert_eq!((changed.chain_id, spec.chain_id), (5, 1));
+        let strange: ConfigFile =
+            serde_json::from_str(&format!(r#"{{ "blobSchedule": {schedule} }}"#).replace("Osaka", "Moon")).unwrap();
+        assert!(strange.apply(spec).is_err());
     }
 }

@@ -19,7 +19,7 @@ use crate::{
     CaseReport, Difference,
     expectation::judge_refusal,
     lenient::{AccountFile, HexBytes, StateFile},
-    network::{CHAIN_ID, spec},
+    network::{ConfigFile, spec},
     outcome::{Check, Passed, Unmet, require_equal},
 };
 
@@ -27,6 +27,8 @@ use crate::{
 #[serde(rename_all = "camelCase")]
 struct ChainCase {
     network: String,
+    #[serde(default)]
+    config: ConfigFile,
     pre: StateFile,
     genesis_block_header: HeaderFile,
     #[serde(rename = "genesisRLP")]
@@ -78,7 +80,7 @@ impl Node {
         let folder = folder.map_err(|error| failed(&error))?;
         let store = Store::open(folder.path(), small_database()).map_err(|error| failed(&error))?;
         let commit = genesis.commit().map_err(|error| failed(&error))?;
-        store.initialise(&commit, CHAIN_ID).map_err(|error| failed(&error))?;
+        store.initialise(&commit, genesis.spec.network_id).map_err(|error| failed(&error))?;
         let engine = Arc::new(EthereumEngine::new(Arc::clone(&genesis.spec)));
         let (reader, writer) = (Arc::clone(&store) as _, Arc::clone(&store) as _);
         let importer = Importer::new(Arc::clone(&genesis.spec), reader, writer, engine, Bus::new());
@@ -122,7 +124,7 @@ impl ChainCase {
     fn genesis(&self) -> Result<Genesis, Unmet> {
         let wanted = &self.genesis_block_header;
         let genesis = Genesis {
-            spec: Arc::new(spec(&self.network)?),
+            spec: Arc::new(self.config.apply(spec(&self.network)?)?),
             header: wanted.header()?,
             alloc: self.pre.iter().map(|(address, account)| (*address, account.into())).collect(),
             config: Value::Null,

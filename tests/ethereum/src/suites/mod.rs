@@ -111,11 +111,22 @@ impl Suite {
         }
     }
 
+    /// The folder in the releases of `ethereum/execution-spec-tests`, of the suites that they have.
+    const fn spec_tests_folder(self) -> Option<&'static str> {
+        match self {
+            Self::GeneralState => Some("state_tests"),
+            Self::StateBlocks => Some("blockchain_tests"),
+            Self::Transactions => Some("transaction_tests"),
+            _ => None,
+        }
+    }
+
     /// The suite of a file and where its folder begins in the path; none when it belongs to no suite.
     pub fn in_path(path: &str) -> Option<(Self, usize)> {
         let mut starts = std::iter::once(0).chain(path.match_indices('/').map(|(slash, _)| slash + 1));
         let is_of = |suite: &Self, start: usize| {
-            path[start..].strip_prefix(suite.folder()).is_some_and(|rest| rest.starts_with('/'))
+            let mut folders = [Some(suite.folder()), suite.spec_tests_folder()].into_iter().flatten();
+            folders.any(|folder| path[start..].strip_prefix(folder).is_some_and(|rest| rest.starts_with('/')))
         };
         starts.find_map(|start| Self::ALL.into_iter().find(|suite| is_of(suite, start)).map(|suite| (suite, start)))
     }
@@ -239,6 +250,9 @@ mod tests {
         assert_eq!(suite("GeneralStateTests/a.json"), Some(("GeneralStateTests", 0)));
         assert_eq!(suite("BlockchainTests/GeneralStateTests/a.json"), Some(("BlockchainTests/GeneralStateTests", 0)));
         assert_eq!(suite("LegacyTests/Cancun/GeneralStateTests/x/a.json"), Some(("GeneralStateTests", 19)));
+        assert_eq!(suite("state_tests/prague/a.json"), Some(("GeneralStateTests", 0)));
+        assert_eq!(suite("blockchain_tests/static/state_tests/a.json"), Some(("BlockchainTests/GeneralStateTests", 0)));
+        assert_eq!(suite("blockchain_tests_engine/prague/a.json"), None);
         assert_eq!(suite("src/GeneralStateTestsFiller/a.json"), None);
         assert_eq!(suite("EOFTests/a.json"), None);
         assert_eq!(suite("GeneralStateTests.json"), None);

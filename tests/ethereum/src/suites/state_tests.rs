@@ -20,7 +20,7 @@ use crate::{
     expectation::judge_refusal,
     lenient::{HexBytes, Number, StateFile},
     memory::state_of,
-    network::{CHAIN_ID, at_fork},
+    network::{CHAIN_ID, ConfigFile, at_fork},
     outcome::{Check, Passed, Unmet, require_equal},
 };
 
@@ -29,6 +29,8 @@ const DEFAULT_BASE_FEE: u64 = 10;
 
 #[derive(Deserialize)]
 struct StateCase {
+    #[serde(default)]
+    config: ConfigFile,
     env: Environment,
     pre: StateFile,
     transaction: MessageFile,
@@ -125,10 +127,11 @@ fn state_before(pre: &StateFile) -> Result<StateBefore, Difference> {
 
 fn run_entry(case: &StateCase, fork: &str, post: &PostFile, before: &StateBefore) -> Check {
     let (fork, spec) = at_fork(fork)?;
+    let spec = case.config.apply(spec)?;
     if post.txbytes.is_none() && case.transaction.authorization_list.is_some() {
         return Err(Unmet::NotBuilt("transactions that delegate, without signed bytes".to_owned()));
     }
-    let message = case.transaction.at(post.indexes)?;
+    let message = case.transaction.at(post.indexes, spec.chain_id)?;
     match (execute(case, fork, spec, post, &message, before)?, &post.exception) {
         (Ok((logs, state_root)), None) => {
             require_equal("logs hash", logs_hash(&logs), post.logs)?;
@@ -235,6 +238,7 @@ enum UnsignedKind {
 /// The transaction that the indexed values describe.
 struct Message {
     kind: UnsignedKind,
+    chain_id: u64,
     sender: Option<Address>,
     to: Option<Address>,
     nonce: Number,
@@ -249,7 +253,7 @@ struct Message {
 }
 
 impl MessageFile {
-    fn at(&self, indexes: Indexes) -> Result<Message, Difference> {
+    fn at(&self, indexes: Indexes, chain_id: u64) -> Result<Message, Difference> {
         let outside = || Difference::new("indexes", "outside the lists", "inside");
         let access_list = match &self.access_lists {
             Some(lists) => lists.get(indexes.data).ok_or_else(outside)?.as_deref().unwrap_or_default(),
@@ -270,6 +274,7 @@ impl MessageFile {
         let price = self.max_fee_per_gas.or(self.gas_price).unwrap_or_default();
         Ok(Message {
             kind,
+            chain_id,
             sender: self.sender.or_else(|| self.secret_key.and_then(|key| address_of_secret(key.0.into()))),
             to: to.transpose().map_err(|error| Difference::new("to", error, "an address"))?,
             nonce: self.nonce,
@@ -316,7 +321,7 @@ impl Message {
     fn unsigned(&self) -> Transaction {
         Transaction {
             hash: B256::ZERO,
-            chain_id: (self.kind != UnsignedKind::Legacy).then_some(CHAIN_ID),
+            chain_id: (self.kind != UnsignedKind::Legacy).then_some(self.chain_id),
             nonce: self.nonce.to_u64(),
             gas_limit: self.gas_limit.to_u64(),
             to: self.to,
