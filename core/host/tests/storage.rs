@@ -259,8 +259,7 @@ async fn own_work_that_fails_begins_anew_and_so_does_that_of_a_killed_process() 
     let test = host_over(&spaces, |_| {});
     test.host.start(&[plan("mine", &keeper(), Isolation::Process, "fails")]).unwrap();
     let router = test.host.router();
-    let (begun, count) = ticks_beyond(&router, 1).await;
-    assert_eq!(begun, 3, "twice it failed");
+    assert_eq!(ticks_beyond(&router, 1).await.0, 3, "twice it failed");
 
     let process = test.host.info("mine").unwrap().process.unwrap();
     let killed = std::process::Command::new("kill").args(["-9", &process.to_string()]).status().unwrap();
@@ -269,5 +268,7 @@ async fn own_work_that_fails_begins_anew_and_so_does_that_of_a_killed_process() 
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 
-    assert_eq!(ticks_beyond(&router, count + 5).await.0, 4, "begun again in the new process");
+    // The killed one went on until its end, whatever was read before.
+    let (_, count) = ticks(&router).await;
+    assert_eq!(ticks_beyond(&router, count).await.0, 4, "begun again in the new process");
 }
