@@ -152,6 +152,51 @@ impl Number {
     }
 }
 
+/// A member of a request, as far as it means something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Member {
+    Id,
+    Method,
+    Params,
+    Result,
+    Error,
+    Other,
+}
+
+impl Member {
+    /// The member whose name and colon a text begins with, and how long they are, if they stand as nearly all clients
+    /// write them. With it a scan takes a quarter fewer instructions than quotation mark by quotation mark.
+    fn begins(text: &[u8]) -> Option<(Self, usize)> {
+        let usual = |name: &'static [u8], member| text.starts_with(name).then_some((member, name.len()));
+        usual(br#""params":"#, Self::Params)
+            .or_else(|| usual(br#""method":"#, Self::Method))
+            .or_else(|| usual(br#""id":"#, Self::Id))
+            .or_else(|| usual(br#""jsonrpc":"#, Self::Other))
+    }
+
+    /// The member of this name, which is in its quotation marks.
+    fn named(quoted: &[u8]) -> Self {
+        let name = quoted.get(1..quoted.len().saturating_sub(1)).unwrap_or_default();
+        if name.contains(&b'\\') {
+            return Self::of(read_string(&String::from_utf8_lossy(quoted)).as_bytes());
+        }
+        Self::of(name)
+    }
+
+    /// The member of this name, in any case.
+    fn of(name: &[u8]) -> Self {
+        let is = |known: &[u8]| name.eq_ignore_ascii_case(known);
+        match name.len() {
+            2 if is(b"id") => Self::Id,
+            5 if is(b"error") => Self::Error,
+            6 if is(b"method") => Self::Method,
+            6 if is(b"params") => Self::Params,
+            6 if is(b"result") => Self::Result,
+            _ => Self::Other,
+        }
+    }
+}
+
 /// The open arrays and objects, one bit each: 64 levels without an allocation.
 #[derive(Debug, Default)]
 struct Nesting {
@@ -193,7 +238,9 @@ pub(crate) struct Scanner {
     base: usize,
     has_begun: bool,
     text_is_key: bool,
-    key: Span,
+    key_start: usize,
+    /// Whose value is read.
+    member: Member,
     value_start: usize,
     value_first: u8,
     request: RawRequest,
@@ -211,7 +258,8 @@ impl Scanner {
             base: 0,
             has_begun: false,
             text_is_key: false,
-            key: Span::default(),
+            key_start: 0,
+            member: Member::Other,
             value_start: 0,
             value_first: 0,
             request: RawRequest::default(),
@@ -256,7 +304,7 @@ impl Scanner {
         std::mem::take(&mut self.message)
     }
 
-    /// Reads one byte, in strings as many as are ordinary. True if the message is complete.
+    /// Reads a byte, of strings, numbers and usual names as many as there are. True if the message is complete.
     fn step(&mut self, input: &[u8], byte: u8) -> Result<bool, SyntaxError> {
         match self.state {
             State::Text { escape: Escape::None } => self.in_text(input),
@@ -265,16 +313,8 @@ impl Scanner {
                 self.position += 1;
                 Ok(false)
             }
-            State::Word { word, next } => self.in_word(input, word, next, byte),
-            State::Number(number) => match number.step(byte).map_err(|context| invalid(byte, context))? {
-                Some(number) => {
-                    self.state = State::Number(number);
-                    self.position += 1;
-                    Ok(false)
-                }
-                // The byte belongs to what follows.
-                None => Ok(self.end_value(input)),
-            },
+            State::Word { word, next } => self.in_word(word, next, byte),
+            State::Number(number) => self.in_number(input, number),
             _ if matches!(byte, b' ' | b'\t' | b'\r' | b'\n') => {
                 self.position += 1;
                 Ok(false)
@@ -286,13 +326,19 @@ impl Scanner {
     /// A byte between values.
     fn structure(&mut self, input: &[u8], byte: u8) -> Result<bool, SyntaxError> {
         match (self.state, byte) {
-            (State::ValueOrEnd, b']') | (State::KeyOrEnd, b'}') => return Ok(self.close(input)),
-            (State::Value | State::ValueOrEnd, _) => return self.begin_value(byte).map(|()| false),
+            (State::ValueOrEnd, b']') | (State::KeyOrEnd, b'}') => return Ok(self.close()),
+            (State::Value | State::ValueOrEnd, _) => return self.begin_value(input, byte),
             (State::Key | State::KeyOrEnd, b'"') => {
-                self.text_is_key = true;
                 if self.is_at_members() {
-                    self.key.start = self.position;
+                    if let Some((member, length)) = input.get(self.position..).and_then(Member::begins) {
+                        self.member = member;
+                        self.state = State::Value;
+                        self.position += length;
+                        return Ok(false);
+                    }
+                    self.key_start = self.position;
                 }
+                self.text_is_key = true;
                 self.state = State::Text { escape: Escape::None };
             }
             (State::Key | State::KeyOrEnd, _) => {
@@ -301,8 +347,8 @@ impl Scanner {
             (State::AfterKey, b':') => self.state = State::Value,
             (State::AfterKey, _) => return Err(invalid(byte, "after object key")),
             (_, b',') => self.state = if self.nesting.is_in_object() { State::Key } else { State::Value },
-            (_, b'}') if self.nesting.is_in_object() => return Ok(self.close(input)),
-            (_, b']') if !self.nesting.is_in_object() => return Ok(self.close(input)),
+            (_, b'}') if self.nesting.is_in_object() => return Ok(self.close()),
+            (_, b']') if !self.nesting.is_in_object() => return Ok(self.close()),
             (_, _) if self.nesting.is_in_object() => return Err(invalid(byte, "after object key:value pair")),
             (_, _) => return Err(invalid(byte, "after array element")),
         }
@@ -315,7 +361,7 @@ impl Scanner {
         self.nesting.depth == self.base + 1 && self.request.is_object
     }
 
-    fn begin_value(&mut self, byte: u8) -> Result<(), SyntaxError> {
+    fn begin_value(&mut self, input: &[u8], byte: u8) -> Result<bool, SyntaxError> {
         let state = match byte {
             b'{' => State::KeyOrEnd,
             b'[' => State::ValueOrEnd,
@@ -349,21 +395,21 @@ impl Scanner {
         self.text_is_key = false;
         self.state = state;
         self.position += 1;
-        Ok(())
+        if byte == b'"' { self.in_text(input) } else { Ok(false) }
     }
 
-    fn close(&mut self, input: &[u8]) -> bool {
+    fn close(&mut self) -> bool {
         self.position += 1;
         self.nesting.close();
-        self.end_value(input)
+        self.end_value()
     }
 
     /// The value that ends before the position is whole. True if the message is.
-    fn end_value(&mut self, input: &[u8]) -> bool {
+    fn end_value(&mut self) -> bool {
         self.state = State::AfterValue;
         let depth = self.nesting.depth;
         if self.is_at_members() {
-            self.end_member(input);
+            self.end_member();
         } else if depth == self.base && self.message.is_batch {
             self.message.item_count += 1;
             if self.message.items.len() < self.max_items {
@@ -373,32 +419,17 @@ impl Scanner {
         depth == 0
     }
 
-    fn end_member(&mut self, input: &[u8]) {
+    fn end_member(&mut self) {
         let value = Span { start: self.value_start, end: self.position };
-        let key = input.get(self.key.start + 1..self.key.end.saturating_sub(1)).unwrap_or_default();
-        if key.contains(&b'\\') {
-            let quoted = String::from_utf8_lossy(&input[self.key.start..self.key.end]);
-            self.set_member(read_string(&quoted).as_bytes(), value);
-        } else {
-            self.set_member(key, value);
-        }
-    }
-
-    fn set_member(&mut self, key: &[u8], value: Span) {
         let request = &mut self.request;
-        if key.eq_ignore_ascii_case(b"id") {
-            request.id = Some(value);
-        } else if key.eq_ignore_ascii_case(b"method") {
+        match (self.member, self.value_first) {
+            (Member::Id, _) => request.id = Some(value),
+            (Member::Method, b'"') => request.method = Some(value),
+            (Member::Params, _) => request.params = Some(value),
+            (Member::Error, b'n') => {}
+            (Member::Result | Member::Error, _) => request.has_outcome = true,
             // A method that is not a string does not undo one before it.
-            if self.value_first == b'"' {
-                request.method = Some(value);
-            }
-        } else if key.eq_ignore_ascii_case(b"params") {
-            request.params = Some(value);
-        } else if key.eq_ignore_ascii_case(b"result")
-            || (key.eq_ignore_ascii_case(b"error") && self.value_first != b'n')
-        {
-            request.has_outcome = true;
+            (Member::Method | Member::Other, _) => {}
         }
     }
 
@@ -419,15 +450,29 @@ impl Scanner {
         }
         if self.text_is_key {
             if self.is_at_members() {
-                self.key.end = self.position;
+                self.member = Member::named(&input[self.key_start..self.position]);
             }
             self.state = State::AfterKey;
             return Ok(false);
         }
-        Ok(self.end_value(input))
+        Ok(self.end_value())
     }
 
-    fn in_word(&mut self, input: &[u8], word: Word, next: u8, byte: u8) -> Result<bool, SyntaxError> {
+    /// Inside a number: reads on to its end.
+    fn in_number(&mut self, input: &[u8], mut number: Number) -> Result<bool, SyntaxError> {
+        while let Some(byte) = input.get(self.position).copied() {
+            match number.step(byte).map_err(|context| invalid(byte, context))? {
+                Some(next) => number = next,
+                // The byte belongs to what follows.
+                None => return Ok(self.end_value()),
+            }
+            self.position += 1;
+        }
+        self.state = State::Number(number);
+        Ok(false)
+    }
+
+    fn in_word(&mut self, word: Word, next: u8, byte: u8) -> Result<bool, SyntaxError> {
         let text = word.text();
         let expected = text.as_bytes().get(usize::from(next)).copied().unwrap_or_default();
         if byte != expected {
@@ -439,7 +484,7 @@ impl Scanner {
             self.state = State::Word { word, next: next + 1 };
             return Ok(false);
         }
-        Ok(self.end_value(input))
+        Ok(self.end_value())
     }
 }
 

@@ -24,6 +24,26 @@ fn finds_the_members_whatever_their_case_and_order() {
 }
 
 #[test]
+fn finds_the_same_members_wherever_the_input_is_cut_and_however_their_names_are_written() {
+    let usual = r#" {"jsonrpc":"2.0","id":1.5e3,"method":"a_\"b","params":[{"id":2,"method":"x"}],"error":null}"#;
+    let same = [
+        usual.to_owned(),
+        usual.replace(r#""method":"a"#, r#""mETHod":"a"#).replace(r#""params""#, r#""PARAMS""#),
+        // As long as the text with its escape was.
+        usual.replace(r#""jsonrpc":"#, r#""\u006ac":"#),
+    ];
+    let expected = message(usual);
+    assert_eq!(expected.single.id.unwrap().of(usual), "1.5e3");
+    for text in same {
+        for cut in 0..text.len() {
+            let mut scanner = Scanner::new(1);
+            assert_eq!(scanner.advance(&text.as_bytes()[..cut]), Progress::More, "{text} cut at {cut}");
+            assert_eq!(scanner.advance(text.as_bytes()), Progress::Complete(expected.clone()), "{text} cut at {cut}");
+        }
+    }
+}
+
+#[test]
 fn the_last_of_repeated_members_counts_but_only_strings_are_methods() {
     let text = r#"{"id":1,"method":"a","method":5,"id":"2","error":null}"#;
 
