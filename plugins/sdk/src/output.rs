@@ -10,7 +10,10 @@ use serde_json::{
 };
 use tenon_api::Failure;
 
-use crate::{param::ParamDescription, shapes::JsonWriter};
+use crate::{
+    param::{ParamDescription, Quantity},
+    shapes::JsonWriter,
+};
 
 /// Bytes as `0x` and hex digits, two a byte; no bytes are `0x`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -45,14 +48,24 @@ pub fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<Vec<u8>, Failure> {
     Ok(json)
 }
 
+/// Room for any quantity with its quotation marks.
+const QUANTITY_ROOM: usize = r#""0x""#.len() + 16;
+
 /// The text of a method's result. One that the method has written itself is handed on as it is; for a block of a hundred
 /// transactions the copy would be a hundred kilobytes.
 pub(crate) fn finished<T: Serialize + 'static>(result: T) -> Result<Vec<u8>, Failure> {
     let mut result = Some(result);
-    match (&mut result as &mut dyn Any).downcast_mut::<Option<JsonWriter>>().and_then(Option::take) {
-        Some(written) => Ok(written.into_bytes()),
-        None => to_json(&result),
+    let known = &mut result as &mut dyn Any;
+    if let Some(written) = known.downcast_mut::<Option<JsonWriter>>().and_then(Option::take) {
+        return Ok(written.into_bytes());
     }
+    // The other result of small reads: digits need none of what a serializer does for texts.
+    if let Some(Some(Quantity(number))) = known.downcast_ref::<Option<Quantity>>() {
+        let mut json = JsonWriter::with_capacity(QUANTITY_ROOM);
+        json.quantity(*number);
+        return Ok(json.into_bytes());
+    }
+    to_json(&result)
 }
 
 /// Compact JSON with the reference's escapes.
@@ -124,6 +137,9 @@ mod tests {
 
         assert_eq!(finished(json), to_json("<"));
         assert_eq!(finished("<"), to_json("<"));
+        for number in [0, 7, u64::MAX] {
+            assert_eq!(finished(Quantity(number)), to_json(&Quantity(number)));
+        }
         assert_eq!(finished(Some(7)), to_json(&7));
         assert_eq!(finished(None::<u8>), to_json(&()));
     }
