@@ -82,9 +82,15 @@ pub struct Context<S> {
     inner: Arc<Inner<S>>,
 }
 
+/// What all calls of a started plugin share.
+pub(crate) struct Served<S> {
+    pub(crate) plugin: Arc<S>,
+    pub(crate) host: Host,
+}
+
 struct Inner<S> {
-    plugin: Arc<S>,
-    host: Host,
+    /// Together, so that a call counts one share up and down and not two.
+    served: Arc<Served<S>>,
     /// Identifies the caller to the host. Emptied when the call ends, so that a context which was kept longer
     /// can do no harm; the lock is held while the token is used.
     token: Mutex<CallToken>,
@@ -98,16 +104,10 @@ enum Namespaces {
 }
 
 impl<S> Context<S> {
-    pub(crate) fn new(
-        plugin: Arc<S>,
-        host: Host,
-        token: CallToken,
-        namespaces: &str,
-        time_left: Option<Duration>,
-    ) -> Self {
+    pub(crate) fn new(served: Arc<Served<S>>, token: CallToken, namespaces: &str, time_left: Option<Duration>) -> Self {
         let namespaces = if namespaces == "*" { Namespaces::All } else { Namespaces::Listed(namespaces.into()) };
-        let deadline = time_left.map(|left| host.now().saturating_add(left));
-        Self { inner: Arc::new(Inner { plugin, host, token: Mutex::new(token), namespaces, deadline }) }
+        let deadline = time_left.map(|left| served.host.now().saturating_add(left));
+        Self { inner: Arc::new(Inner { served, token: Mutex::new(token), namespaces, deadline }) }
     }
 
     /// Asks the node in the caller's name: the call's deadline and cancellation apply.
@@ -118,29 +118,29 @@ impl<S> Context<S> {
         let frame = encode_request(&request)?;
         let future = {
             let token = self.inner.token.lock().unwrap_or_else(PoisonError::into_inner);
-            self.inner.host.port.call(*token, R::TOPIC.0, u32::from(R::SCHEMA), &frame)
+            self.inner.served.host.port.call(*token, R::TOPIC.0, u32::from(R::SCHEMA), &frame)
         };
         decode_reply::<R>(future).await
     }
 
     /// Listens to an event. Nothing that happens after this call is missed without being counted.
     pub fn events<E: Event>(&self) -> Events<E> {
-        self.inner.host.events()
+        self.inner.served.host.events()
     }
 
     /// Waits.
     pub async fn sleep(&self, duration: Duration) {
-        self.inner.host.sleep(duration).await;
+        self.inner.served.host.sleep(duration).await;
     }
 
     /// The host, for what is not done in the caller's name.
     pub fn host(&self) -> &Host {
-        &self.inner.host
+        &self.inner.served.host
     }
 
     /// The plugin's state, for keeping it beyond the call.
     pub fn plugin(&self) -> &Arc<S> {
-        &self.inner.plugin
+        &self.inner.served.plugin
     }
 
     /// Namespaces that the caller's endpoint exposes; none means all.
@@ -158,7 +158,7 @@ impl<S> Context<S> {
 
     /// How long the host still waits for the answer; none when it has set no bound.
     pub fn time_left(&self) -> Option<Duration> {
-        self.inner.deadline.map(|deadline| deadline.saturating_sub(self.inner.host.now()))
+        self.inner.deadline.map(|deadline| deadline.saturating_sub(self.inner.served.host.now()))
     }
 }
 
@@ -172,7 +172,7 @@ impl<S> Deref for Context<S> {
     type Target = S;
 
     fn deref(&self) -> &S {
-        &self.inner.plugin
+        &self.inner.served.plugin
     }
 }
 

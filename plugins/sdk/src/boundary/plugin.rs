@@ -22,7 +22,10 @@ use tenon_api::{
 };
 
 use super::{ExportedFuture, ExportedStream, ForeignFuture, ForeignStream, borrow, crashed, reply, slice};
-use crate::{Context, Exported, Host, LogLevel, Plugin, Table, context::HostPort};
+use crate::{
+    Context, Exported, Host, LogLevel, Plugin, Table,
+    context::{HostPort, Served},
+};
 
 /// Identifies a caller to the host; a plugin only passes it back.
 #[derive(Clone, Copy, Debug)]
@@ -107,8 +110,7 @@ fn build_descriptor<P: Exported>(name: &'static str) -> Descriptor {
 
 /// What `start` gives the host to hold.
 struct Instance<P: 'static> {
-    plugin: Arc<P>,
-    host: Host,
+    served: Arc<Served<P>>,
     table: &'static Table<P>,
 }
 
@@ -124,7 +126,7 @@ unsafe extern "C" fn start<P: Exported>(
         let settings = std::str::from_utf8(borrow(settings))
             .map_err(|error| Failure::server(format!("the settings are not UTF-8: {error}")))?;
         let plugin = Arc::new(P::start(host.clone(), settings, borrow(handover))?);
-        Ok(Box::new(Instance { plugin, host, table: P::table() }))
+        Ok(Box::new(Instance { served: Arc::new(Served { plugin, host }), table: P::table() }))
     };
     match catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| Err(Failure::server("the plugin crashed at start")))
     {
@@ -175,10 +177,7 @@ unsafe extern "C" fn run<P: Exported>(instance: *mut c_void) -> TenonFuture {
     // SAFETY: `instance` came from `start` and lives until `stop`.
     let instance = unsafe { &*instance.cast::<Instance<P>>() };
     let begin = || match &instance.table.background {
-        Some(function) => {
-            let (plugin, host) = (instance.plugin.clone(), instance.host.clone());
-            function(Context::new(plugin, host, CallToken::NONE, "*", None))
-        }
+        Some(function) => function(Context::new(instance.served.clone(), CallToken::NONE, "*", None)),
         None => ExportedFuture::ready(Ok(Vec::new())),
     };
     catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| ExportedFuture::ready(Err(crashed()))).into_raw()
@@ -190,20 +189,20 @@ unsafe fn open_context<P>(instance: &Instance<P>, context: &TenonCallContext) ->
     // SAFETY: passed on.
     let namespaces = std::str::from_utf8(unsafe { borrow(context.namespaces) }).unwrap_or_default();
     let time_left = (context.deadline_nanos != 0).then(|| Duration::from_nanos(context.deadline_nanos));
-    Context::new(instance.plugin.clone(), instance.host.clone(), CallToken(context.call), namespaces, time_left)
+    Context::new(instance.served.clone(), CallToken(context.call), namespaces, time_left)
 }
 
 unsafe extern "C" fn export_state<P: Plugin>(instance: *mut c_void) -> TenonReply {
     // SAFETY: `instance` came from `start` and lives until `stop`.
     let instance = unsafe { &*instance.cast::<Instance<P>>() };
-    reply(catch_unwind(AssertUnwindSafe(|| instance.plugin.export_state())).map_err(|_| crashed()))
+    reply(catch_unwind(AssertUnwindSafe(|| instance.served.plugin.export_state())).map_err(|_| crashed()))
 }
 
 unsafe extern "C" fn stop<P: Plugin>(instance: *mut c_void) {
     // SAFETY: `instance` came from `start` and is given back once.
     let instance = unsafe { Box::from_raw(instance.cast::<Instance<P>>()) };
     // A panic must not cross; the hook has told the host of it.
-    let _ = catch_unwind(AssertUnwindSafe(|| instance.plugin.stop()));
+    let _ = catch_unwind(AssertUnwindSafe(|| instance.served.plugin.stop()));
     let _ = catch_unwind(AssertUnwindSafe(|| drop(instance)));
 }
 

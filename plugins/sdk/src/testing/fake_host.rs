@@ -18,7 +18,7 @@ use tenon_api::{Event, Failure, FailureCode, Request, codec};
 use crate::{
     Context, Host, LogLevel, Table,
     boundary::{CallToken, ExportedFuture, ExportedStream, ForeignFuture, ForeignStream},
-    context::HostPort,
+    context::{HostPort, Served},
 };
 
 /// A frame, or the notice that some were missed.
@@ -153,7 +153,8 @@ impl FakeHost {
 
     /// A call's context for an instance that is used several times.
     pub fn context_of<S>(&self, plugin: Arc<S>) -> Context<S> {
-        Context::new(plugin, self.host(), CallToken::NONE, self.namespaces.as_deref().unwrap_or("*"), None)
+        let served = Arc::new(Served { plugin, host: self.host() });
+        Context::new(served, CallToken::NONE, self.namespaces.as_deref().unwrap_or("*"), None)
     }
 
     /// Calls a method through the table: raw JSON parameters in, JSON text out.

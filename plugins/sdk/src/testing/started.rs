@@ -15,6 +15,7 @@ use super::{Chain, fake_host::text};
 use crate::{
     Context, Exported,
     boundary::{CallToken, ForeignFuture, ForeignStream},
+    context::Served,
 };
 
 /// How often work may wake itself before a test gives up on it.
@@ -158,7 +159,8 @@ impl<P: Exported> Started<P> {
 
     fn begin_background(&self) {
         let Some(begin) = &P::table().background else { return };
-        let context = Context::new(Arc::clone(&self.plugin), self.chain.host(), CallToken::NONE, "*", None);
+        let served = Arc::new(Served { plugin: Arc::clone(&self.plugin), host: self.chain.host() });
+        let context = Context::new(served, CallToken::NONE, "*", None);
         let work = ForeignFuture::from(begin(context));
         *self.background.borrow_mut() = Some(Background { work, woken: Arc::new(Flag(AtomicBool::new(true))) });
     }
