@@ -53,29 +53,30 @@ impl CallContext {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
-    /// A guard that cancels this call when it is dropped: put it into the future that waits for the answer.
+    /// A guard that cancels this call when it is dropped: put it, with the context, into the future that waits for the
+    /// answer. It borrows, because every small request has one and counting a share up and down would be a part of its cost.
     #[must_use]
-    pub fn cancel_on_drop(&self) -> CancelOnDrop {
-        CancelOnDrop { cancelled: Some(Arc::clone(&self.cancelled)) }
+    pub fn cancel_on_drop(&self) -> CancelOnDrop<'_> {
+        CancelOnDrop { cancelled: Some(&self.cancelled) }
     }
 }
 
 /// Cancels a call when it is dropped. See [`CallContext::cancel_on_drop`].
 #[derive(Debug)]
-pub struct CancelOnDrop {
-    cancelled: Option<Arc<AtomicBool>>,
+pub struct CancelOnDrop<'a> {
+    cancelled: Option<&'a AtomicBool>,
 }
 
-impl CancelOnDrop {
+impl CancelOnDrop<'_> {
     /// The answer has arrived: nothing is cancelled any more.
     pub fn disarm(mut self) {
         self.cancelled = None;
     }
 }
 
-impl Drop for CancelOnDrop {
+impl Drop for CancelOnDrop<'_> {
     fn drop(&mut self) {
-        if let Some(cancelled) = &self.cancelled {
+        if let Some(cancelled) = self.cancelled {
             cancelled.store(true, Ordering::Relaxed);
         }
     }

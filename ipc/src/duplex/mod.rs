@@ -147,7 +147,10 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         let limits = self.limits;
         let mut writer = Writer::new(&shared.outgoing, writer, limits, F::keep_alive(), Meter::new(&self.traffic));
         let end = self.converse(&shared, &mut reader, &mut writer, &gone).await?;
-        let mut writing = pin!(poll_fn(|context| writer.poll(context)));
+        let mut writing = pin!(poll_fn(|context| {
+            shared.outgoing.writer_is_awake();
+            writer.poll(context)
+        }));
         let is_refused = matches!(end, End::Refuse(_));
         let goodbye = match end {
             End::Gone => return Ok(()),
@@ -317,7 +320,7 @@ async fn start_call<S: RpcService>(shared: &Arc<Shared<S>>, text: Bytes, message
         async move {
             let caller = shared.dispatcher.caller(shared.exposure.clone());
             let guard = caller.context.cancel_on_drop();
-            let answer = shared.dispatcher.answer(&text, message, &caller, Some(&shared.subscriptions)).await;
+            let answer = shared.dispatcher.answer(&text, &message, &caller, Some(&shared.subscriptions)).await;
             guard.disarm();
             deliver(&shared, answer);
         }
@@ -384,5 +387,9 @@ impl<S: RpcService> Drop for EndTasks<S> {
 
 /// The pieces of a reply, as they are.
 pub(crate) fn encode_plain(reply: Reply, pieces: &mut VecDeque<Bytes>) {
-    pieces.extend(reply.segments.into_iter().filter(|segment| !segment.is_empty()));
+    for segment in reply.segments {
+        if !segment.is_empty() {
+            pieces.push_back(segment);
+        }
+    }
 }

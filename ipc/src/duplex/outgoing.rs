@@ -71,7 +71,13 @@ impl Outgoing {
     fn push<T>(&self, add: impl FnOnce(&mut Queue) -> T) -> T {
         let mut queue = self.lock();
         let added = add(&mut queue);
-        let sleeper = if self.is_writer_asleep.swap(false, Ordering::Relaxed) { queue.writer.clone() } else { None };
+        // The lock keeps others out between look and change; who changes it without the lock is the writer, awake.
+        let sleeper = if self.is_writer_asleep.load(Ordering::Relaxed) {
+            self.is_writer_asleep.store(false, Ordering::Relaxed);
+            queue.writer.clone()
+        } else {
+            None
+        };
         drop(queue);
         if let Some(writer) = sleeper {
             writer.wake();
@@ -153,23 +159,29 @@ impl Outgoing {
     }
 
     /// Moves all that is queued into `pieces`, which is empty; waits if nothing is. Fails when a notification
-    /// has found the queue full: the connection must end.
+    /// has found the queue full: the connection must end. The writer's task says that it is awake before each poll in
+    /// which it asks.
     pub(crate) fn poll_take(
         &self,
         context: &mut Context<'_>,
         pieces: &mut VecDeque<Bytes>,
     ) -> Poll<Result<(), Overflow>> {
+        // Watched since a look in this same poll: whoever has pushed after it has waked the task, and it comes again.
+        if self.is_writer_asleep.load(Ordering::Relaxed) {
+            return Poll::Pending;
+        }
         let mut queue = self.lock();
         if queue.has_overflowed {
             return Poll::Ready(Err(Overflow));
         }
-        if !queue.pieces.is_empty() {
-            // The queue gets the emptied buffer back, so that neither side allocates.
-            std::mem::swap(&mut queue.pieces, pieces);
-            return Poll::Ready(Ok(()));
-        }
+        // With what is taken as well, which is mostly all: that it was is then known without the lock.
         self.watch(&mut queue, context);
-        Poll::Pending
+        if queue.pieces.is_empty() {
+            return Poll::Pending;
+        }
+        // The queue gets the emptied buffer back, so that neither side allocates.
+        std::mem::swap(&mut queue.pieces, pieces);
+        Poll::Ready(Ok(()))
     }
 
     /// Whether a notification has found the queue full; if not, that is waited for.
@@ -189,6 +201,51 @@ impl Outgoing {
         if self.is_awaited.load(Ordering::SeqCst) {
             self.is_awaited.store(false, Ordering::SeqCst);
             self.drained.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, task::Wake};
+
+    use super::*;
+    use crate::duplex::encode_plain;
+
+    /// Counts how often it wakes.
+    #[derive(Default)]
+    struct Count(AtomicUsize);
+
+    impl Wake for Count {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_writer_that_has_taken_all_is_woken_by_the_next_push_and_one_that_is_awake_by_none() {
+        let outgoing = Outgoing::new(encode_plain, 100);
+        let woken = Arc::<Count>::default();
+        let waker = Waker::from(Arc::clone(&woken));
+        let take = || {
+            let mut pieces = VecDeque::new();
+            let taken = outgoing.poll_take(&mut Context::from_waker(&waker), &mut pieces);
+            assert!(!matches!(taken, Poll::Ready(Err(_))), "the queue has room");
+            (taken.is_ready(), pieces.len())
+        };
+        for round in 1..=3 {
+            outgoing.writer_is_awake();
+            outgoing.push_raw(Bytes::from_static(b"by the task itself"));
+            outgoing.push_raw(Bytes::from_static(b"and once more"));
+            assert_eq!(take(), (true, 2));
+            assert_eq!(take(), (false, 0), "nothing has come since");
+            assert_eq!(woken.0.load(Ordering::Relaxed), round - 1);
+
+            outgoing.push_raw(Bytes::from_static(b"by another"));
+
+            assert_eq!(woken.0.load(Ordering::Relaxed), round);
+            assert_eq!(take(), (true, 1), "whether the writer is still at it or comes again");
+            outgoing.sent(41);
         }
     }
 }

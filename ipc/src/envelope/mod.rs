@@ -116,7 +116,7 @@ impl<S: RpcService> Dispatcher<S> {
         match self.parse(body) {
             Parsed::Empty => None,
             Parsed::Truncated | Parsed::Invalid(_) => Some(Reply::stray_failure(&failures::parse_error())),
-            Parsed::Message(message) => self.answer(body, message, caller, None).await.reply,
+            Parsed::Message(message) => self.answer(body, &message, caller, None).await.reply,
         }
     }
 
@@ -154,12 +154,12 @@ impl<S: RpcService> Dispatcher<S> {
     pub(crate) async fn answer(
         &self,
         text: &[u8],
-        message: RawMessage,
+        message: &RawMessage,
         caller: &Caller,
         subscriptions: Option<&Subscriptions>,
     ) -> Answer<S> {
         match std::str::from_utf8(text.get(..message.end).unwrap_or(text)) {
-            Ok(text) => self.answer_valid(text, &message, caller, subscriptions).await,
+            Ok(text) => self.answer_valid(text, message, caller, subscriptions).await,
             Err(_) => {
                 // Wrong bytes inside strings become U+FFFD, as in the reference; that moves what follows.
                 let repaired = String::from_utf8_lossy(text);

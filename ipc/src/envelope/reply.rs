@@ -9,6 +9,9 @@ use super::text::write_string;
 /// Larger ones travel as they came.
 const COPY_UP_TO: usize = 16 << 10;
 
+/// What stands around id and result, the newline included.
+const RESULT_FRAME: usize = r#"{"jsonrpc":"2.0","id":,"result":}"#.len() + 1;
+
 /// One outgoing message, ending with a newline.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reply {
@@ -42,9 +45,11 @@ impl Reply {
             write_result_head(&mut head, id);
             return Self { segments: [head.into(), Bytes::from_owner(json), Bytes::from_static(b"}\n")] };
         }
-        let mut text = Vec::with_capacity(36 + id.len() + length);
+        // To measure: a vector with room left cannot become `Bytes` without a second allocation.
+        let mut text = Vec::with_capacity(RESULT_FRAME + id.len() + length);
         write_result(&mut text, id, json.as_ref());
         text.push(b'\n');
+        debug_assert_eq!(text.len(), RESULT_FRAME + id.len() + length, "the frame has another length");
         Self::whole(text)
     }
 

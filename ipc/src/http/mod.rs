@@ -328,8 +328,9 @@ impl<S: RpcService> HttpSide<S> {
             None => CallContext::new(),
         };
         // Client gone or time over: this future is dropped, and with it the guard.
-        let guard = context.cancel_on_drop();
-        let reply = self.dispatcher.answer_body(&text, &self.dispatcher.caller_within(exposure, context)).await;
+        let caller = self.dispatcher.caller_within(exposure, context);
+        let guard = caller.context.cancel_on_drop();
+        let reply = self.dispatcher.answer_body(&text, &caller).await;
         guard.disarm();
         let mut answer = Response::new(reply.map_or_else(AnswerBody::empty, AnswerBody::reply));
         *answer.headers_mut() = headers;
