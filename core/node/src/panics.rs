@@ -47,7 +47,7 @@ fn report(panic: &PanicHookInfo<'_>) {
     }
 }
 
-/// As the standard library decides it for traces that a program takes.
+/// As the standard library's own hook decides it: `RUST_LIB_BACKTRACE` is for the traces that a program takes of its own.
 fn is_trace_wanted() -> bool {
-    env::var_os("RUST_LIB_BACKTRACE").or_else(|| env::var_os("RUST_BACKTRACE")).is_some_and(|value| value != "0")
+    env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0")
 }
