@@ -1,9 +1,11 @@
-//! The precompiled contracts that only native chains have (`spec/chain.md` 5.4).
+//! The precompiled contracts that only native chains have (`spec/chain.md` 5.4): two verify proofs, two tell prices of the
+//! exchange. Verifying looks at the run's interrupt between its parts, and the same bytes are verified once.
 
 mod bulletproof;
 mod curve;
 mod prices;
 mod ring_signature;
+mod verdicts;
 
 use alloy_primitives::{Address, Bytes, address};
 use revm::interpreter::{CallInputs, Gas, InstructionResult, InterpreterResult};
@@ -20,13 +22,7 @@ const EPOCH_PRICE: Address = address!("000000000000000000000000000000000000002a"
 /// Where they stand.
 pub(crate) const EXTRA_PRECOMPILES: [Address; 4] = [RING_SIGNATURE, BULLETPROOF, LAST_PRICE, EPOCH_PRICE];
 
-/// Gas of a proof, whatever its size, as in the reference: work is bounded by what the bytes cost on their way here.
-///
-/// Measured through `eth_call` on a release build: a ring signature takes 0.28 ms of one core a member (65 bytes), 0.57 s
-/// with the 2,000 members that fit into 128 KiB, 10.7 s with the 37,000 that fit into a request of 5 MiB (`http.bodylimit`),
-/// whose calldata costs 25 million gas; a range proof takes several milliseconds a value (33 bytes). Calls are stopped
-/// half-way, by `rpc.evmtimeout` or because the client has left. An import waits as long as the block's gas has bytes pay
-/// for, and a contract may show the same bytes again for this price.
+/// Gas of a proof, whatever its size, as in the reference.
 const PROOF_GAS: u64 = 100_000;
 
 /// Why a proof was not accepted.
@@ -68,10 +64,9 @@ pub(crate) fn run_extra_precompile(
         return Ok(prices::run(contract, context, inputs, prices));
     }
     let input = inputs.input.as_bytes(context);
-    let verified = match contract {
-        _ if inputs.gas_limit < PROOF_GAS => Err(Invalid),
-        RING_SIGNATURE => ring_signature::verify(&input, &context.chain),
-        _ => bulletproof::verify(&input, &context.chain),
+    let verified = match inputs.gas_limit < PROOF_GAS {
+        true => Err(Invalid),
+        false => verify(contract, &input, &context.chain),
     };
     let is_valid = match verified {
         Ok(()) => true,
@@ -80,6 +75,13 @@ pub(crate) fn run_extra_precompile(
         Err(Abandoned) => return Err(Interrupt::MARK.to_owned()),
     };
     Ok(finished(inputs.gas_limit, PROOF_GAS, is_valid.then(Bytes::new)))
+}
+
+fn verify(contract: Address, input: &[u8], interrupt: &Interrupt) -> Result<(), ProofError> {
+    verdicts::get_or_verify(contract, input, || match contract {
+        RING_SIGNATURE => ring_signature::verify(input, interrupt),
+        _ => bulletproof::verify(input, interrupt),
+    })
 }
 
 /// Why one of them failed on this input, in the reference's words; none for other contracts.
@@ -146,6 +148,18 @@ mod tests {
         for proof in recorded_proofs("0x28") {
             assert_eq!(bulletproof::verify(&proof, &Interrupt::never()), Ok(()));
             assert_eq!(bulletproof::verify(&proof, &over), Err(Abandoned));
+        }
+    }
+
+    #[test]
+    fn a_proof_that_was_verified_before_is_not_verified_again() {
+        let over = Interrupt::when(&CallContext::new(), Some(Instant::now()));
+        for (contract, name) in [(RING_SIGNATURE, "0x1e"), (BULLETPROOF, "0x28")] {
+            for proof in recorded_proofs(name) {
+                assert_eq!(verify(contract, &proof, &over), Err(Abandoned));
+                assert_eq!(verify(contract, &proof, &Interrupt::never()), Ok(()));
+                assert_eq!(verify(contract, &proof, &over), Ok(()));
+            }
         }
     }
 }
