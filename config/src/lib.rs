@@ -45,4 +45,4 @@ pub use settings::{
 };
 pub use suggestion::nearest;
 pub use table::SettingInfo;
-pub use value::{ByteSize, DevProfile, Durability, HistoryMode, LogFormat, Value};
+pub use value::{ByteSize, DevProfile, Durability, HistoryMode, LogFormat, Percent, Value};

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::table::{Section, SettingInfo, section};
-use crate::value::{ByteSize, DevProfile, Durability, HistoryMode, LogFormat, SettingValue, Value};
+use crate::value::{ByteSize, DevProfile, Durability, HistoryMode, LogFormat, Percent, SettingValue, Value};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -191,15 +191,20 @@ section! {
     PoolSettings {
         /// File that carries local transactions over a restart. A bare name lies in the data folder.
         journal: PathBuf = PathBuf::from("transactions.rlp"), "txpool.journal", "txpool.journal", old "txpool-journal";
-        /// Lowest tip per gas that is accepted, wei. Native chains have a least price of their own, 12.5 gwei today.
+        /// Lowest tip per gas that is accepted, from this node's own accounts too, wei. Native chains have a least price of
+        /// their own, 12.5 gwei today.
         price_limit: u64 = 1, "txpool.pricelimit", "txpool.pricelimit", old "txpool-pricelimit";
         /// How much more a replacement must pay, per cent.
         price_bump: u64 = 10, "txpool.pricebump", "txpool.pricebump", old "txpool-pricebump";
-        /// Slots of 32 KiB that one account may take; transactions that are handed to this node don't count.
+        /// Slots of 32 KiB that one account may take; those of its local transactions don't count.
         account_slots: u64 = 80, "txpool.accountslots", "txpool.accountslots", old "txpool-accountslots";
         /// Slots of 32 KiB of the whole pool; they bound its memory.
         global_slots: u64 = 10_240, "txpool.globalslots", "txpool.globalslots", old "txpool-globalslots";
-        /// How long a waiting transaction is kept.
+        /// Share of the pool in which local transactions are kept when it is full, and over a restart. Local is what this
+        /// node's own accounts send, and what comes over the Unix socket.
+        local_share: Percent = Percent::new(25), "txpool.localshare", "txpool.localshare";
+        /// How long a transaction is kept that no block can take: after a gap of nonces, or at a price below what blocks
+        /// ask.
         lifetime: Duration = Duration::from_secs(3 * 3600), "txpool.lifetime", "txpool.lifetime", old "txpool-lifetime";
     }
 }

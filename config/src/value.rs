@@ -401,6 +401,39 @@ impl SettingValue for ByteSize {
     }
 }
 
+/// A part of something in per cent, 100 at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Percent(u8);
+
+impl Percent {
+    /// This many per cent; more than 100 count as 100.
+    pub const fn new(percent: u8) -> Self {
+        Self(if percent > 100 { 100 } else { percent })
+    }
+
+    /// This part of a number, rounded down.
+    pub const fn of(self, whole: u64) -> u64 {
+        // Divided first where the product could be too large; the rest is below a hundred.
+        whole / 100 * self.0 as u64 + whole % 100 * self.0 as u64 / 100
+    }
+}
+
+impl SettingValue for Percent {
+    const KIND: &'static str = "per cent";
+
+    fn read(value: &Value) -> Result<Self, String> {
+        let what = "a whole number from 0 to 100";
+        match u8::try_from(read_integer(value, what)?) {
+            Ok(percent @ 0..=100) => Ok(Self(percent)),
+            _ => Err(expected(what, value)),
+        }
+    }
+
+    fn show(&self) -> Value {
+        Value::Integer(i128::from(self.0))
+    }
+}
+
 /// A setting with a fixed set of words.
 macro_rules! choice {
     (
@@ -508,6 +541,15 @@ mod tests {
         for mode in [HistoryMode::Archive, HistoryMode::Pruned] {
             assert_eq!(HistoryMode::read(&mode.show()), Ok(mode));
         }
+    }
+
+    #[test]
+    fn a_part_in_per_cent_is_at_most_the_whole() {
+        assert_eq!(Percent::new(25).of(10_240), 2560);
+        assert_eq!(Percent::new(100).of(u64::MAX), u64::MAX);
+        assert_eq!(Percent::new(33).of(10), 3);
+        assert_eq!(Percent::read(&Percent::new(7).show()), Ok(Percent::new(7)));
+        assert_eq!(Percent::read(&untyped("101")), Err("expected a whole number from 0 to 100, found `101`".into()));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub use failure::{Failure, FailureCode};
 pub use message::{Capability, Event, Request, Topic};
 pub use ports::{
     BlockProducer, ChainReader, ChainWriter, ConsensusEngine, ConsensusError, EngineRecords, InsertOutcome,
-    PendingTransactions, SealAttributes, StateReader, StoreError, TrieReader,
+    OwnAccounts, PendingTransactions, SealAttributes, StateReader, StoreError, TrieReader,
 };
 pub use primitives::*;
 pub use schema::{SchemaEntry, schema_entries, schema_hash};

@@ -353,6 +353,12 @@ pub trait BlockProducer: Send + Sync {
     ) -> Result<Arc<RecoveredBlock>, crate::Failure>;
 }
 
+/// The accounts whose keys this node has, as the pool sees them.
+pub trait OwnAccounts: Send + Sync {
+    /// Whether this node signs for the address.
+    fn has_key(&self, address: Address) -> bool;
+}
+
 /// The pool as a sealer sees it.
 pub trait PendingTransactions: Send + Sync {
     /// Executable transactions in the order in which a block should try them: by effective tip, nonces of one

@@ -66,6 +66,16 @@ pub(crate) enum Role {
     },
 }
 
+impl Role {
+    /// The accounts whose keys the node has.
+    fn accounts(&self, chain: &OpenedChain) -> Accounts {
+        match self {
+            Self::Follow => Accounts::none(chain.info.chain_id),
+            Self::Develop { accounts, .. } => accounts.clone(),
+        }
+    }
+}
+
 /// A running node. Its fields stand in the order in which they are stopped.
 pub(crate) struct Node {
     grace: Duration,
@@ -103,7 +113,9 @@ impl Node {
         let plugins = plugin_host(&bus, &settings, &chain)?;
         let reloader = Reloader::new(source, Arc::clone(&plugins));
         reloader.register(&bus)?;
-        let pool = open_pool(&bus, &settings, &chain)?;
+        let accounts = role.accounts(&chain);
+        let pool = open_pool(&bus, &settings, &chain, &accounts)?;
+        tenon_accounts::register(&bus, &accounts)?;
         add_actors(&plugins, role, &bus, &supervisor, &chain, &pool, writer)?;
         let endpoints = Arc::new(Announcer::new(&folder));
         let servers = Arc::new(Servers::new(plugins.router(), Some(health_check(&chain, &supervisor))));
@@ -237,9 +249,14 @@ fn start_chain(
     Ok(handle)
 }
 
-fn open_pool(bus: &Bus, settings: &Settings, chain: &OpenedChain) -> Result<Arc<PoolSwitch>, Stop> {
-    let options = pool_settings::options(settings);
-    let pool = Pool::open(Arc::clone(&chain.spec), chain.reader(), bus.clone(), options).map_err(Stop::failure)?;
+fn open_pool(
+    bus: &Bus,
+    settings: &Settings,
+    chain: &OpenedChain,
+    accounts: &Accounts,
+) -> Result<Arc<PoolSwitch>, Stop> {
+    let (options, own) = (pool_settings::options(settings), Arc::new(accounts.clone()));
+    let pool = Pool::open(Arc::clone(&chain.spec), chain.reader(), own, bus.clone(), options).map_err(Stop::failure)?;
     tenon_txpool::register(bus, &pool)?;
     Ok(PoolSwitch::new(pool))
 }
@@ -257,14 +274,9 @@ fn add_actors(
     for actor in [module_actors::storage(), module_actors::execution(), module_actors::pool(Arc::clone(pool))] {
         host.add_actor(actor).map_err(Stop::failure)?;
     }
-    let (accounts, sealer) = match role {
-        Role::Follow => (Accounts::none(chain.info.chain_id), None),
-        Role::Develop { accounts, sealer } => (accounts, Some(sealer)),
-    };
-    tenon_accounts::register(bus, &accounts)?;
     let on_demand = SealingOnDemand::default();
     on_demand.register(bus, chain.reader())?;
-    if let Some(options) = sealer {
+    if let Role::Develop { sealer: options, .. } = role {
         let ports = SealerPorts {
             spec: Arc::clone(&chain.spec),
             chain: chain.reader(),

@@ -12,6 +12,7 @@ pub(crate) fn options(settings: &Settings) -> PoolOptions {
         price_bump: pool.price_bump,
         global_slots: pool.global_slots,
         account_slots: pool.account_slots,
+        local_slots: pool.local_share.of(pool.global_slots),
         lifetime: pool.lifetime,
         fee_cap: wei(settings.rpc.transaction_fee_cap),
         allows_unprotected: settings.rpc.allow_unprotected,

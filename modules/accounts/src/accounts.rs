@@ -1,7 +1,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use alloy_primitives::{Bytes, eip191_hash_message};
-use tenon_api::{Address, Transaction, messages::CallRequest};
+use tenon_api::{Address, OwnAccounts, Transaction, messages::CallRequest};
 use zeroize::Zeroizing;
 
 use crate::{AccountsError, derivation, key::Key, transaction};
@@ -119,6 +119,12 @@ impl Accounts {
     }
 }
 
+impl OwnAccounts for Accounts {
+    fn has_key(&self, address: Address) -> bool {
+        self.inner.positions.contains_key(&address)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use alloy_primitives::{address, hex};
@@ -211,6 +217,14 @@ mod tests {
         let signature = RecoverableSignature::from_compact(&signature[..64], id).unwrap();
         let public = SECP256K1.recover_ecdsa(Message::from_digest(hash), &signature).unwrap();
         Address::from_slice(&alloy_primitives::keccak256(&public.serialize_uncompressed()[1..])[12..])
+    }
+
+    #[test]
+    fn an_account_is_its_own_if_its_key_is_there() {
+        let accounts = dev();
+
+        assert!(accounts.addresses().into_iter().all(|address| accounts.has_key(address)));
+        assert!(!accounts.has_key(address!("00000000000000000000000000000000000000aa")));
     }
 
     #[test]

@@ -6,16 +6,34 @@ use tenon_api::{B256, RecoveredTransaction, Transaction, TransactionPayload, U25
 /// Bytes of one slot: the unit in which the pool's memory is counted.
 const SLOT_BYTES: u64 = 32 * 1024;
 
-/// Where a transaction came from.
+/// Who gave a transaction to the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
-    /// This node's own interfaces, or the journal: kept when the pool is full, exempt from the least tip, and
-    /// written to the journal.
-    Local,
+pub enum Source {
+    /// The node itself, its operator over the Unix socket, or the journal. What they give is local: kept when the pool
+    /// is full, outside the bound of one sender, and written to the journal, as long as the local share has room.
+    Operator,
+    /// A client over HTTP or WebSocket. What it gives is local only if the node has the sender's key.
+    Client,
     /// A peer.
-    Remote,
+    Peer,
     /// A block that left the canonical chain: exempt from the least tip.
     Reorganisation,
+}
+
+impl Source {
+    /// Whether it asks through an interface of this node, which checks more than the pool.
+    pub(crate) const fn is_interface(self) -> bool {
+        matches!(self, Self::Operator | Self::Client)
+    }
+}
+
+/// What a block asks of every transaction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct BlockPrices {
+    /// Wei per gas; zero without a base fee.
+    pub(crate) base_fee: U256,
+    /// Wei per blob gas; zero before there are blobs.
+    pub(crate) blob_base_fee: U256,
 }
 
 /// What a transaction means for its sender and its rivals.
@@ -38,7 +56,8 @@ pub(crate) struct Entry {
     /// Most that it may cost its sender, wei: gas at the fee cap, blob gas at its cap, value.
     pub(crate) cost: U256,
     pub(crate) slots: u64,
-    pub(crate) origin: Origin,
+    /// Whether it is kept when the pool is full, and journalled. Asked for at first, granted by the local share.
+    pub(crate) is_local: bool,
     /// The token that pays its gas.
     pub(crate) sponsor: Option<tenon_api::Address>,
     /// See [`Terms::is_special`].
@@ -49,26 +68,40 @@ pub(crate) struct Entry {
     pub(crate) arrival: u64,
     /// When it came, or last stopped being pending.
     pub(crate) queued_since: Instant,
+    /// Since when it has been pending at prices that the next block would not take; none if it was payable when the pool
+    /// looked last.
+    pub(crate) unpayable_since: Option<Instant>,
 }
 
 impl Entry {
     /// An entry on the terms of the Ethereum profile: the sender pays for everything.
     #[cfg(test)]
-    pub(crate) fn new(transaction: RecoveredTransaction, size: u64, origin: Origin, now: Instant) -> Self {
+    pub(crate) fn new(transaction: RecoveredTransaction, size: u64, is_local: bool, now: Instant) -> Self {
         let terms = Terms { cost: cost(&transaction.transaction), ..Terms::default() };
-        Self::with_terms(transaction, size, origin, now, terms)
+        Self::with_terms(transaction, size, is_local, now, terms)
     }
 
     pub(crate) fn with_terms(
         transaction: RecoveredTransaction,
         size: u64,
-        origin: Origin,
+        is_local: bool,
         now: Instant,
         terms: Terms,
     ) -> Self {
         let Terms { cost, sponsor, is_special, is_privileged } = terms;
         let slots = size.div_ceil(SLOT_BYTES).max(1);
-        Self { transaction, cost, slots, origin, sponsor, is_special, is_privileged, arrival: 0, queued_since: now }
+        Self {
+            transaction,
+            cost,
+            slots,
+            is_local,
+            sponsor,
+            is_special,
+            is_privileged,
+            arrival: 0,
+            queued_since: now,
+            unpayable_since: None,
+        }
     }
 
     /// See [`Terms`].
@@ -109,6 +142,12 @@ impl Entry {
                 (Some(new), Some(old)) => pays_more(new, old),
                 _ => true,
             }
+    }
+
+    /// Whether a block with these prices takes it; special transactions of native chains pay no base fee.
+    pub(crate) fn pays(&self, prices: BlockPrices) -> bool {
+        (self.is_special || self.fee_cap() >= prices.base_fee)
+            && self.blob_fee_cap().is_none_or(|cap| cap >= prices.blob_base_fee)
     }
 
     fn blob_fee_cap(&self) -> Option<U256> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use alloy_primitives::keccak256;
 use secp256k1::{Message, PublicKey, SECP256K1, SecretKey};
 use tenon_api::{
-    Account, AccountChange, Address, B256, Block, BlockCommit, Bytes, ChainReader, Header, RecoveredBlock,
+    Account, AccountChange, Address, B256, Block, BlockCommit, Bytes, ChainReader, Header, OwnAccounts, RecoveredBlock,
     SealedHeader, Transaction, TransactionPayload, TransactionSignature, U256,
 };
 use tenon_memory_chain::MemoryChain;
@@ -21,6 +21,15 @@ fn secret(index: u8) -> SecretKey {
 pub(crate) fn address(index: u8) -> Address {
     let public = PublicKey::from_secret_key_global(&secret(index)).serialize_uncompressed();
     Address::from_slice(&keccak256(&public[1..])[12..])
+}
+
+/// A node that has the key of one test account.
+pub(crate) struct KeysOf(pub(crate) u8);
+
+impl OwnAccounts for KeysOf {
+    fn has_key(&self, wanted: Address) -> bool {
+        address(self.0) == wanted
+    }
 }
 
 /// A transfer with a tip cap of `tip` and a fee cap of `fee`, to be changed before it is signed.

@@ -12,13 +12,15 @@ use tenon_api::{
 use tenon_bus::Delivery;
 use tokio::time::MissedTickBehavior;
 
-use crate::{Origin, Pool, pool::pool_head, sender::AccountView, state::Changes};
+use crate::{Pool, Source, sender::AccountView, state::Changes};
 
 /// How often accounts are read anew when the head keeps moving under the reads, which take microseconds.
 const RESYNC_ATTEMPTS: u32 = 16;
 
-/// How often old transactions are looked for and the journal is rotated.
+/// How often old transactions are looked for and the journal is rotated, at least where their lifetime is no shorter.
 const TIDY_INTERVAL: Duration = Duration::from_secs(300);
+/// The shortest time between two such looks, whatever the lifetime.
+const MIN_TIDY_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Pool {
     /// Follows the chain's events until the bus is gone. Events count from this call on, not from the first
@@ -30,7 +32,8 @@ impl Pool {
         // Blocks may have come between the opening and the subscription.
         pool.note(pool.resync());
         async move {
-            let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + TIDY_INTERVAL, TIDY_INTERVAL);
+            let interval = pool.inner.options.lifetime.clamp(MIN_TIDY_INTERVAL, TIDY_INTERVAL);
+            let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + interval, interval);
             ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
             loop {
                 tokio::select! {
@@ -71,7 +74,8 @@ impl Pool {
             return self.catch_up();
         }
         let mut changes = Changes::default();
-        self.inner.state.write().apply_commit(commit, Instant::now(), &mut changes);
+        let head = self.inner.pool_head(header);
+        self.inner.state.write().apply_commit(commit, head, Instant::now(), &mut changes);
         drop(maintenance);
         self.inner.announce(changes);
         self.inner.revalue_sponsored()
@@ -88,7 +92,7 @@ impl Pool {
         for block in blocks.iter().rev() {
             for transaction in &block.transactions {
                 let size = tenon_chain::encode_transaction(transaction).len() as u64;
-                let back = self.inner.check_and_insert(transaction, size, None, Origin::Reorganisation);
+                let back = self.inner.check_and_insert(transaction, size, None, Source::Reorganisation);
                 if let Err(error) = back {
                     tracing::debug!(%error, hash = %transaction.hash, "transaction of a lost block not taken back");
                 }
@@ -116,7 +120,7 @@ impl Pool {
             let has_moved = self.inner.chain.head().header.hash() != head.header.hash();
             // The last attempt counts in any case: the event of the block that moved the head mends it.
             if !has_moved || attempt == RESYNC_ATTEMPTS {
-                state.resync(pool_head(&head), &accounts, Instant::now(), &mut changes);
+                state.resync(self.inner.pool_head(&head.header), &accounts, Instant::now(), &mut changes);
                 break;
             }
         }

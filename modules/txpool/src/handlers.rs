@@ -5,9 +5,9 @@ use tenon_api::{
         SubmitTransaction,
     },
 };
-use tenon_bus::{Bus, CallContext, RegisterError};
+use tenon_bus::{Bus, CallContext, RegisterError, Transport};
 
-use crate::{Origin, Pool};
+use crate::{Pool, Source};
 
 /// The type byte of blob transactions, whose proofs take long to verify.
 const BLOB_TYPE: u8 = 3;
@@ -18,7 +18,7 @@ const BLOB_TYPE: u8 = 3;
 /// [`RegisterError`] when another module answers one of them already.
 pub fn register(bus: &Bus, pool: &Pool) -> Result<(), RegisterError> {
     let own = pool.clone();
-    bus.handle::<SubmitTransaction, _, _>(move |request, _| submit(own.clone(), request))?;
+    bus.handle::<SubmitTransaction, _, _>(move |request, context| submit(own.clone(), request, source_of(&context)))?;
     let own = pool.clone();
     bus.handle_read(move |_: GetPoolStatus, _: &CallContext| Ok(own.status()))?;
     let own = pool.clone();
@@ -36,11 +36,19 @@ pub fn register(bus: &Bus, pool: &Pool) -> Result<(), RegisterError> {
     bus.handle_read(move |request: GetPendingSince, _: &CallContext| Ok(own.pending_since(request.cursor)))
 }
 
-/// Most transactions are checked on the caller's task; those with blobs would hold it up for milliseconds.
-async fn submit(pool: Pool, request: SubmitTransaction) -> Result<tenon_api::B256, Failure> {
-    if request.raw.first() != Some(&BLOB_TYPE) {
-        return Ok(pool.submit(&request.raw, Origin::Local)?);
+/// Who gives a transaction to the pool by a question. A plugin passes on the way by which its own question came.
+fn source_of(context: &CallContext) -> Source {
+    match context.origin().transport {
+        Transport::Inside | Transport::Socket => Source::Operator,
+        Transport::Http | Transport::WebSocket => Source::Client,
     }
-    let check = tokio::task::spawn_blocking(move || pool.submit(&request.raw, Origin::Local));
+}
+
+/// Most transactions are checked on the caller's task; those with blobs would hold it up for milliseconds.
+async fn submit(pool: Pool, request: SubmitTransaction, source: Source) -> Result<tenon_api::B256, Failure> {
+    if request.raw.first() != Some(&BLOB_TYPE) {
+        return Ok(pool.submit(&request.raw, source)?);
+    }
+    let check = tokio::task::spawn_blocking(move || pool.submit(&request.raw, source));
     Ok(check.await.map_err(|_| Failure::server("the check of a blob transaction failed"))??)
 }

@@ -5,8 +5,9 @@
 //! announces a transaction when it becomes executable.
 //!
 //! What must always hold: a transaction in the pool has a recovered sender; a sender's *pending* transactions
-//! are the unbroken run of nonces from the account's own that its balance pays for, everything else is
-//! *queued*; memory is bounded by slots whatever arrives; the lock is never held over signature recovery, proof
+//! are the unbroken run of nonces from the account's own that its balance pays for all together, everything else is
+//! *queued*; memory is bounded by slots whatever arrives, and local transactions, which are never thrown out for others,
+//! by a share of them; what can't be executed gives way to what can; the lock is never held over signature recovery, proof
 //! verification, files or the database, so that reads wait for a few map operations at most. The pool executes
 //! nothing and decides no block.
 
@@ -31,7 +32,7 @@ mod sender;
 mod state;
 mod validation;
 
-pub use entry::Origin;
+pub use entry::Source;
 pub use error::{BlobProblem, PoolError};
 pub use handlers::register;
 pub use journal::JournalError;

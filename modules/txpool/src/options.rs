@@ -5,7 +5,7 @@ use tenon_api::U256;
 /// Bounds and rules of the pool.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolOptions {
-    /// Least tip, wei per gas, of a transaction that did not come over this node's own interfaces.
+    /// Least tip, wei per gas, whoever sends the transaction. Native chains have a least price instead.
     pub min_tip: U256,
     /// Percent by which both price caps of a replacement must exceed the old ones.
     pub price_bump: u64,
@@ -15,7 +15,9 @@ pub struct PoolOptions {
     pub global_slots: u64,
     /// Slots of one sender, pending and queued together. Local transactions do not count.
     pub account_slots: u64,
-    /// How long a transaction may stay queued.
+    /// Slots of all local transactions together. What is local beyond them is treated like everything else.
+    pub local_slots: u64,
+    /// How long a transaction may stay queued, or pending at prices that no block takes.
     pub lifetime: Duration,
     /// Most that a transaction submitted here may pay for its gas, wei; zero is no limit.
     pub fee_cap: U256,
@@ -35,6 +37,7 @@ impl Default for PoolOptions {
             blob_price_bump: 100,
             global_slots: 10_240,
             account_slots: 80,
+            local_slots: 2_560,
             lifetime: Duration::from_secs(3 * 60 * 60),
             fee_cap: U256::from(1_000_000_000_000_000_000_u64),
             allows_unprotected: true,

@@ -2,16 +2,16 @@ use std::{fmt, sync::Arc, time::Instant};
 
 use parking_lot::{Mutex, RwLock};
 use tenon_api::{
-    Address, B256, ChainReader, Head, PendingTransactions, RecoveredTransaction, StoreError, Transaction,
-    TransactionPayload, U256,
+    Address, B256, ChainReader, OwnAccounts, PendingTransactions, RecoveredTransaction, SealedHeader, StoreError,
+    Transaction, TransactionPayload, U256,
     messages::{PendingSince, PoolContent, PoolStatus, TransactionPending},
 };
 use tenon_bus::Bus;
 use tenon_chain::{BlobSidecar, ChainSpec};
 
 use crate::{
-    JournalError, Origin, PoolError, PoolOptions, blobs,
-    entry::{self, Entry, Terms},
+    JournalError, PoolError, PoolOptions, Source, blobs,
+    entry::{self, BlockPrices, Entry, Terms},
     journal::Journal,
     native::{self, NativeRules},
     sender::AccountView,
@@ -28,6 +28,8 @@ pub struct Pool {
 pub(crate) struct Inner {
     spec: Arc<ChainSpec>,
     pub(crate) chain: Arc<dyn ChainReader>,
+    /// Senders whose transactions are local wherever they come from.
+    own: Arc<dyn OwnAccounts>,
     pub(crate) bus: Bus,
     pub(crate) options: PoolOptions,
     /// What a native chain asks; none on the Ethereum profile.
@@ -45,8 +47,14 @@ pub(crate) struct Inner {
 const ACCOUNT_READS: u32 = 16;
 
 /// What the pool remembers of a head.
-pub(crate) fn pool_head(head: &Head) -> PoolHead {
-    PoolHead { number: head.header.number, hash: head.header.hash(), gas_limit: head.header.gas_limit }
+fn pool_head(spec: &ChainSpec, head: &SealedHeader) -> PoolHead {
+    let timestamp = head.timestamp.saturating_add(1);
+    let blobs = spec.next_excess_blob_gas(head, timestamp).zip(spec.blob_parameters(timestamp));
+    let prices = BlockPrices {
+        base_fee: U256::from(spec.next_base_fee(head).unwrap_or_default()),
+        blob_base_fee: blobs.map_or(U256::ZERO, |(excess, parameters)| parameters.base_fee(excess)),
+    };
+    PoolHead { number: head.number, hash: head.hash(), gas_limit: head.gas_limit, prices }
 }
 
 impl Pool {
@@ -57,28 +65,28 @@ impl Pool {
     pub fn open(
         spec: Arc<ChainSpec>,
         chain: Arc<dyn ChainReader>,
+        own: Arc<dyn OwnAccounts>,
         bus: Bus,
         options: PoolOptions,
     ) -> Result<Self, JournalError> {
         let native = NativeRules::of(&spec);
-        let mut state = PoolState::new(pool_head(&chain.head()), &options);
-        if native.is_some() {
-            state = state.weighing_alone();
-        }
+        let state = PoolState::new(pool_head(&spec, &chain.head().header), &options);
         let (state, maintenance) = (RwLock::new(state), Mutex::new(()));
         let path = options.journal.clone();
-        let mut inner = Inner { spec, chain, bus, options, native, state, journal: None, maintenance };
+        let mut inner = Inner { spec, chain, own, bus, options, native, state, journal: None, maintenance };
         if let Some(path) = path {
             // Most of those that are not taken in again are in blocks by now.
             let (mut back, mut outdated) = (0_u64, 0_u64);
-            let mut journal = Journal::open(&path, |raw| match inner.take_in(raw, Origin::Local) {
+            let mut journal = Journal::open(&path, |raw| match inner.take_in(raw, Source::Operator) {
                 Ok(_) => back += 1,
                 Err(error) => {
                     outdated += 1;
                     tracing::debug!(%error, "a transaction of the journal is not valid any more");
                 }
             })?;
-            journal.rotate(&inner.state.read().local())?;
+            if let Err(error) = journal.rotate(&inner.state.read().local()) {
+                tracing::warn!(%error, "the journal was not rotated");
+            }
             if back + outdated > 0 {
                 tracing::info!(back, outdated, journal = %path.display(), "local transactions read back");
             }
@@ -92,12 +100,12 @@ impl Pool {
     ///
     /// # Errors
     /// [`PoolError`], in the words that clients look for.
-    pub fn submit(&self, raw: &[u8], origin: Origin) -> Result<B256, PoolError> {
-        let taken = self.inner.take_in(raw, origin)?;
-        if origin == Origin::Local {
-            self.inner.write_down(&taken);
+    pub fn submit(&self, raw: &[u8], source: Source) -> Result<B256, PoolError> {
+        let (transaction, is_local) = self.inner.take_in(raw, source)?;
+        if is_local {
+            self.inner.write_down(&transaction);
         }
-        Ok(taken.hash)
+        Ok(transaction.hash)
     }
 
     /// A waiting transaction.
@@ -132,12 +140,10 @@ impl Pool {
         Ok(waiting.max(account.unwrap_or_default().nonce))
     }
 
-    /// Throws out what has been queued for longer than the lifetime, as of `now`, and rotates the journal.
+    /// Throws out what could not be executed for longer than the lifetime, as of `now`, and rotates the journal.
     pub(crate) fn tidy(&self, now: Instant) {
         let mut changes = Changes::default();
-        if let Some(limit) = now.checked_sub(self.inner.options.lifetime) {
-            self.inner.state.write().expire(limit, now, &mut changes);
-        }
+        self.inner.state.write().expire(self.inner.options.lifetime, now, &mut changes);
         self.inner.announce(changes);
         self.inner.rotate_journal();
     }
@@ -158,9 +164,10 @@ impl PendingTransactions for Pool {
 }
 
 impl Inner {
-    fn take_in(&self, raw: &[u8], origin: Origin) -> Result<Arc<Transaction>, PoolError> {
+    /// Takes a transaction in, as it is submitted or received, and tells whether it counts as local.
+    fn take_in(&self, raw: &[u8], source: Source) -> Result<(Arc<Transaction>, bool), PoolError> {
         let (transaction, sidecar) = tenon_chain::decode_pooled_transaction(raw).map_err(PoolError::Decode)?;
-        if origin == Origin::Local {
+        if source.is_interface() {
             if self.native.is_some() {
                 native::check_submission(&transaction)?;
             }
@@ -171,30 +178,31 @@ impl Inner {
             None => raw.len(),
         };
         let transaction = Arc::new(transaction);
-        self.check_and_insert(&transaction, size as u64, Some(sidecar.as_ref()), origin)?;
-        Ok(transaction)
+        let is_local = self.check_and_insert(&transaction, size as u64, Some(sidecar.as_ref()), source)?;
+        Ok((transaction, is_local))
     }
 
-    /// `sidecar` is none where its proofs need no check, because the transaction was in a block already.
+    /// Tells whether it counts as local. `sidecar` is none where its proofs need no check, because the transaction was in a block already.
     pub(crate) fn check_and_insert(
         &self,
         transaction: &Arc<Transaction>,
         size: u64,
         sidecar: Option<Option<&BlobSidecar>>,
-        origin: Origin,
-    ) -> Result<(), PoolError> {
+        source: Source,
+    ) -> Result<bool, PoolError> {
         if self.state.read().contains(transaction.hash) {
             return Err(PoolError::AlreadyKnown);
         }
         let (sender, terms) = match &self.native {
             Some(native) => {
                 let next_nonce = |sender| self.state.read().next_nonce(sender);
-                native.check(transaction, size, origin, &*self.chain, &self.options, &next_nonce)?
+                native.check(transaction, size, source, &*self.chain, &self.options, &next_nonce)?
             }
-            None => self.check_ethereum(transaction, size, sidecar, origin)?,
+            None => self.check_ethereum(transaction, size, sidecar, source)?,
         };
         let recovered = RecoveredTransaction { transaction: Arc::clone(transaction), sender };
-        let entry = Entry::with_terms(recovered, size, origin, Instant::now(), terms);
+        let is_local = source == Source::Operator || self.own.has_key(sender);
+        let entry = Entry::with_terms(recovered, size, is_local, Instant::now(), terms);
         let mut changes = Changes::default();
         let outcome = self.insert(entry, &mut changes);
         self.announce(changes);
@@ -207,11 +215,11 @@ impl Inner {
         transaction: &Transaction,
         size: u64,
         sidecar: Option<Option<&BlobSidecar>>,
-        origin: Origin,
+        source: Source,
     ) -> Result<(Address, Terms), PoolError> {
         let head = self.chain.head();
         let rules = Rules::after(&self.spec, &head.header);
-        let sender = validation::check(transaction, size, &rules, &self.options, origin)?;
+        let sender = validation::check(transaction, size, &rules, &self.options, source)?;
         if let (TransactionPayload::Blob { .. }, Some(sidecar)) = (&transaction.payload, sidecar) {
             blobs::verify_sidecar(transaction, sidecar, &rules).map_err(PoolError::Blobs)?;
         }
@@ -236,7 +244,7 @@ impl Inner {
     /// Takes an entry in together with its sender's account. The account is read outside the lock; if the pool has
     /// taken in a later block by the time it gets the lock, the reading is too old and is done again: with it, the
     /// entry would seem to have a gap below it that no later event would close.
-    fn insert(&self, entry: Entry, changes: &mut Changes) -> Result<(), PoolError> {
+    fn insert(&self, entry: Entry, changes: &mut Changes) -> Result<bool, PoolError> {
         let sender = entry.transaction.sender;
         let mut attempts = 0..ACCOUNT_READS;
         loop {
@@ -250,6 +258,10 @@ impl Inner {
                 return state.insert(entry, account, &self.options, changes);
             }
         }
+    }
+
+    pub(crate) fn pool_head(&self, head: &SealedHeader) -> PoolHead {
+        pool_head(&self.spec, head)
     }
 
     pub(crate) fn announce(&self, changes: Changes) {

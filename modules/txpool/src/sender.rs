@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Range, time::Instant};
 
 use tenon_api::{Account, RecoveredTransaction, U256};
 
-use crate::{Origin, entry::Entry};
+use crate::entry::{BlockPrices, Entry};
 
 /// What the pool knows of an account, and after which block it was so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl Sender {
 
     /// Slots of the transactions that are not local.
     pub(crate) fn foreign_slots(&self) -> u64 {
-        self.entries.values().filter(|entry| entry.origin != Origin::Local).map(|entry| entry.slots).sum()
+        self.entries.values().filter(|entry| !entry.is_local).map(|entry| entry.slots).sum()
     }
 
     /// The nonce after the last pending one.
@@ -138,6 +138,11 @@ impl Sender {
         self.set_account(self.account, now, became_pending)
     }
 
+    /// The entries from one nonce up to another.
+    pub(crate) fn between(&self, start: u64, end: u64) -> impl Iterator<Item = &Entry> {
+        self.entries.range(start..end.max(start)).map(|(_, entry)| entry)
+    }
+
     /// Counts the pending run anew. Gives back what is pending now and was not before.
     fn recount(&mut self, was_pending: Range<u64>, now: Instant) -> Vec<RecoveredTransaction> {
         let mut pending = Vec::new();
@@ -154,6 +159,7 @@ impl Sender {
         if first_queued < was_pending.end {
             for (_, entry) in self.entries.range_mut(first_queued..was_pending.end) {
                 entry.queued_since = now;
+                entry.unpayable_since = None;
             }
         }
     }
@@ -174,6 +180,27 @@ impl Sender {
     /// Nonces of queued entries that have waited since before `limit`.
     pub(crate) fn queued_before(&self, limit: Instant) -> Vec<u64> {
         self.queued().filter(|entry| entry.queued_since < limit).map(Entry::nonce).collect()
+    }
+
+    /// Notes which pending entries the next block would not take at these prices, and gives the nonces of those that have
+    /// been so since before `limit`, the highest first. One that can't pay holds back all that come after it.
+    pub(crate) fn unpayable(&mut self, prices: BlockPrices, now: Instant, limit: Option<Instant>) -> Vec<u64> {
+        let (end, mut is_held_back, mut is_over) = (self.next_nonce(), false, false);
+        let mut over = Vec::new();
+        for (nonce, entry) in self.entries.range_mut(..end) {
+            is_held_back |= !entry.pays(prices);
+            if !is_held_back {
+                entry.unpayable_since = None;
+                continue;
+            }
+            let since = *entry.unpayable_since.get_or_insert(now);
+            is_over |= limit.is_some_and(|limit| since < limit);
+            if is_over {
+                over.push(*nonce);
+            }
+        }
+        over.reverse();
+        over
     }
 
     /// Nonces of entries that need more gas than this.

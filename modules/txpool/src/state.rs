@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeSet, HashMap, hash_map},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use tenon_api::{
@@ -11,8 +11,8 @@ use tenon_api::{
 };
 
 use crate::{
-    NativeProblem, Origin, PoolError, PoolOptions,
-    entry::Entry,
+    NativeProblem, PoolError, PoolOptions,
+    entry::{BlockPrices, Entry},
     order,
     recent::RecentHashes,
     sender::{AccountView, Sender},
@@ -27,14 +27,48 @@ pub(crate) struct PoolHead {
     pub(crate) number: u64,
     pub(crate) hash: B256,
     pub(crate) gas_limit: u64,
+    /// What the block after it asks.
+    pub(crate) prices: BlockPrices,
 }
 
-/// The place of an entry that may be thrown out: tip cap, fee cap, and among equals the latest arrival first.
-type PriceKey = (U256, U256, std::cmp::Reverse<u64>, Address, u64);
+/// Whether an entry could be in the next block, and what for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Standing {
+    /// It waits for a gap to close.
+    Queued,
+    /// It could.
+    Pending,
+    /// It could, and the chain needs it: a masternode's special transaction, which pays nothing.
+    Privileged,
+}
 
-fn price_key(entry: &Entry) -> PriceKey {
+/// By which an entry keeps its place in a full pool: its standing, tip cap, fee cap, and that its sender pays for it and not
+/// a token, so that it costs the sender something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Rank {
+    standing: Standing,
+    tip: U256,
+    fee: U256,
+    is_paid_by_sender: bool,
+}
+
+impl Rank {
+    fn of(entry: &Entry, is_pending: bool) -> Self {
+        let standing = match is_pending {
+            true if entry.is_privileged => Standing::Privileged,
+            true => Standing::Pending,
+            false => Standing::Queued,
+        };
+        Self { standing, tip: entry.tip_cap(), fee: entry.fee_cap(), is_paid_by_sender: entry.sponsor.is_none() }
+    }
+}
+
+/// The place of an entry that may be thrown out: its rank, and among equals the latest arrival first.
+type PriceKey = (Rank, std::cmp::Reverse<u64>, Address, u64);
+
+fn price_key(entry: &Entry, is_pending: bool) -> PriceKey {
     let arrival = std::cmp::Reverse(entry.arrival);
-    (entry.tip_cap(), entry.fee_cap(), arrival, entry.transaction.sender, entry.nonce())
+    (Rank::of(entry, is_pending), arrival, entry.transaction.sender, entry.nonce())
 }
 
 /// The pool's contents.
@@ -47,12 +81,11 @@ pub(crate) struct PoolState {
     by_price: BTreeSet<PriceKey>,
     recent: RecentHashes,
     slots: u64,
+    /// Those of `slots` that local transactions take.
+    local_slots: u64,
     pending: u64,
     queued: u64,
     arrivals: u64,
-    /// Whether a sender's transactions are each weighed against its balance alone when they come, as native chains
-    /// do; those that it cannot pay together wait.
-    weighs_alone: bool,
 }
 
 /// The best transactions for the next block.
@@ -81,17 +114,11 @@ impl PoolState {
             by_price: BTreeSet::new(),
             recent: RecentHashes::new(options.recent_hashes),
             slots: 0,
+            local_slots: 0,
             pending: 0,
             queued: 0,
             arrivals: 0,
-            weighs_alone: false,
         }
-    }
-
-    /// The pool of a native chain, in which every transaction is weighed alone.
-    pub(crate) const fn weighing_alone(mut self) -> Self {
-        self.weighs_alone = true;
-        self
     }
 
     pub(crate) const fn head(&self) -> PoolHead {
@@ -148,19 +175,20 @@ impl PoolState {
     /// The local transactions without blobs, oldest first: what the journal keeps.
     pub(crate) fn local(&self) -> Vec<RecoveredTransaction> {
         let entries = self.senders.values().flat_map(Sender::entries);
-        let mut local: Vec<_> = entries.filter(|entry| entry.origin == Origin::Local && !entry.has_blobs()).collect();
+        let mut local: Vec<_> = entries.filter(|entry| entry.is_local && !entry.has_blobs()).collect();
         local.sort_unstable_by_key(|entry| entry.arrival);
         local.into_iter().map(|entry| entry.transaction.clone()).collect()
     }
 
-    /// Takes a checked transaction in. `account` is its sender's as the caller read it.
+    /// Takes a checked transaction in and tells whether it counts as local. `account` is its sender's as the caller read
+    /// it.
     pub(crate) fn insert(
         &mut self,
         mut entry: Entry,
         account: AccountView,
         options: &PoolOptions,
         changes: &mut Changes,
-    ) -> Result<(), PoolError> {
+    ) -> Result<bool, PoolError> {
         if self.contains(entry.hash()) {
             return Err(PoolError::AlreadyKnown);
         }
@@ -171,21 +199,33 @@ impl PoolState {
         }
         let account = self.senders.get(&address).map_or(account, |sender| *sender.account());
         self.check_against_account(&entry, &account, options)?;
-        self.make_room(&entry, options, now, changes)?;
+        entry.is_local &= self.has_local_room(&entry, options);
+        self.make_room(&entry, &account, options, now, changes)?;
 
         entry.arrival = self.arrivals;
         self.arrivals += 1;
         self.by_hash.insert(entry.hash(), (address, entry.nonce()));
         self.slots += entry.slots;
-        if entry.origin != Origin::Local {
-            self.by_price.insert(price_key(&entry));
+        let is_local = entry.is_local;
+        let sender = self.senders.entry(address).or_insert_with(|| Sender::new(account));
+        if is_local {
+            self.local_slots += entry.slots;
+        } else {
+            self.by_price.insert(price_key(&entry, entry.nonce() < sender.next_nonce()));
         }
-        self.senders.entry(address).or_insert_with(|| Sender::new(account));
         let replaced = self.with_sender(address, changes, |sender, pending| sender.insert(entry, pending));
         if let Some(replaced) = replaced.flatten() {
             self.forget(&replaced, changes);
         }
-        Ok(())
+        Ok(is_local)
+    }
+
+    /// Whether the share of local transactions has room for this one.
+    fn has_local_room(&self, entry: &Entry, options: &PoolOptions) -> bool {
+        let sender = self.senders.get(&entry.transaction.sender);
+        let replaced = sender.and_then(|sender| sender.get(entry.nonce())).filter(|replaced| replaced.is_local);
+        let others = self.local_slots.saturating_sub(replaced.map_or(0, |replaced| replaced.slots));
+        others + entry.slots <= options.local_slots
     }
 
     fn check_against_account(
@@ -200,7 +240,6 @@ impl PoolState {
         }
         let sender = self.senders.get(&entry.transaction.sender);
         let queued = sender.map_or(U256::ZERO, |sender| sender.pending_cost_beside(nonce));
-        let queued = if self.weighs_alone { U256::ZERO } else { queued };
         if cost > balance || queued.saturating_add(cost) > balance {
             return Err(PoolError::InsufficientFunds { balance, queued, cost });
         }
@@ -232,27 +271,34 @@ impl PoolState {
         Ok(())
     }
 
-    /// Throws the cheapest transactions out until the new one fits; changes nothing when it can't.
+    /// Throws transactions out until the new one fits: first what can't be executed, then the cheapest. Changes nothing
+    /// when it can't. A transaction that could be executed never gives way to one that can't.
     fn make_room(
         &mut self,
         entry: &Entry,
+        account: &AccountView,
         options: &PoolOptions,
         now: Instant,
         changes: &mut Changes,
     ) -> Result<(), PoolError> {
         let address = entry.transaction.sender;
         let sender = self.senders.get(&address);
-        let replaced = sender.and_then(|sender| sender.get(entry.nonce())).map_or(0, |replaced| replaced.slots);
+        let replaced = sender.and_then(|sender| sender.get(entry.nonce()));
+        let replaced_foreign = replaced.filter(|replaced| !replaced.is_local).map_or(0, |replaced| replaced.slots);
+        let replaced = replaced.map_or(0, |replaced| replaced.slots);
         // Counted for foreign ones only: a local sender may have thousands, and each would be counted again.
-        if entry.origin != Origin::Local {
-            let others = sender.map_or(0, Sender::foreign_slots).saturating_sub(replaced);
+        if !entry.is_local {
+            let others = sender.map_or(0, Sender::foreign_slots).saturating_sub(replaced_foreign);
             if others + entry.slots > options.account_slots {
                 return Err(PoolError::AccountLimit { sender: address, limit: options.account_slots });
             }
         }
+        let next_nonce = sender.map_or(account.nonce, Sender::next_nonce);
+        // That the balance pays for it and all pending ones has been checked.
+        let rank = Rank::of(entry, entry.nonce() <= next_nonce);
         let mut excess = (self.slots + entry.slots).saturating_sub(replaced + options.global_slots);
         let mut victims = Vec::new();
-        for (tip, fee, _, victim, nonce) in &self.by_price {
+        for (other, _, victim, nonce) in &self.by_price {
             if excess == 0 {
                 break;
             }
@@ -260,8 +306,8 @@ impl PoolState {
             if *victim == address {
                 continue;
             }
-            if entry.origin != Origin::Local && (entry.tip_cap(), entry.fee_cap()) <= (*tip, *fee) {
-                return Err(PoolError::Underpriced { tip: entry.tip_cap(), needed: tip.saturating_add(U256::from(1)) });
+            if !entry.is_local && rank <= *other {
+                return Err(too_cheap(&rank, other));
             }
             let slots = self.senders.get(victim).and_then(|sender| sender.get(*nonce)).map_or(0, |victim| victim.slots);
             excess = excess.saturating_sub(slots);
@@ -277,7 +323,7 @@ impl PoolState {
     }
 
     /// Takes in a block on top of the last one.
-    pub(crate) fn apply_commit(&mut self, commit: &BlockCommit, now: Instant, changes: &mut Changes) {
+    pub(crate) fn apply_commit(&mut self, commit: &BlockCommit, head: PoolHead, now: Instant, changes: &mut Changes) {
         let header = &commit.block.header;
         for change in &commit.accounts {
             let Some(sender) = self.senders.get(&change.address) else { continue };
@@ -286,11 +332,7 @@ impl PoolState {
                 self.set_account(change.address, account, now, changes);
             }
         }
-        self.set_head(
-            PoolHead { number: header.number, hash: header.hash(), gas_limit: header.gas_limit },
-            now,
-            changes,
-        );
+        self.set_head(head, now, changes);
     }
 
     /// Takes in accounts as they are after `head`, whatever was known of them before.
@@ -336,9 +378,21 @@ impl PoolState {
         }
     }
 
-    /// Throws out what has been queued since before `limit`.
-    pub(crate) fn expire(&mut self, limit: Instant, now: Instant, changes: &mut Changes) {
-        self.remove_all(|sender| sender.queued_before(limit), now, changes);
+    /// Throws out what has been queued for longer than this, and what has been pending at prices that no block took.
+    pub(crate) fn expire(&mut self, lifetime: Duration, now: Instant, changes: &mut Changes) {
+        // None while the machine has not run for as long.
+        let limit = now.checked_sub(lifetime);
+        if let Some(limit) = limit {
+            self.remove_all(|sender| sender.queued_before(limit), now, changes);
+        }
+        let prices = self.head.prices;
+        let mut unpaid = Vec::new();
+        for (address, sender) in &mut self.senders {
+            unpaid.extend(sender.unpayable(prices, now, limit).into_iter().map(|nonce| (*address, nonce)));
+        }
+        for (address, nonce) in unpaid {
+            self.remove(address, nonce, now, changes);
+        }
     }
 
     fn remove_all(&mut self, which: impl Fn(&Sender) -> Vec<u64>, now: Instant, changes: &mut Changes) {
@@ -369,7 +423,11 @@ impl PoolState {
     /// Takes an entry that has left its sender's list out of the indices.
     fn forget(&mut self, entry: &Entry, changes: &mut Changes) {
         self.by_hash.remove(&entry.hash());
-        self.by_price.remove(&price_key(entry));
+        if entry.is_local {
+            self.local_slots -= entry.slots;
+        } else if !self.by_price.remove(&price_key(entry, false)) {
+            self.by_price.remove(&price_key(entry, true));
+        }
         self.slots -= entry.slots;
         changes.dropped += 1;
     }
@@ -383,11 +441,17 @@ impl PoolState {
     ) -> Option<T> {
         let hash_map::Entry::Occupied(mut place) = self.senders.entry(address) else { return None };
         let sender = place.get_mut();
-        let (ready, waiting) = (sender.ready(), sender.len() - sender.ready());
+        let (ready, waiting, end) = (sender.ready(), sender.len() - sender.ready(), sender.next_nonce());
         let announced = changes.became_pending.len();
         let outcome = change(sender, &mut changes.became_pending);
         self.pending = self.pending + sender.ready() - ready;
         self.queued = self.queued + (sender.len() - sender.ready()) - waiting;
+        let new_end = sender.next_nonce();
+        for entry in sender.between(end.min(new_end), end.max(new_end)).filter(|entry| !entry.is_local) {
+            let is_pending = new_end > end;
+            self.by_price.remove(&price_key(entry, !is_pending));
+            self.by_price.insert(price_key(entry, is_pending));
+        }
         for recovered in changes.became_pending.get(announced..).unwrap_or_default() {
             self.recent.push(recovered.transaction.hash);
         }
@@ -396,6 +460,15 @@ impl PoolState {
         }
         Some(outcome)
     }
+}
+
+/// Why a transaction of this rank displaces none of the other.
+fn too_cheap(rank: &Rank, other: &Rank) -> PoolError {
+    // One that can't be executed yet would not get in at any price.
+    if rank.standing < other.standing {
+        return PoolError::Full;
+    }
+    PoolError::Underpriced { tip: rank.tip, needed: other.tip.saturating_add(U256::from(1)) }
 }
 
 #[cfg(test)]

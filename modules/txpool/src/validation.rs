@@ -6,7 +6,7 @@ use tenon_chain::{
     spec::{MAX_INITCODE_SIZE, TRANSACTION_GAS_CAP},
 };
 
-use crate::{Origin, PoolError, PoolOptions, blobs};
+use crate::{PoolError, PoolOptions, Source, blobs};
 
 /// The longest transaction, canonical bytes without sidecar.
 pub(crate) const MAX_TRANSACTION_BYTES: u64 = 128 * 1024;
@@ -52,7 +52,7 @@ pub(crate) fn check(
     size: u64,
     rules: &Rules,
     options: &PoolOptions,
-    origin: Origin,
+    source: Source,
 ) -> Result<Address, PoolError> {
     check_form(transaction, size, rules)?;
     let sender = rules.signer.sender(transaction).map_err(PoolError::InvalidSender)?;
@@ -61,7 +61,7 @@ pub(crate) fn check(
     }
     check_gas(transaction, rules)?;
     let tip = transaction.max_priority_fee_per_gas();
-    if origin == Origin::Remote && tip < options.min_tip {
+    if source != Source::Reorganisation && tip < options.min_tip {
         return Err(PoolError::Underpriced { tip, needed: options.min_tip });
     }
     match &transaction.payload {

@@ -16,7 +16,7 @@ use tenon_chain::{ChainSpec, HighS, NativeSettings, SignerRules, native_intrinsi
 pub use problem::NativeProblem;
 pub(crate) use problem::in_native_words;
 
-use crate::{Origin, PoolError, PoolOptions, entry::Terms};
+use crate::{PoolError, PoolOptions, Source, entry::Terms};
 use masternodes::Masternodes;
 
 /// The longest transaction, canonical bytes.
@@ -61,7 +61,7 @@ impl NativeRules {
         &self,
         transaction: &Transaction,
         size: u64,
-        origin: Origin,
+        source: Source,
         chain: &dyn ChainReader,
         options: &PoolOptions,
         next_nonce: &dyn Fn(Address) -> Option<u64>,
@@ -76,8 +76,9 @@ impl NativeRules {
         let state = chain.state_at(head.number())?;
         let is_special = is_special(transaction);
         let is_privileged = is_special && self.masternodes.contains(sender, &head.header, chain)?;
-        if origin != Origin::Local && !is_privileged {
-            self.check_remote_price(transaction, &head.header, options)?;
+        // The reference looks at an interface's prices last: its least price comes first there.
+        if !source.is_interface() && !is_privileged {
+            self.check_price(transaction, &head.header, options)?;
         }
         let account = state.account(sender)?.unwrap_or_default();
         if transaction.nonce < account.nonce {
@@ -92,6 +93,9 @@ impl NativeRules {
         }
         if !is_special {
             self.check_gas(transaction, &head.header)?;
+        }
+        if source.is_interface() && !is_privileged {
+            self.check_price(transaction, &head.header, options)?;
         }
         Ok((sender, terms))
     }
@@ -143,8 +147,8 @@ impl NativeRules {
         }
     }
 
-    /// Check 8.
-    fn check_remote_price(
+    /// Check 8, which the reference spares what came over its interfaces.
+    fn check_price(
         &self,
         transaction: &Transaction,
         head: &Header,

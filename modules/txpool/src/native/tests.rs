@@ -10,7 +10,8 @@ use tenon_memory_chain::MemoryChain;
 use super::*;
 use crate::{
     Pool,
-    fake_chain::{address, advance, sign, signed},
+    entry::BlockPrices,
+    fake_chain::{KeysOf, address, advance, sign, signed},
 };
 
 const CHAIN: u64 = 5151;
@@ -48,7 +49,7 @@ fn chain() -> Arc<MemoryChain> {
 }
 
 fn open(chain: &Arc<MemoryChain>) -> Pool {
-    Pool::open(spec(CHAIN), Arc::clone(chain) as _, Bus::new(), PoolOptions::default()).unwrap()
+    Pool::open(spec(CHAIN), Arc::clone(chain) as _, Arc::new(KeysOf(6)), Bus::new(), PoolOptions::default()).unwrap()
 }
 
 fn legacy(nonce: u64, price: u64) -> Transaction {
@@ -66,8 +67,8 @@ fn signing(nonce: u64, price: u64) -> Transaction {
     Transaction { to, input: input.into(), gas_limit: 200_000, ..legacy(nonce, price) }
 }
 
-fn answer(pool: &Pool, raw: &[u8], origin: Origin) -> String {
-    pool.submit(raw, origin).map_or_else(|error| error.to_string(), |_| "taken".to_owned())
+fn answer(pool: &Pool, raw: &[u8], source: Source) -> String {
+    pool.submit(raw, source).map_or_else(|error| error.to_string(), |_| "taken".to_owned())
 }
 
 #[test]
@@ -81,7 +82,7 @@ fn a_block_that_comes_while_a_nonce_is_looked_at_makes_none_too_high() {
     };
 
     let transaction = sign(0, legacy(16, PRICE));
-    let outcome = rules.check(&transaction, 120, Origin::Local, &*chain, &PoolOptions::default(), &next_nonce);
+    let outcome = rules.check(&transaction, 120, Source::Operator, &*chain, &PoolOptions::default(), &next_nonce);
 
     assert!(outcome.is_ok());
 }
@@ -125,7 +126,7 @@ fn refuses_in_the_words_of_the_reference() {
     ];
     let pool = open(&chain);
     for (raw, wanted) in cases {
-        assert_eq!(answer(&pool, &raw, Origin::Local), wanted);
+        assert_eq!(answer(&pool, &raw, Source::Operator), wanted);
     }
     for taken in [
         signed(0, with(|tx| (tx.input, tx.gas_limit) = (vec![1, 0].into(), 21_072))),
@@ -135,48 +136,50 @@ fn refuses_in_the_words_of_the_reference() {
         signed(4, dynamic(PRICE, 0)),
         signed(5, Transaction { chain_id: None, ..legacy(0, PRICE) }),
     ] {
-        assert_eq!(answer(&pool, &taken, Origin::Local), "taken");
+        assert_eq!(answer(&pool, &taken, Source::Operator), "taken");
     }
     // From others a price below the base fee is refused before the nonce and the least price are looked at.
-    assert_eq!(answer(&pool, &signed(1, legacy(4, PRICE - 1)), Origin::Remote), "transaction underpriced");
-    assert_eq!(answer(&pool, &signed(0, legacy(0, PRICE)), Origin::Remote), "replacement transaction underpriced");
+    assert_eq!(answer(&pool, &signed(1, legacy(4, PRICE - 1)), Source::Peer), "transaction underpriced");
+    assert_eq!(answer(&pool, &signed(0, legacy(0, PRICE)), Source::Peer), "replacement transaction underpriced");
 }
 
 #[test]
 fn takes_ten_nonces_above_the_pending_one() {
     let pool = open(&chain());
-    assert_eq!(answer(&pool, &signed(0, legacy(11, PRICE)), Origin::Local), "nonce too high");
-    assert_eq!(answer(&pool, &signed(0, legacy(0, PRICE)), Origin::Local), "taken");
-    assert_eq!(answer(&pool, &signed(0, legacy(11, PRICE)), Origin::Local), "taken");
+    assert_eq!(answer(&pool, &signed(0, legacy(11, PRICE)), Source::Operator), "nonce too high");
+    assert_eq!(answer(&pool, &signed(0, legacy(0, PRICE)), Source::Operator), "taken");
+    assert_eq!(answer(&pool, &signed(0, legacy(11, PRICE)), Source::Operator), "taken");
     assert_eq!((pool.status().pending, pool.status().queued), (1, 1));
 }
 
-/// Each is weighed against the balance alone; what cannot be paid together waits.
 #[test]
-fn weighs_every_transaction_alone() {
+fn weighs_transactions_together_against_their_senders_balance() {
     let chain = chain();
-    chain.change_account(address(2), |account| {
-        account.balance = U256::from(21_000 * PRICE) * U256::from(3) / U256::from(2)
-    });
-    let pool = open(&chain);
-    for nonce in 0..2 {
-        assert_eq!(answer(&pool, &signed(2, legacy(nonce, PRICE)), Origin::Local), "taken");
+    let one = U256::from(21_000 * PRICE);
+    chain.change_account(address(2), |account| account.balance = one * U256::from(5) / U256::from(2));
+    for source in [Source::Operator, Source::Client, Source::Peer] {
+        let pool = open(&chain);
+        for nonce in 0..2 {
+            assert_eq!(answer(&pool, &signed(2, legacy(nonce, PRICE)), source), "taken");
+        }
+        // Alone it could be paid.
+        assert_eq!(answer(&pool, &signed(2, legacy(2, PRICE)), source), "insufficient funds for gas * price + value");
+        assert_eq!((pool.status().pending, pool.status().queued), (2, 0));
     }
-    assert_eq!((pool.status().pending, pool.status().queued), (1, 1));
 }
 
 #[test]
 fn a_masternodes_transactions_cost_nothing_and_are_never_replaced() {
     let pool = open(&chain());
     // Nobody else may send them for nothing.
-    assert_eq!(answer(&pool, &signed(0, signing(0, 0)), Origin::Remote), "transaction underpriced");
-    assert_eq!(answer(&pool, &signed(0, signing(0, PRICE)), Origin::Remote), "taken");
-    assert_eq!(answer(&pool, &signed(7, signing(0, 0)), Origin::Remote), "taken");
-    assert_eq!(answer(&pool, &signed(7, signing(0, 1)), Origin::Remote), "duplicate a special transaction");
-    assert_eq!(answer(&pool, &signed(7, legacy(0, 9 * PRICE)), Origin::Remote), "replacement transaction underpriced");
+    assert_eq!(answer(&pool, &signed(0, signing(0, 0)), Source::Peer), "transaction underpriced");
+    assert_eq!(answer(&pool, &signed(0, signing(0, PRICE)), Source::Peer), "taken");
+    assert_eq!(answer(&pool, &signed(7, signing(0, 0)), Source::Peer), "taken");
+    assert_eq!(answer(&pool, &signed(7, signing(0, 1)), Source::Peer), "duplicate a special transaction");
+    assert_eq!(answer(&pool, &signed(7, legacy(0, 9 * PRICE)), Source::Peer), "replacement transaction underpriced");
     // It takes the place of an ordinary one, whatever that one pays.
-    assert_eq!(answer(&pool, &signed(7, legacy(1, 9 * PRICE)), Origin::Remote), "taken");
-    assert_eq!(answer(&pool, &signed(7, signing(1, 0)), Origin::Remote), "taken");
+    assert_eq!(answer(&pool, &signed(7, legacy(1, 9 * PRICE)), Source::Peer), "taken");
+    assert_eq!(answer(&pool, &signed(7, signing(1, 0)), Source::Peer), "taken");
 
     let best = tenon_api::PendingTransactions::best(&pool, Some(PRICE));
 
@@ -192,11 +195,11 @@ fn the_masternodes_are_those_of_the_heads_epoch() {
         advance_empty(&chain, &[]);
     }
     let pool = open(&chain);
-    assert_eq!(answer(&pool, &signed(7, signing(0, 0)), Origin::Remote), "taken");
+    assert_eq!(answer(&pool, &signed(7, signing(0, 0)), Source::Peer), "taken");
     // Another epoch, another masternode.
     advance_empty(&chain, &address(8)[..]);
-    assert_eq!(answer(&pool, &signed(7, signing(1, 0)), Origin::Remote), "transaction underpriced");
-    assert_eq!(answer(&pool, &signed(8, signing(0, 0)), Origin::Remote), "taken");
+    assert_eq!(answer(&pool, &signed(7, signing(1, 0)), Source::Peer), "transaction underpriced");
+    assert_eq!(answer(&pool, &signed(8, signing(0, 0)), Source::Peer), "taken");
 }
 
 /// A child of the head that lists these masternodes.
@@ -247,8 +250,8 @@ fn types_and_prices_come_with_their_forks() {
     assert_eq!(rules.check_gas(&cheaper, &head(1)), Err(NativeProblem::MinGasPrice));
     // Before there is a base fee, a remote one must pay the pool's own least tip.
     let options = PoolOptions { min_tip: U256::from(7), ..PoolOptions::default() };
-    assert_eq!(rules.check_remote_price(&sign(0, legacy(0, 6)), &head(1), &options), Err(NativeProblem::Underpriced));
-    assert_eq!(rules.check_remote_price(&sign(0, legacy(0, 7)), &head(1), &options), Ok(()));
+    assert_eq!(rules.check_price(&sign(0, legacy(0, 6)), &head(1), &options), Err(NativeProblem::Underpriced));
+    assert_eq!(rules.check_price(&sign(0, legacy(0, 7)), &head(1), &options), Ok(()));
 }
 
 /// Slots by contract; no accounts.
@@ -341,10 +344,9 @@ fn a_holder_must_have_the_tokens_fee_and_no_more() {
 #[test]
 fn sponsored_transactions_leave_when_nobody_pays_for_them_any_more() {
     let mut state = crate::state::PoolState::new(
-        crate::state::PoolHead { number: 1, hash: B256::ZERO, gas_limit: 30_000_000 },
+        crate::state::PoolHead { number: 1, hash: B256::ZERO, gas_limit: 30_000_000, prices: BlockPrices::default() },
         &PoolOptions::default(),
-    )
-    .weighing_alone();
+    );
     let terms = Terms { sponsor: Some(Address::repeat_byte(0x77)), ..Terms::default() };
     let now = std::time::Instant::now();
     let account = crate::sender::AccountView::new(Some(&Account { balance: U256::from(7), ..Account::default() }), 1);
@@ -352,7 +354,7 @@ fn sponsored_transactions_leave_when_nobody_pays_for_them_any_more() {
     for (index, nonce) in [0_u8, 1].into_iter().enumerate() {
         let transaction = sign(u8::try_from(index).unwrap(), legacy(0, PRICE));
         let recovered = tenon_api::RecoveredTransaction { transaction: Arc::new(transaction), sender: address(nonce) };
-        let entry = crate::entry::Entry::with_terms(recovered, 100, Origin::Remote, now, terms);
+        let entry = crate::entry::Entry::with_terms(recovered, 100, false, now, terms);
         state.insert(entry, account, &PoolOptions::default(), &mut changes).unwrap();
     }
     assert!(state.has_sponsored());
@@ -372,7 +374,7 @@ fn sponsored_transactions_leave_when_nobody_pays_for_them_any_more() {
 fn blocks_take_sponsored_and_other_transactions_along() {
     let chain = chain();
     let pool = open(&chain);
-    assert_eq!(answer(&pool, &signed(0, legacy(0, PRICE)), Origin::Local), "taken");
+    assert_eq!(answer(&pool, &signed(0, legacy(0, PRICE)), Source::Operator), "taken");
     let commit = advance(&chain, &[], &[(address(0), Account { nonce: 1, ..Account::default() })]);
     pool.on_committed(&commit).unwrap();
     assert_eq!(pool.status().pending, 0);

@@ -1,7 +1,7 @@
 //! The pool over a chain in memory: words of refusal, the chain's progress, the journal, the bus.
 
 use tenon_api::{Account, Bytes, Failure, Header, TransactionPayload, messages::SubmitTransaction};
-use tenon_bus::{CallContext, Delivery};
+use tenon_bus::{CallContext, ClientId, Delivery, Origin, Transport};
 use tenon_chain::{
     Fork,
     codec::{BLOB_BYTES, KzgPoint, versioned_hash},
@@ -9,11 +9,11 @@ use tenon_chain::{
 use tenon_memory_chain::MemoryChain;
 
 use super::*;
-use crate::fake_chain::{self, CHAIN_ID, address, advance, advance_on, sign, signed, transfer};
+use crate::fake_chain::{self, CHAIN_ID, KeysOf, address, advance, advance_on, sign, signed, transfer};
 
 fn open_with(chain: &Arc<MemoryChain>, fork: Fork, options: PoolOptions) -> Pool {
     let spec = Arc::new(ChainSpec::ethereum_at(CHAIN_ID, fork));
-    Pool::open(spec, Arc::clone(chain) as _, Bus::new(), options).unwrap()
+    Pool::open(spec, Arc::clone(chain) as _, Arc::new(KeysOf(9)), Bus::new(), options).unwrap()
 }
 
 fn open(chain: &Arc<MemoryChain>) -> Pool {
@@ -21,7 +21,7 @@ fn open(chain: &Arc<MemoryChain>) -> Pool {
 }
 
 fn refusal(pool: &Pool, raw: &[u8]) -> String {
-    pool.submit(raw, Origin::Local).map_or_else(|error| error.to_string(), |_| "taken".to_owned())
+    pool.submit(raw, Source::Operator).map_or_else(|error| error.to_string(), |_| "taken".to_owned())
 }
 
 fn rich(nonce: u64) -> Account {
@@ -118,7 +118,7 @@ fn the_second_of_a_kind_is_known_and_the_cheap_replacement_refused() {
     let pool = open(&chain);
     let raw = signed(0, transfer(0, 100, 100));
 
-    let hash = pool.submit(&raw, Origin::Local).unwrap();
+    let hash = pool.submit(&raw, Source::Operator).unwrap();
 
     assert_eq!(pool.get(hash).unwrap().sender, address(0));
     assert_eq!(refusal(&pool, &raw), "already known");
@@ -128,15 +128,64 @@ fn the_second_of_a_kind_is_known_and_the_cheap_replacement_refused() {
 }
 
 #[test]
-fn only_strangers_have_to_pay_the_least_tip() {
+fn everyone_pays_the_least_tip() {
     let chain = fake_chain::chain();
     let pool = open(&chain);
-    let raw = signed(0, transfer(0, 5, 0));
 
-    let refused = pool.submit(&raw, Origin::Remote).unwrap_err().to_string();
+    for source in [Source::Operator, Source::Client, Source::Peer] {
+        for account in [0, 9] {
+            let refused = pool.submit(&signed(account, transfer(0, 5, 0)), source).unwrap_err().to_string();
+            assert_eq!(refused, "transaction underpriced: gas tip cap 0, minimum needed 1", "{source:?} {account}");
+        }
+    }
+    pool.submit(&signed(0, transfer(0, 5, 0)), Source::Reorganisation).unwrap();
+}
 
-    assert_eq!(refused, "transaction underpriced: gas tip cap 0, minimum needed 1");
-    assert_eq!(refusal(&pool, &raw), "taken");
+#[test]
+fn local_is_what_the_operator_or_an_account_of_the_node_sends() {
+    let chain = fake_chain::chain();
+    let folder = tempfile::tempdir().unwrap();
+    let journal = Some(folder.path().join("transactions.journal"));
+    let options = PoolOptions { global_slots: 4, local_slots: 4, account_slots: 1, journal, ..PoolOptions::default() };
+    let pool = open_with(&chain, Fork::Osaka, options.clone());
+    let send = |account, nonce, source| pool.submit(&signed(account, transfer(nonce, 9, 9)), source);
+
+    send(0, 0, Source::Client).unwrap();
+    send(1, 0, Source::Operator).unwrap();
+    send(9, 0, Source::Client).unwrap();
+    send(9, 1, Source::Peer).unwrap();
+    assert_eq!(
+        send(0, 1, Source::Client),
+        Err(PoolError::AccountLimit { sender: address(0), limit: 1 }),
+        "a client over the network is bounded"
+    );
+    send(1, 1, Source::Operator).unwrap();
+    assert_eq!(pool.status().pending, 4);
+    assert_eq!(pool.next_nonce(address(0)).unwrap(), 0, "what is local throws out what is not");
+    assert_eq!(send(2, 0, Source::Client), Err(PoolError::Full));
+    drop(pool);
+
+    let pool = open_with(&chain, Fork::Osaka, options);
+    let kept = [0, 1, 9].map(|account| pool.next_nonce(address(account)).unwrap());
+    assert_eq!(kept, [0, 2, 2]);
+}
+
+/// The real program with a pool of the usual size: `tests/faults/test_pool.py`.
+#[test]
+fn free_transactions_never_keep_an_honest_one_out() {
+    for min_tip in [1, 0] {
+        let chain = fake_chain::chain();
+        let options = PoolOptions { min_tip: U256::from(min_tip), global_slots: 40, ..PoolOptions::default() };
+        let pool = open_with(&chain, Fork::Osaka, options);
+        for account in 10..=60 {
+            let _ = pool.submit(&signed(account, transfer(0, 0, 0)), Source::Client);
+        }
+        assert_eq!(pool.status().pending, if min_tip == 0 { 40 } else { 0 });
+
+        assert_eq!(pool.submit(&signed(0, transfer(0, 1, 1)), Source::Client).err(), None);
+
+        assert_eq!(pool.best(Some(1)).len(), 1);
+    }
 }
 
 #[test]
@@ -160,8 +209,8 @@ fn a_block_takes_its_transactions_out_and_lets_the_next_ones_in() {
     let chain = fake_chain::chain();
     let pool = open(&chain);
     let mined = sign(0, transfer(0, 9, 9));
-    pool.submit(&tenon_chain::encode_transaction(&mined), Origin::Local).unwrap();
-    pool.submit(&signed(0, transfer(2, 9, 9)), Origin::Local).unwrap();
+    pool.submit(&tenon_chain::encode_transaction(&mined), Source::Operator).unwrap();
+    pool.submit(&signed(0, transfer(2, 9, 9)), Source::Operator).unwrap();
     assert_eq!((pool.status().pending, pool.status().queued), (1, 1));
 
     let elsewhere = sign(0, transfer(1, 9, 9));
@@ -179,7 +228,7 @@ fn a_submission_sees_the_chain_even_before_the_pool_has_heard_of_the_block() {
     let chain = fake_chain::chain();
     chain.change_account(address(3), |account| account.balance = U256::ZERO);
     let pool = open(&chain);
-    pool.submit(&signed(0, transfer(0, 9, 9)), Origin::Local).unwrap();
+    pool.submit(&signed(0, transfer(0, 9, 9)), Source::Operator).unwrap();
 
     let commit = advance(&chain, &[], &[(address(3), rich(0)), (address(0), rich(1))]);
 
@@ -220,9 +269,9 @@ fn local_transactions_survive_a_restart_and_used_ones_leave_the_journal() {
     let path = folder.path().join("transactions.journal");
     let options = PoolOptions { journal: Some(path.clone()), ..PoolOptions::default() };
     let pool = open_with(&chain, Fork::Osaka, options.clone());
-    let first = pool.submit(&signed(0, transfer(0, 9, 9)), Origin::Local).unwrap();
-    let second = pool.submit(&signed(0, transfer(1, 9, 9)), Origin::Local).unwrap();
-    pool.submit(&signed(1, transfer(0, 9, 9)), Origin::Remote).unwrap();
+    let first = pool.submit(&signed(0, transfer(0, 9, 9)), Source::Operator).unwrap();
+    let second = pool.submit(&signed(0, transfer(1, 9, 9)), Source::Operator).unwrap();
+    pool.submit(&signed(1, transfer(0, 9, 9)), Source::Peer).unwrap();
     drop(pool);
 
     chain.change_account(address(0), |account| account.nonce = 1);
@@ -307,6 +356,26 @@ async fn answers_and_announces_on_the_bus_and_follows_the_chain() {
     following.abort();
 }
 
+#[tokio::test]
+async fn what_comes_over_the_network_is_not_local_and_all_else_is() {
+    let chain = fake_chain::chain();
+    let folder = tempfile::tempdir().unwrap();
+    let options = PoolOptions { journal: Some(folder.path().join("transactions.journal")), ..PoolOptions::default() };
+    let pool = open_with(&chain, Fork::Osaka, options);
+    let bus = pool.inner.bus.clone();
+    crate::register(&bus, &pool).unwrap();
+
+    for (account, transport) in Transport::ALL.into_iter().enumerate() {
+        let raw = signed(u8::try_from(account).unwrap(), transfer(0, 9, 9)).into();
+        let context = CallContext::new().from_origin(Origin::new(transport, ClientId::INSIDE));
+        bus.call(SubmitTransaction { raw }, &context).await.unwrap();
+    }
+
+    let local: Vec<_> = pool.inner.state.read().local().iter().map(|local| local.sender).collect();
+    assert_eq!(Transport::ALL[..2], [Transport::Inside, Transport::Socket]);
+    assert_eq!(local, [address(0), address(1)]);
+}
+
 #[test]
 fn a_cut_off_list_of_the_best_never_holds_what_is_mined_already() {
     let chain = fake_chain::chain();
@@ -314,7 +383,7 @@ fn a_cut_off_list_of_the_best_never_holds_what_is_mined_already() {
     chain.push_header(tenon_chain::seal(small));
     let pool = open(&chain);
     for nonce in 0..5 {
-        pool.submit(&signed(0, transfer(nonce, 9, 9)), Origin::Local).unwrap();
+        pool.submit(&signed(0, transfer(nonce, 9, 9)), Source::Operator).unwrap();
     }
     let nonces = || pool.best(Some(1)).iter().map(|best| best.transaction.nonce).collect::<Vec<_>>();
     assert_eq!(nonces(), [0, 1]);

@@ -8,14 +8,16 @@ use tenon_api::{Transaction, TransactionPayload};
 use super::*;
 use crate::fake_chain::transfer;
 
+const LOCAL: bool = true;
+const FOREIGN: bool = false;
 const PLENTY: U256 = U256::from_limbs([0, 1, 0, 0]);
 
 fn options() -> PoolOptions {
-    PoolOptions { global_slots: 12, account_slots: 6, ..PoolOptions::default() }
+    PoolOptions { global_slots: 12, account_slots: 6, local_slots: 8, ..PoolOptions::default() }
 }
 
 fn empty() -> PoolState {
-    let head = PoolHead { number: 0, hash: B256::ZERO, gas_limit: 30_000_000 };
+    let head = PoolHead { number: 0, hash: B256::ZERO, gas_limit: 30_000_000, prices: BlockPrices::default() };
     PoolState::new(head, &options())
 }
 
@@ -24,25 +26,25 @@ fn account(nonce: u64, balance: U256) -> AccountView {
 }
 
 /// Not signed: the state never looks at signatures. The hash is made unique by everything that differs.
-fn entry(sender: u8, transaction: Transaction, slots: u64, origin: Origin) -> Entry {
+fn entry(sender: u8, transaction: Transaction, slots: u64, is_local: bool) -> Entry {
     let mut transaction = transaction;
     transaction.input = vec![sender].into();
     transaction.hash = tenon_chain::transaction_hash(&transaction);
     let recovered = RecoveredTransaction { transaction: Arc::new(transaction), sender: Address::repeat_byte(sender) };
-    Entry::new(recovered, slots * 32 * 1024, origin, Instant::now())
+    Entry::new(recovered, slots * 32 * 1024, is_local, Instant::now())
 }
 
 fn insert(state: &mut PoolState, entry: Entry, account: AccountView) -> Result<Changes, PoolError> {
     let mut changes = Changes::default();
     let outcome = state.insert(entry, account, &options(), &mut changes);
     state.check();
-    outcome.map(|()| changes)
+    outcome.map(|_| changes)
 }
 
 impl PoolState {
     /// Everything that must hold between two operations.
     fn check(&self) {
-        let (mut pending, mut queued, mut slots, mut entries) = (0, 0, 0, 0);
+        let (mut pending, mut queued, mut slots, mut local, mut entries) = (0, 0, 0, 0, 0);
         for (address, sender) in &self.senders {
             assert!(sender.len() > 0, "an empty sender stays");
             let account = sender.account();
@@ -61,14 +63,17 @@ impl PoolState {
                 assert!(entry.nonce() >= account.nonce, "a used nonce stays");
                 assert!(entry.cost <= account.balance, "an unaffordable transaction stays");
                 assert_eq!(self.by_hash.get(&entry.hash()), Some(&(*address, entry.nonce())));
-                assert_eq!(self.by_price.contains(&price_key(entry)), entry.origin != Origin::Local);
+                let is_pending = entry.nonce() < sender.next_nonce();
+                assert_eq!(self.by_price.contains(&price_key(entry, is_pending)), !entry.is_local);
             }
             pending += sender.ready();
             queued += sender.len() - sender.ready();
             slots += sender.entries().map(|entry| entry.slots).sum::<u64>();
-            entries += sender.entries().filter(|entry| entry.origin != Origin::Local).count();
+            entries += sender.entries().filter(|entry| !entry.is_local).count();
+            local += sender.entries().filter(|entry| entry.is_local).map(|entry| entry.slots).sum::<u64>();
         }
-        assert_eq!((self.pending, self.queued, self.slots), (pending, queued, slots));
+        assert_eq!((self.pending, self.queued, self.slots, self.local_slots), (pending, queued, slots, local));
+        assert!(local <= options().local_slots, "local transactions have outgrown their share");
         assert_eq!(self.by_hash.len() as u64, pending + queued);
         assert_eq!(self.by_price.len(), entries);
         assert!(self.slots <= options().global_slots, "the pool has outgrown its bound");
@@ -81,6 +86,7 @@ enum Operation {
     Account { sender: u8, nonce: u64, balance: u64 },
     GasLimit(u64),
     Expire,
+    Reprice(u64),
 }
 
 fn operation() -> impl Strategy<Value = Operation> {
@@ -105,6 +111,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         3 => account,
         1 => (20_000..40_000_u64).prop_map(Operation::GasLimit),
         1 => Just(Operation::Expire),
+        1 => (0..40_u64).prop_map(Operation::Reprice),
     ]
 }
 
@@ -123,13 +130,14 @@ proptest! {
                 Operation::Insert { sender, nonce, fee, tip, value, slots, is_local } => {
                     let mut transaction = transfer(nonce, fee, tip);
                     transaction.value = U256::from(value);
-                    let origin = if is_local { Origin::Local } else { Origin::Remote };
-                    let entry = entry(sender, transaction, slots, origin);
+                    let entry = entry(sender, transaction, slots, is_local);
                     let hash = entry.hash();
                     let known = state.contains(hash);
                     let account = accounts[usize::from(sender)];
                     match state.insert(entry, account, &options(), &mut changes) {
-                        Ok(()) => prop_assert!(state.contains(hash) && !known),
+                        Ok(counts_as_local) => {
+                            prop_assert!(state.contains(hash) && !known && (is_local || !counts_as_local));
+                        }
                         Err(_) => prop_assert_eq!(state.contains(hash), known),
                     }
                 }
@@ -143,7 +151,11 @@ proptest! {
                 Operation::GasLimit(gas_limit) => {
                     state.resync(PoolHead { gas_limit, ..state.head() }, &[], now, &mut changes);
                 }
-                Operation::Expire => state.expire(now, now, &mut changes),
+                Operation::Expire => state.expire(Duration::ZERO, now, &mut changes),
+                Operation::Reprice(base_fee) => {
+                    let prices = BlockPrices { base_fee: U256::from(base_fee), ..BlockPrices::default() };
+                    state.resync(PoolHead { prices, ..state.head() }, &[], now, &mut changes);
+                }
             }
             state.check();
             for recovered in &changes.became_pending {
@@ -168,12 +180,12 @@ fn a_gap_that_closes_makes_everything_behind_it_pending_in_order() {
     let mut state = empty();
     let rich = account(0, PLENTY);
     for nonce in [2, 1] {
-        let changes = insert(&mut state, entry(1, transfer(nonce, 9, 1), 1, Origin::Local), rich).unwrap();
+        let changes = insert(&mut state, entry(1, transfer(nonce, 9, 1), 1, LOCAL), rich).unwrap();
         assert!(changes.became_pending.is_empty());
     }
     assert_eq!(state.status(), PoolStatus { pending: 0, queued: 2 });
 
-    let changes = insert(&mut state, entry(1, transfer(0, 9, 1), 1, Origin::Local), rich).unwrap();
+    let changes = insert(&mut state, entry(1, transfer(0, 9, 1), 1, LOCAL), rich).unwrap();
 
     let nonces: Vec<_> = changes.became_pending.iter().map(|recovered| recovered.transaction.nonce).collect();
     assert_eq!(nonces, [0, 1, 2]);
@@ -187,14 +199,14 @@ fn a_replacement_pays_a_tenth_more_in_both_prices() {
         [((109, 110), false), ((110, 109), false), ((110, 110), true), ((200, 100), false), ((100, 100), false)];
     for ((fee, tip), is_taken) in cases {
         let mut state = empty();
-        insert(&mut state, entry(1, transfer(0, 100, 100), 1, Origin::Local), account(0, PLENTY)).unwrap();
+        insert(&mut state, entry(1, transfer(0, 100, 100), 1, LOCAL), account(0, PLENTY)).unwrap();
 
         let mut new = transfer(0, fee.max(tip), tip);
         if let TransactionPayload::DynamicFee { max_fee_per_gas, .. } = &mut new.payload {
             *max_fee_per_gas = U256::from(fee);
         }
         new.value = U256::from(1);
-        let outcome = insert(&mut state, entry(1, new, 1, Origin::Local), account(0, PLENTY));
+        let outcome = insert(&mut state, entry(1, new, 1, LOCAL), account(0, PLENTY));
 
         assert_eq!(outcome.is_ok(), is_taken, "{fee} {tip}");
         if let Err(error) = outcome {
@@ -208,44 +220,111 @@ fn a_replacement_pays_a_tenth_more_in_both_prices() {
 fn a_full_pool_gives_up_its_cheapest_for_a_dearer_one_and_never_a_local_one() {
     let mut state = empty();
     for sender in 0..6_u8 {
-        let origin = if sender == 0 { Origin::Local } else { Origin::Remote };
         let price = 10 + u64::from(sender);
-        insert(&mut state, entry(sender, transfer(0, price, price), 2, origin), account(0, PLENTY)).unwrap();
+        insert(&mut state, entry(sender, transfer(0, price, price), 2, sender == 0), account(0, PLENTY)).unwrap();
     }
 
-    let cheap = insert(&mut state, entry(9, transfer(0, 11, 11), 1, Origin::Remote), account(0, PLENTY));
+    let cheap = insert(&mut state, entry(9, transfer(0, 11, 11), 1, FOREIGN), account(0, PLENTY));
     assert_eq!(cheap.unwrap_err(), PoolError::Underpriced { tip: U256::from(11), needed: U256::from(12) });
-    insert(&mut state, entry(9, transfer(0, 12, 12), 1, Origin::Remote), account(0, PLENTY)).unwrap();
+    insert(&mut state, entry(9, transfer(0, 12, 12), 1, FOREIGN), account(0, PLENTY)).unwrap();
 
     assert_eq!(state.next_nonce(Address::repeat_byte(0)), Some(1), "the local one stays");
     assert_eq!(state.next_nonce(Address::repeat_byte(1)), None, "the cheapest remote one has gone");
 }
 
 #[test]
-fn a_pool_full_of_local_transactions_takes_no_more() {
+fn local_transactions_have_a_share_of_the_pool_and_beyond_it_are_like_others() {
     let mut state = empty();
-    for nonce in 0..12 {
-        insert(&mut state, entry(1, transfer(nonce, 9, 9), 1, Origin::Local), account(0, PLENTY)).unwrap();
+    for nonce in 0..8 {
+        insert(&mut state, entry(1, transfer(nonce, 9, 9), 1, LOCAL), account(0, PLENTY)).unwrap();
+    }
+    let mut insert_local = |sender, price| {
+        let mut changes = Changes::default();
+        let entry = entry(sender, transfer(0, price, price), 1, LOCAL);
+        state.insert(entry, account(0, PLENTY), &options(), &mut changes)
+    };
+
+    // Taken, but not as local: the cheapest of them gives way when the pool is full.
+    for sender in 2..6 {
+        assert_eq!(insert_local(sender, 9 + u64::from(sender)), Ok(false));
+    }
+    assert_eq!(insert_local(6, 11), Err(PoolError::Underpriced { tip: U256::from(11), needed: U256::from(12) }));
+    assert_eq!(insert_local(6, 12), Ok(false));
+    assert_eq!(state.next_nonce(Address::repeat_byte(2)), None);
+
+    // A replacement takes the place of the one that it replaces.
+    let dearer = insert(&mut state, entry(1, transfer(7, 19, 19), 1, LOCAL), account(0, PLENTY));
+    assert!(dearer.is_ok());
+    assert_eq!(state.local().len(), 8);
+}
+
+#[test]
+fn what_can_not_be_executed_gives_way_to_what_can_and_never_the_other_way_round() {
+    let mut state = empty();
+    let dear = |nonce| transfer(nonce, 900, 900);
+    for sender in 1..=2 {
+        for nonce in 1..=6 {
+            insert(&mut state, entry(sender, dear(nonce), 1, FOREIGN), account(0, PLENTY)).unwrap();
+        }
+    }
+    assert_eq!(state.status(), PoolStatus { pending: 0, queued: 12 });
+
+    for sender in 3..=14 {
+        insert(&mut state, entry(sender, transfer(0, 1, 1), 1, FOREIGN), account(0, PLENTY)).unwrap();
+    }
+    assert_eq!(state.status(), PoolStatus { pending: 12, queued: 0 });
+    let gapped = insert(&mut state, entry(15, dear(1), 1, FOREIGN), account(0, PLENTY));
+    assert_eq!(gapped.unwrap_err(), PoolError::Full);
+    insert(&mut state, entry(15, transfer(0, 2, 2), 1, FOREIGN), account(0, PLENTY)).unwrap();
+}
+
+#[test]
+fn a_masternodes_special_transaction_is_taken_into_a_full_pool_and_stays() {
+    let mut state = empty();
+    let privileged =
+        |sender| Entry { is_special: true, is_privileged: true, ..entry(sender, transfer(0, 0, 0), 1, FOREIGN) };
+    for sender in 1..=12 {
+        insert(&mut state, entry(sender, transfer(0, 9, 9), 1, FOREIGN), account(0, PLENTY)).unwrap();
     }
 
-    for origin in [Origin::Local, Origin::Remote] {
-        let refused = insert(&mut state, entry(2, transfer(0, 99, 99), 1, origin), account(0, PLENTY));
+    insert(&mut state, privileged(13), account(0, U256::ZERO)).unwrap();
 
-        assert_eq!(refused.unwrap_err(), PoolError::Full);
+    for sender in 14..=20 {
+        insert(&mut state, entry(sender, transfer(0, 99, 99), 1, FOREIGN), account(0, PLENTY)).unwrap();
     }
+    assert_eq!(state.next_nonce(Address::repeat_byte(13)), Some(1));
+}
+
+/// A token pays, so that any number of them cost their senders nothing.
+#[test]
+fn at_the_same_price_a_sponsored_transaction_gives_way_to_one_whose_sender_pays() {
+    let mut state = empty();
+    let sponsored = |sender| Entry {
+        sponsor: Some(Address::repeat_byte(0x77)),
+        cost: U256::ZERO,
+        ..entry(sender, transfer(0, 9, 9), 1, FOREIGN)
+    };
+    for sender in 1..=12 {
+        insert(&mut state, sponsored(sender), account(0, U256::ZERO)).unwrap();
+    }
+
+    let another = insert(&mut state, sponsored(13), account(0, U256::ZERO));
+    assert_eq!(another.unwrap_err(), PoolError::Underpriced { tip: U256::from(9), needed: U256::from(10) });
+    insert(&mut state, entry(13, transfer(0, 9, 9), 1, FOREIGN), account(0, PLENTY)).unwrap();
+    assert_eq!(state.next_nonce(Address::repeat_byte(13)), Some(1));
 }
 
 #[test]
 fn one_sender_can_not_fill_the_pool_from_outside() {
     let mut state = empty();
     for nonce in 0..6 {
-        insert(&mut state, entry(1, transfer(nonce, 9, 9), 1, Origin::Remote), account(0, PLENTY)).unwrap();
+        insert(&mut state, entry(1, transfer(nonce, 9, 9), 1, FOREIGN), account(0, PLENTY)).unwrap();
     }
 
-    let refused = insert(&mut state, entry(1, transfer(6, 9, 9), 1, Origin::Remote), account(0, PLENTY));
+    let refused = insert(&mut state, entry(1, transfer(6, 9, 9), 1, FOREIGN), account(0, PLENTY));
 
     assert_eq!(refused.unwrap_err(), PoolError::AccountLimit { sender: Address::repeat_byte(1), limit: 6 });
-    insert(&mut state, entry(1, transfer(6, 9, 9), 1, Origin::Local), account(0, PLENTY)).unwrap();
+    insert(&mut state, entry(1, transfer(6, 9, 9), 1, LOCAL), account(0, PLENTY)).unwrap();
 }
 
 #[test]
@@ -253,10 +332,10 @@ fn what_can_not_be_paid_together_is_refused_and_what_becomes_unaffordable_leaves
     let mut state = empty();
     let cost = U256::from(21_000 * 9);
     let twice = account(0, cost * U256::from(2));
-    insert(&mut state, entry(1, transfer(0, 9, 9), 1, Origin::Local), twice).unwrap();
-    insert(&mut state, entry(1, transfer(1, 9, 9), 1, Origin::Local), twice).unwrap();
+    insert(&mut state, entry(1, transfer(0, 9, 9), 1, LOCAL), twice).unwrap();
+    insert(&mut state, entry(1, transfer(1, 9, 9), 1, LOCAL), twice).unwrap();
 
-    let third = insert(&mut state, entry(1, transfer(2, 9, 9), 1, Origin::Local), twice).unwrap_err();
+    let third = insert(&mut state, entry(1, transfer(2, 9, 9), 1, LOCAL), twice).unwrap_err();
     assert_eq!(third, PoolError::InsufficientFunds { balance: twice.balance, queued: twice.balance, cost });
 
     let mut changes = Changes::default();
@@ -275,12 +354,12 @@ fn a_delegated_account_has_one_transaction_in_flight() {
     let mut state = empty();
     let delegated = AccountView { is_delegated: true, ..account(0, PLENTY) };
 
-    let gapped = insert(&mut state, entry(1, transfer(1, 9, 9), 1, Origin::Local), delegated);
+    let gapped = insert(&mut state, entry(1, transfer(1, 9, 9), 1, LOCAL), delegated);
     assert_eq!(gapped.unwrap_err(), PoolError::DelegatedGap);
-    insert(&mut state, entry(1, transfer(0, 9, 9), 1, Origin::Local), delegated).unwrap();
-    let second = insert(&mut state, entry(1, transfer(1, 9, 9), 1, Origin::Local), delegated);
+    insert(&mut state, entry(1, transfer(0, 9, 9), 1, LOCAL), delegated).unwrap();
+    let second = insert(&mut state, entry(1, transfer(1, 9, 9), 1, LOCAL), delegated);
     assert_eq!(second.unwrap_err(), PoolError::DelegatedInFlight);
-    insert(&mut state, entry(1, transfer(0, 19, 19), 1, Origin::Local), delegated).unwrap();
+    insert(&mut state, entry(1, transfer(0, 19, 19), 1, LOCAL), delegated).unwrap();
 }
 
 #[test]
@@ -288,7 +367,7 @@ fn the_best_come_first_and_the_nonces_of_one_sender_stay_in_order() {
     let mut state = empty();
     // Sender 1: a poor transaction holds a rich one back. Sender 2: middling. Sender 3: below the base fee.
     for (sender, nonce, fee, tip) in [(1, 0, 30, 2), (1, 1, 90, 50), (2, 0, 20, 5), (3, 0, 9, 9), (3, 1, 99, 99)] {
-        insert(&mut state, entry(sender, transfer(nonce, fee, tip), 1, Origin::Local), account(0, PLENTY)).unwrap();
+        insert(&mut state, entry(sender, transfer(nonce, fee, tip), 1, LOCAL), account(0, PLENTY)).unwrap();
     }
 
     let order: Vec<_> = state
@@ -302,15 +381,41 @@ fn the_best_come_first_and_the_nonces_of_one_sender_stay_in_order() {
 }
 
 #[test]
-fn only_queued_transactions_grow_old() {
+fn what_waits_behind_a_gap_grows_old() {
     let mut state = empty();
-    insert(&mut state, entry(1, transfer(0, 9, 9), 1, Origin::Local), account(0, PLENTY)).unwrap();
-    insert(&mut state, entry(1, transfer(5, 9, 9), 1, Origin::Local), account(0, PLENTY)).unwrap();
-    let later = Instant::now() + Duration::from_secs(4 * 3600);
+    insert(&mut state, entry(1, transfer(0, 9, 9), 1, LOCAL), account(0, PLENTY)).unwrap();
+    insert(&mut state, entry(1, transfer(5, 9, 9), 1, LOCAL), account(0, PLENTY)).unwrap();
     let mut changes = Changes::default();
 
-    state.expire(later - Duration::from_secs(3 * 3600), later, &mut changes);
+    state.expire(LIFETIME, Instant::now() + LIFETIME * 2, &mut changes);
 
     state.check();
     assert_eq!((state.status(), changes.dropped), (PoolStatus { pending: 1, queued: 0 }, 1));
+}
+
+const LIFETIME: Duration = Duration::from_secs(3 * 3600);
+
+#[test]
+fn what_no_block_takes_at_its_price_grows_old_with_all_that_it_holds_back() {
+    let mut state = empty();
+    for (sender, nonce, price) in [(1, 0, 20), (1, 1, 9), (1, 2, 20), (2, 0, 20)] {
+        insert(&mut state, entry(sender, transfer(nonce, price, price), 1, LOCAL), account(0, PLENTY)).unwrap();
+    }
+    let begun = Instant::now();
+    let mut look = |base_fee: u64, now| {
+        let prices = BlockPrices { base_fee: U256::from(base_fee), ..BlockPrices::default() };
+        let mut changes = Changes::default();
+        state.resync(PoolHead { prices, ..state.head() }, &[], now, &mut changes);
+        state.expire(LIFETIME, now, &mut changes);
+        state.check();
+        (state.status().pending, state.status().queued)
+    };
+
+    assert_eq!(look(10, begun), (4, 0));
+    assert_eq!(look(10, begun + LIFETIME), (4, 0));
+    // Payable in between: its time begins again.
+    assert_eq!(look(9, begun + LIFETIME), (4, 0));
+    assert_eq!(look(10, begun + LIFETIME * 2), (4, 0));
+    assert_eq!(look(10, begun + LIFETIME * 3), (4, 0));
+    assert_eq!(look(10, begun + LIFETIME * 3 + Duration::from_secs(1)), (2, 0));
 }
