@@ -60,11 +60,9 @@ pub(super) fn get_or_verify(contract: Address, input: &[u8], verify: impl FnOnce
 mod tests {
     use std::cell::Cell;
 
-    use super::{
-        super::{BULLETPROOF, RING_SIGNATURE},
-        ProofError::{Invalid, Undefined},
-        *,
-    };
+    use super::super::{BULLETPROOF, RING_SIGNATURE};
+    use super::ProofError::{Invalid, Undefined};
+    use super::*;
 
     #[test]
     fn the_same_bytes_are_verified_once_by_each_contract() {
