@@ -182,7 +182,8 @@ impl Inner {
         Ok((transaction, is_local))
     }
 
-    /// Tells whether it counts as local. `sidecar` is none where its proofs need no check, because the transaction was in a block already.
+    /// Takes a decoded transaction in and tells whether it counts as local. `sidecar` is none where its proofs need no
+    /// check, because the transaction was in a block already.
     pub(crate) fn check_and_insert(
         &self,
         transaction: &Arc<Transaction>,

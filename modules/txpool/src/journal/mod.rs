@@ -29,7 +29,7 @@ pub struct JournalError {
     source: io::Error,
 }
 
-/// Rights of the file: it is nobody else's business what this node's operator sends.
+/// Rights of the file: only its owner reads what this node's operator sends.
 const MODE: u32 = 0o600;
 
 /// An open journal.
