@@ -36,6 +36,7 @@ mod plugin_folder;
 mod pool_settings;
 mod process_facts;
 mod reload;
+mod rules_in_force;
 mod shutdown;
 mod socket_client;
 mod version;
