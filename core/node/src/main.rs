@@ -12,8 +12,10 @@
 #![deny(clippy::print_stderr)]
 
 mod allocator;
+mod backup;
 mod bounded_file;
 mod chain_files;
+mod checkpoints;
 mod command_line;
 #[cfg(test)]
 mod command_line_page;
