@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     envelope::{Dispatcher, EnvelopeLimits},
     http::{Cors, Doors, Ends, HealthCheck, HttpServer, HttpSide, Port, VirtualHosts, WebSocketSide},
-    service::{Exposure, RpcService, Transport},
+    service::{Exposure, RpcService},
     settings::{HttpSettings, POWERFUL_NAMESPACES, Settings, SocketSettings, StartError, WebSocketSettings},
     socket::{self, SocketServer},
     token::TokenCheck,
@@ -151,7 +151,7 @@ impl<S: RpcService> Servers<S> {
     pub fn open_socket(&self, settings: SocketSettings) -> Result<(), StartError> {
         let SocketSettings { path, limits } = settings;
         let listener = socket::listen(&path)?;
-        let dispatcher = self.dispatcher(&limits.envelope, Transport::Socket);
+        let dispatcher = self.dispatcher(&limits.envelope);
         let traffic = Arc::clone(&self.traffic.socket);
         let server = SocketServer { listener, dispatcher, limits, path: path.clone(), traffic };
         tracing::info!(endpoint = "socket", path = %path.display(), "front-end listens");
@@ -285,14 +285,14 @@ impl<S: RpcService> Servers<S> {
         }
     }
 
-    fn dispatcher(&self, limits: &EnvelopeLimits, transport: Transport) -> Dispatcher<S> {
-        Dispatcher::new(self.service.clone(), limits.clone()).over(transport)
+    fn dispatcher(&self, limits: &EnvelopeLimits) -> Dispatcher<S> {
+        Dispatcher::new(self.service.clone(), limits.clone())
     }
 
     fn http_side(&self, settings: HttpSettings, tokens: Option<&TokenCheck>) -> HttpSide<S> {
         warn_if_wide("http", settings.address, settings.cors_origins.iter().chain(&settings.virtual_hosts));
         HttpSide {
-            dispatcher: self.dispatcher(&settings.limits.envelope, Transport::Http),
+            dispatcher: self.dispatcher(&settings.limits.envelope),
             doors: doors("http", settings.address, &settings.modules, &settings.without_token, tokens),
             cors: Cors::new(&settings.cors_origins),
             hosts: VirtualHosts::new(&settings.virtual_hosts),
@@ -306,7 +306,7 @@ impl<S: RpcService> Servers<S> {
     fn websocket_side(&self, settings: WebSocketSettings, tokens: Option<&TokenCheck>) -> WebSocketSide<S> {
         warn_if_wide("websocket", settings.address, settings.origins.iter());
         WebSocketSide {
-            dispatcher: self.dispatcher(&settings.limits.envelope, Transport::WebSocket),
+            dispatcher: self.dispatcher(&settings.limits.envelope),
             doors: doors("websocket", settings.address, &settings.modules, &settings.without_token, tokens),
             origins: OriginRules::new(&settings.origins),
             limits: settings.limits,

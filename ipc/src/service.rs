@@ -4,7 +4,8 @@ use std::marker::PhantomData;
 
 use tenon_api::Failure;
 
-pub use tenon_host::{Caller, Exposure, Transport};
+pub use tenon_bus::{ClientId, Origin, Transport};
+pub use tenon_host::{Caller, Exposure};
 
 /// Answers calls and opens subscriptions. `tenon_host::Router` is the real one; tests bring their own.
 ///

@@ -22,7 +22,7 @@ use crate::{
     StartError,
     duplex::{Connection, DuplexLimits, Encode, Framing, Half, Incoming, encode_plain, reads_no_more, reap},
     envelope::{Dispatcher, EnvelopeLimits, Progress, Reply, Scanner, failures},
-    service::{Exposure, RpcService},
+    service::{ClientId, Exposure, Origin, RpcService, Transport},
     traffic::{OpenConnection, TransportTraffic},
 };
 
@@ -126,8 +126,9 @@ impl<S: RpcService> SocketServer<S> {
                     tracing::warn!(path = %self.path.display(), connections = connections.len(), "socket connection refused: limit reached");
                 }
                 Ok(Stream::UdSocket(stream)) => {
-                    let connection = self.connection(stopping.clone());
-                    connections.spawn(serve(connection, UnixStream::from(stream), self.traffic.connect()));
+                    let stream = UnixStream::from(stream);
+                    let connection = self.connection(origin_of(&stream), stopping.clone());
+                    connections.spawn(serve(connection, stream, self.traffic.connect()));
                 }
                 Err(error) => {
                     // Out of descriptors, mostly: give the running connections time to end.
@@ -140,10 +141,11 @@ impl<S: RpcService> SocketServer<S> {
         while connections.join_next().await.is_some() {}
     }
 
-    fn connection(&self, stopping: CancellationToken) -> Connection<S, Values<S>> {
+    fn connection(&self, origin: Origin, stopping: CancellationToken) -> Connection<S, Values<S>> {
         Connection {
             dispatcher: self.dispatcher.clone(),
             exposure: Exposure::all(),
+            origin,
             limits: self.limits.duplex(),
             framing: Values::new(self.dispatcher.clone(), self.limits.message_bytes),
             buffer: BytesMut::with_capacity(8 << 10),
@@ -151,6 +153,12 @@ impl<S: RpcService> SocketServer<S> {
             traffic: Arc::clone(&self.traffic),
         }
     }
+}
+
+/// The process at the other end. All whose number the system does not tell are one client.
+fn origin_of(stream: &UnixStream) -> Origin {
+    let process = stream.peer_cred().ok().and_then(|peer| peer.pid()).and_then(|pid| u32::try_from(pid).ok());
+    Origin::new(Transport::Socket, ClientId::of_process(process.unwrap_or_default()))
 }
 
 async fn serve<S: RpcService>(connection: Connection<S, Values<S>>, stream: UnixStream, _open: OpenConnection) {

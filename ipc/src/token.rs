@@ -17,7 +17,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
-use crate::StartError;
+use crate::{StartError, service::ClientId};
 
 /// How far a token's `iat` may be from this node's clock, in seconds.
 const LEEWAY: u64 = 60;
@@ -40,8 +40,8 @@ impl fmt::Debug for TokenCheck {
 pub(crate) enum Authorization {
     /// No token.
     Absent,
-    /// A good one.
-    Valid,
+    /// A good one, and the client that it names, if it names one.
+    Valid(Option<ClientId>),
     /// A token that is refused, and why.
     Refused(&'static str),
 }
@@ -55,6 +55,9 @@ struct Header {
 struct Claims {
     iat: u64,
     exp: Option<u64>,
+    /// Who the token was made for. Ethereum's engine API calls it `id`, everything else `sub`.
+    sub: Option<String>,
+    id: Option<String>,
 }
 
 impl TokenCheck {
@@ -92,7 +95,7 @@ impl TokenCheck {
         if claims.exp.is_some_and(|expiry| expiry < now) {
             return Authorization::Refused("token is expired");
         }
-        Authorization::Valid
+        Authorization::Valid(claims.sub.or(claims.id).map(|identity| ClientId::of_token(&identity)))
     }
 
     /// The claims of a token that this secret signed with HS256 and nothing else.
@@ -163,7 +166,7 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(header::AUTHORIZATION, header.parse().unwrap());
-            assert_eq!(check.check(&headers) == Authorization::Valid, is_valid, "{header}");
+            assert_eq!(matches!(check.check(&headers), Authorization::Valid(_)), is_valid, "{header}");
         }
         assert_eq!(check.check(&HeaderMap::new()), Authorization::Absent);
     }

@@ -1,4 +1,4 @@
-//! Who waits for an answer, and for how long.
+//! Who waits for an answer, for whom, and for how long.
 
 use std::{
     sync::{
@@ -8,10 +8,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A call's deadline and the flag that says whether its caller has gone. Cloning shares the flag.
+use crate::Origin;
+
+/// A call's deadline, its origin, and the flag that says whether its caller has gone. Cloning shares the flag.
 #[derive(Clone, Debug, Default)]
 pub struct CallContext {
     deadline: Option<Instant>,
+    origin: Origin,
     cancelled: Arc<AtomicBool>,
 }
 
@@ -35,7 +38,18 @@ impl CallContext {
     #[must_use]
     pub fn no_later_than(&self, deadline: Instant) -> Self {
         let deadline = self.deadline.map_or(deadline, |own| own.min(deadline));
-        Self { deadline: Some(deadline), cancelled: Arc::clone(&self.cancelled) }
+        Self { deadline: Some(deadline), ..self.clone() }
+    }
+
+    /// The same call with this origin.
+    #[must_use]
+    pub fn from_origin(self, origin: Origin) -> Self {
+        Self { origin, ..self }
+    }
+
+    /// Who asks.
+    pub const fn origin(&self) -> Origin {
+        self.origin
     }
 
     /// When the call ends, if ever.

@@ -29,6 +29,7 @@ mod call;
 mod context;
 mod events;
 mod ordered_panic;
+mod origin;
 mod work;
 
 pub use call::{Bus, RegisterError, handler_panics};
@@ -36,4 +37,5 @@ pub use context::{CallContext, CancelOnDrop};
 pub use events::{Delivery, FrameDelivery, FrameSubscription, Subscription};
 #[doc(hidden)]
 pub use ordered_panic::panic_if_ordered;
+pub use origin::{ClientId, Origin, PluginId, Transport};
 pub use work::WorkPool;

@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use tenon_bus::CallContext;
+use tenon_bus::{CallContext, Origin};
 
 /// Which namespaces an endpoint exposes. Cheap to clone.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,50 +43,19 @@ impl Exposure {
     }
 }
 
-/// The way by which calls come; what is counted is counted for each.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Transport {
-    /// None: the caller is in this process.
-    #[default]
-    Inside,
-    /// The local socket.
-    Socket,
-    /// HTTP.
-    Http,
-    /// WebSocket.
-    WebSocket,
-}
-
-impl Transport {
-    /// All of them, each at its own number.
-    pub const ALL: [Self; 4] = [Self::Inside, Self::Socket, Self::Http, Self::WebSocket];
-
-    /// The word for people and labels.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Inside => "inside",
-            Self::Socket => "socket",
-            Self::Http => "http",
-            Self::WebSocket => "websocket",
-        }
-    }
-}
-
-/// Who calls: what its endpoint exposes, how long it waits, and by which way it came.
+/// Who calls: what its endpoint exposes, and in which context.
 #[derive(Clone, Debug)]
 pub struct Caller {
     /// What its endpoint exposes.
     pub exposure: Exposure,
-    /// Deadline and cancellation.
+    /// Deadline, cancellation and origin.
     pub context: CallContext,
-    /// By which way it came.
-    pub transport: Transport,
 }
 
 impl Caller {
-    /// A caller in this process.
+    /// A caller within these bounds.
     pub const fn new(exposure: Exposure, context: CallContext) -> Self {
-        Self { exposure, context, transport: Transport::Inside }
+        Self { exposure, context }
     }
 
     /// A caller in this process that sees everything and waits without a bound.
@@ -94,9 +63,9 @@ impl Caller {
         Self::new(Exposure::all(), CallContext::new())
     }
 
-    /// The same, come by this way.
+    /// The same caller with this origin.
     #[must_use]
-    pub fn over(self, transport: Transport) -> Self {
-        Self { transport, ..self }
+    pub fn from_origin(self, origin: Origin) -> Self {
+        Self { context: self.context.from_origin(origin), ..self }
     }
 }

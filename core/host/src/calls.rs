@@ -14,8 +14,9 @@ use std::{
 };
 
 use tenon_api::{DurationCounts, Durations};
+use tenon_bus::Transport;
 
-use crate::{Cost, Manifest, Transport};
+use crate::{Cost, Manifest};
 
 /// Methods with a place of their own. Plugins that come and go under ever new names must not take memory without a
 /// bound: further methods share [`OTHERS`].

@@ -43,7 +43,7 @@ mod space;
 mod stream;
 
 pub use actors::{ActorControl, ActorModule, ActorStage, ActorSwitch};
-pub use caller::{Caller, Exposure, Transport};
+pub use caller::{Caller, Exposure};
 pub use calls::CallCounts;
 pub use conformance::{Check, CheckReport, LoadFigures, check_plugin};
 pub use error::HostError;

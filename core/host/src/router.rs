@@ -18,12 +18,12 @@ use tenon_api::{
     Failure, FailureCode,
     messages::{NamespaceInfo, NamespaceVersion},
 };
-use tenon_bus::CallContext;
+use tenon_bus::{CallContext, Transport};
 use tenon_sdk::boundary::OwnedBytes;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{
-    Caller, Cost, Manifest, Method, NamespaceAlias, PluginStream, Transport,
+    Caller, Cost, Manifest, Method, NamespaceAlias, PluginStream,
     calls::{CallBook, CallCounts, MethodCalls},
     faults::NO_RESULT,
     gate::{Entry, Kind},
@@ -156,14 +156,14 @@ impl Router {
             Ok(entered) => entered,
             Err(failure) => {
                 if failure.code == FailureCode::METHOD_NOT_FOUND {
-                    self.inner.calls.count_unknown(caller.transport);
+                    self.inner.calls.count_unknown(caller.context.origin().transport);
                 }
                 return Err(failure);
             }
         };
         let plugin = &*ticket.plugin;
         let counted = plugin.calls.get(index as usize);
-        let counted = counted.map(|calls| calls.begin(caller.transport, self.inner.calls.is_timed()));
+        let counted = counted.map(|calls| calls.begin(caller.context.origin().transport, self.inner.calls.is_timed()));
         let answer = self.run(plugin, index, cost, params, caller).await;
         if let Some(counted) = counted {
             counted.end(answer.is_err());
@@ -216,7 +216,7 @@ impl Router {
             namespace: namespace.to_owned(),
             kind: kind.to_owned(),
             params: params.map(str::to_owned),
-            caller: Caller::new(caller.exposure.clone(), CallContext::new()),
+            caller: Caller::new(caller.exposure.clone(), CallContext::new().from_origin(caller.context.origin())),
         };
         let stream = PluginStream::begin(ticket, index, wish);
         before(caller.context.deadline(), stream.accepted()).await??;

@@ -2,12 +2,16 @@
 
 mod support;
 
-use std::{sync::Arc, task::Poll, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    task::Poll,
+    time::Duration,
+};
 
 use futures_util::{FutureExt, future::poll_immediate};
-use support::{TestHost, c_plugin, text};
-use tenon_api::{Failure, FailureCode};
-use tenon_bus::CallContext;
+use support::{TestHost, c_plugin, processes, text};
+use tenon_api::{Failure, FailureCode, messages::GetClientVersion};
+use tenon_bus::{CallContext, ClientId, Origin, PluginId, Transport};
 use tenon_host::{Caller, Exposure, Router};
 
 async fn call(router: &Router, method: &str, params: &str) -> Result<String, Failure> {
@@ -218,4 +222,27 @@ async fn a_call_that_wakes_itself_for_ever_can_be_dropped() {
     }
 
     drop(spinning);
+}
+
+#[tokio::test]
+async fn what_a_plugin_asks_is_asked_for_its_caller_in_both_isolations() {
+    let asked = Origin { has_token: true, ..Origin::new(Transport::Http, ClientId::of_process(7)) };
+    let (apart, inside) = (processes::host(), TestHost::with_misbehaving());
+    processes::misbehaving(&apart);
+
+    for test in [&apart, &inside] {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let origins = Arc::clone(&seen);
+        let answer = move |_: GetClientVersion, context: CallContext| {
+            origins.lock().unwrap().push(context.origin());
+            async { Ok("Tenon/test".to_owned()) }
+        };
+        test.bus.handle(answer).unwrap();
+
+        let caller = Caller::local().from_origin(asked);
+        test.host.router().call("bad_version", None, &caller).await.unwrap();
+
+        let plugin = PluginId::of_name("tenon-test-misbehaving");
+        assert_eq!(*seen.lock().unwrap(), [asked.by_plugin(plugin)]);
+    }
 }

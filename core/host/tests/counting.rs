@@ -7,7 +7,8 @@ mod support;
 use futures_util::future::poll_immediate;
 use support::{TestHost, rust_plugin};
 use tenon_api::messages::ModuleChange;
-use tenon_host::{CallCounts, Caller, NamespaceAlias, PluginPlan, Router, Transport};
+use tenon_bus::{ClientId, Origin, Transport};
+use tenon_host::{CallCounts, Caller, NamespaceAlias, PluginPlan, Router};
 
 fn counts(router: &Router, method: &str) -> Vec<CallCounts> {
     router.calls().into_iter().filter(|count| count.method == method).collect()
@@ -17,7 +18,7 @@ fn counts(router: &Router, method: &str) -> Vec<CallCounts> {
 async fn calls_are_counted_by_method_transport_and_end() {
     let test = TestHost::with_misbehaving();
     let router = test.host.router();
-    let over = |transport| Caller::local().over(transport);
+    let over = |transport| Caller::local().from_origin(Origin::new(transport, ClientId::INSIDE));
 
     router.call("bad_echo", Some("[\"x\"]"), &over(Transport::Http)).await.unwrap();
     router.call("bad_echo", Some("[]"), &over(Transport::Http)).await.unwrap_err();

@@ -35,7 +35,7 @@ use crate::{
     envelope::{Answer, Dispatcher, Opened, RawMessage, Reply, Subscriptions, poll_once},
     patience::Patience,
     seldom::Seldom,
-    service::{Exposure, Notifications as _, RpcService},
+    service::{Exposure, Notifications as _, Origin, RpcService},
     traffic::{Meter, TransportTraffic},
 };
 
@@ -100,6 +100,7 @@ pub(crate) trait Framing: Send + 'static {
 struct Shared<S: RpcService> {
     dispatcher: Dispatcher<S>,
     exposure: Exposure,
+    origin: Origin,
     outgoing: Outgoing,
     traffic: Arc<TransportTraffic>,
     subscriptions: Subscriptions,
@@ -113,6 +114,8 @@ struct Shared<S: RpcService> {
 pub(crate) struct Connection<S: RpcService, F> {
     pub(crate) dispatcher: Dispatcher<S>,
     pub(crate) exposure: Exposure,
+    /// Who is at the other end.
+    pub(crate) origin: Origin,
     pub(crate) limits: DuplexLimits,
     pub(crate) framing: F,
     /// Bytes that arrived together with the handshake.
@@ -187,6 +190,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         Shared {
             dispatcher: self.dispatcher.clone(),
             exposure: self.exposure.clone(),
+            origin: self.origin,
             outgoing: Outgoing::new(F::encode(), self.limits.queued_bytes),
             traffic: Arc::clone(&self.traffic),
             subscriptions: Subscriptions::new(self.limits.subscriptions),
@@ -318,7 +322,7 @@ async fn start_call<S: RpcService>(shared: &Arc<Shared<S>>, text: Bytes, message
     let call = {
         let shared = Arc::clone(shared);
         async move {
-            let caller = shared.dispatcher.caller(shared.exposure.clone());
+            let caller = shared.dispatcher.caller(shared.exposure.clone(), shared.origin);
             let guard = caller.context.cancel_on_drop();
             let answer = shared.dispatcher.answer(&text, &message, &caller, Some(&shared.subscriptions)).await;
             guard.disarm();

@@ -19,14 +19,14 @@ use std::{
 
 use futures_util::FutureExt as _;
 use tenon_api::{Failure, FailureCode};
-use tenon_bus::CallContext;
+use tenon_bus::{CallContext, Origin};
 
 pub use limits::EnvelopeLimits;
 pub(crate) use reply::Reply;
 pub(crate) use scan::{Ending, Progress, RawMessage, Scanner};
 pub(crate) use subscriptions::Subscriptions;
 
-use crate::service::{Caller, Exposure, RpcService, Transport};
+use crate::service::{Caller, Exposure, RpcService};
 use scan::RawRequest;
 use text::read_string;
 
@@ -39,7 +39,6 @@ const UNSUBSCRIBE: &str = "_unsubscribe";
 pub struct Dispatcher<S> {
     service: S,
     limits: Arc<EnvelopeLimits>,
-    transport: Transport,
 }
 
 /// A subscription whose answer is about to be sent, and which may speak only afterwards.
@@ -97,12 +96,7 @@ enum Outcome<S: RpcService> {
 impl<S: RpcService> Dispatcher<S> {
     /// A dispatcher over `service`.
     pub fn new(service: S, limits: EnvelopeLimits) -> Self {
-        Self { service, limits: Arc::new(limits), transport: Transport::Inside }
-    }
-
-    /// The same for messages that come by this way.
-    pub(crate) fn over(self, transport: Transport) -> Self {
-        Self { transport, ..self }
+        Self { service, limits: Arc::new(limits) }
     }
 
     /// The answer to a whole body, as HTTP gives it: `None` if there is nothing to say. Any JSON-RPC error
@@ -120,15 +114,10 @@ impl<S: RpcService> Dispatcher<S> {
         }
     }
 
-    /// Who calls, over a connection that shows `exposure`: each message has a time limit of its own.
-    pub(crate) fn caller(&self, exposure: Exposure) -> Caller {
+    /// The caller of a message over a connection with this exposure and origin. Each message has a time limit of its own.
+    pub(crate) fn caller(&self, exposure: Exposure, origin: Origin) -> Caller {
         let context = self.limits.call_timeout.map_or_else(CallContext::new, CallContext::with_timeout);
-        self.caller_within(exposure, context)
-    }
-
-    /// Who calls, over a connection that shows `exposure`, within the bounds of `context`.
-    pub(crate) const fn caller_within(&self, exposure: Exposure, context: CallContext) -> Caller {
-        Caller { exposure, context, transport: self.transport }
+        Caller::new(exposure, context.from_origin(origin))
     }
 
     /// A scanner for one message of a stream.

@@ -11,12 +11,16 @@ use std::{
 
 use hyper::upgrade::OnUpgrade;
 
-use crate::{patience::Patience, service::Exposure};
+use crate::{
+    patience::Patience,
+    service::{ClientId, Exposure, Origin},
+};
 
 /// A WebSocket that begins when hyper lets go of the connection.
 pub(crate) struct Upgrade {
     pub(crate) on_upgrade: OnUpgrade,
     pub(crate) exposure: Exposure,
+    pub(crate) origin: Origin,
 }
 
 /// One connection's state beside hyper's. The connection's task alone uses it; the locks are there because hyper
@@ -24,6 +28,8 @@ pub(crate) struct Upgrade {
 pub(crate) struct Conversation {
     /// Counts up when a request's head is complete and when its answer is: odd while a request is answered.
     turns: AtomicU32,
+    /// The client at the connection's other end, by its address.
+    pub(crate) client: ClientId,
     /// How long the request that is answered may take.
     request: Mutex<Patience>,
     upgrade: Mutex<Option<Upgrade>>,
@@ -33,9 +39,14 @@ pub(crate) struct Conversation {
 pub(crate) struct Turn<'a>(&'a Conversation);
 
 impl Conversation {
-    /// A conversation whose requests may take `request` each.
-    pub(crate) fn new(request: Duration) -> Self {
-        Self { turns: AtomicU32::new(0), request: Mutex::new(Patience::new(request)), upgrade: Mutex::default() }
+    /// A conversation with `client`, whose requests may take `request` each.
+    pub(crate) fn new(client: ClientId, request: Duration) -> Self {
+        Self {
+            turns: AtomicU32::new(0),
+            client,
+            request: Mutex::new(Patience::new(request)),
+            upgrade: Mutex::default(),
+        }
     }
 
     /// A request's head has arrived.

@@ -20,7 +20,7 @@ use super::{
 use crate::{
     duplex::{Connection, Half, reap, sends_no_more},
     seldom::Seldom,
-    service::RpcService,
+    service::{ClientId, RpcService},
     traffic::{Meter, TransportTraffic},
     websocket::Messages,
 };
@@ -67,7 +67,7 @@ impl<S: RpcService> HttpServer<S> {
                         tracing::warn!(%address, connections = connections.len(), "TCP connection refused: limit reached");
                         continue;
                     }
-                    connections.spawn(serve(port, stream, limits));
+                    connections.spawn(serve(port, stream, ClientId::of_address(address.ip()), limits));
                 }
                 Err(error) => {
                     // Out of descriptors, mostly: give the running connections time to end.
@@ -113,13 +113,13 @@ impl<S> Port<S> {
     }
 }
 
-async fn serve<S: RpcService>(port: Arc<Port<S>>, stream: TcpStream, limits: ConnectionLimits) {
+async fn serve<S: RpcService>(port: Arc<Port<S>>, stream: TcpStream, client: ClientId, limits: ConnectionLimits) {
     let (Some(ends), Some(traffic)) = (port.ends().next(), port.first_traffic()) else { return };
     // Until it becomes a WebSocket, which is counted when it does.
     let as_http = port.http.as_ref().map(|side| side.traffic.connect());
     // Answers are written whole; waiting for more only delays them.
     let _ = stream.set_nodelay(true);
-    let conversation = Arc::new(Conversation::new(limits.request));
+    let conversation = Arc::new(Conversation::new(client, limits.request));
     let (sides, talk) = (&*port, &*conversation);
     let service = service_fn(move |request| {
         // At once, not when the answer is first polled: hyper reads on before that, and the stream would take what it
@@ -176,6 +176,7 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
     let connection = Connection {
         dispatcher: side.dispatcher.clone(),
         exposure: upgrade.exposure,
+        origin: upgrade.origin,
         limits: side.limits.duplex(),
         framing: Messages::new(side.dispatcher.clone(), side.limits.message_bytes),
         buffer: BytesMut::from(&parts.read_buf[..]),

@@ -32,7 +32,7 @@ use tenon_bus::CallContext;
 
 use crate::{
     envelope::{Dispatcher, EnvelopeLimits},
-    service::{Exposure, RpcService},
+    service::{Caller, ClientId, Exposure, Origin, RpcService, Transport},
     token::{Authorization, TokenCheck},
     traffic::TransportTraffic,
     websocket::{OriginRules, WebSocketLimits, handshake},
@@ -102,11 +102,15 @@ pub(crate) struct Doors {
 }
 
 impl Doors {
-    fn exposure(&self, headers: &HeaderMap) -> Result<&Exposure, &'static str> {
-        let Some(tokens) = &self.tokens else { return Ok(&self.open) };
+    /// What a request with these headers may see, and who makes it. `from` is its sender by transport and address.
+    fn admit(&self, headers: &HeaderMap, from: Origin) -> Result<(&Exposure, Origin), &'static str> {
+        let Some(tokens) = &self.tokens else { return Ok((&self.open, from)) };
         match tokens.check(headers) {
-            Authorization::Absent => Ok(&self.open),
-            Authorization::Valid => Ok(&self.with_token),
+            Authorization::Absent => Ok((&self.open, from)),
+            Authorization::Valid(named) => {
+                let client = named.unwrap_or(from.client);
+                Ok((&self.with_token, Origin { client, has_token: true, ..from }))
+            }
             Authorization::Refused(reason) => Err(reason),
         }
     }
@@ -158,6 +162,7 @@ pub(crate) struct Call {
     /// Empty: the request's own, for the answer's headers, which then need no memory.
     headers: HeaderMap,
     exposure: Exposure,
+    origin: Origin,
     takes_gzip: bool,
     /// What the answer must tell a browser.
     cors: Option<Box<HeaderMap>>,
@@ -168,8 +173,8 @@ pub(crate) struct Call {
 enum Verdict {
     /// All that there is to say.
     Answered(Answer),
-    /// It may call what is exposed so.
-    InOrder(Exposure),
+    /// It may call what is exposed so, for this client.
+    InOrder(Exposure, Origin),
 }
 
 impl<S> Port<S> {
@@ -190,7 +195,7 @@ impl<S: RpcService> Port<S> {
             return Step::Done(side.upgrade(&mut request, conversation));
         }
         match &self.http {
-            Some(side) => side.begin(request),
+            Some(side) => side.begin(request, conversation.client),
             None => Step::Done(status_only(StatusCode::NOT_FOUND)),
         }
     }
@@ -209,13 +214,14 @@ impl<S: RpcService> WebSocketSide<S> {
         if !is_root(request) {
             return status_only(StatusCode::NOT_FOUND);
         }
-        let exposure = match self.doors.exposure(request.headers()) {
-            Ok(exposure) => exposure.clone(),
+        let from = Origin::new(Transport::WebSocket, conversation.client);
+        let (exposure, origin) = match self.doors.admit(request.headers(), from) {
+            Ok((exposure, origin)) => (exposure.clone(), origin),
             Err(reason) => return refused(StatusCode::UNAUTHORIZED, reason),
         };
         match handshake::accept(request, &self.origins) {
             Ok(key) => {
-                conversation.upgrade_to(Upgrade { on_upgrade: hyper::upgrade::on(request), exposure });
+                conversation.upgrade_to(Upgrade { on_upgrade: hyper::upgrade::on(request), exposure, origin });
                 let mut answer = status_only(StatusCode::SWITCHING_PROTOCOLS);
                 let headers = answer.headers_mut();
                 headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
@@ -235,7 +241,7 @@ impl<S: RpcService> WebSocketSide<S> {
 impl<S: RpcService> HttpSide<S> {
     /// The reference's order: path, time-out, gzip, virtual host, CORS, JSON-RPC. The request itself stays where it is
     /// until its body is wanted: it is large, and would be moved from check to check.
-    fn begin(&self, mut request: Request<Incoming>) -> Step {
+    fn begin(&self, mut request: Request<Incoming>, client: ClientId) -> Step {
         if !is_root(&request) {
             return Step::Done(match (&self.health, request.uri().path(), request.method()) {
                 (Some(health), "/health", &Method::GET) => report(&health()),
@@ -243,13 +249,13 @@ impl<S: RpcService> HttpSide<S> {
             });
         }
         let takes_gzip = takes_gzip(request.headers());
-        let (verdict, cors) = self.guarded(&request);
+        let (verdict, cors) = self.guarded(&request, client);
         match verdict {
-            Verdict::InOrder(exposure) => {
+            Verdict::InOrder(exposure, origin) => {
                 let cors = cors.map(Box::new);
                 let mut headers = std::mem::take(request.headers_mut());
                 headers.clear();
-                Step::Call(Call { body: request.into_body(), headers, exposure, takes_gzip, cors })
+                Step::Call(Call { body: request.into_body(), headers, exposure, origin, takes_gzip, cors })
             }
             Verdict::Answered(mut answer) => {
                 if let Some(added) = cors {
@@ -261,11 +267,11 @@ impl<S: RpcService> HttpSide<S> {
     }
 
     /// What the head is worth, and what the answer must tell a browser.
-    fn guarded(&self, request: &Request<Incoming>) -> (Verdict, Option<HeaderMap>) {
+    fn guarded(&self, request: &Request<Incoming>, client: ClientId) -> (Verdict, Option<HeaderMap>) {
         if !self.hosts.allow(host_of(request)) {
             return (Verdict::Answered(refused(StatusCode::FORBIDDEN, "invalid host specified")), None);
         }
-        let Some(cors) = &self.cors else { return (self.checked(request), None) };
+        let Some(cors) = &self.cors else { return (self.checked(request, client), None) };
         if Cors::is_preflight(request.method(), request.headers()) {
             let mut answer = Response::new(AnswerBody::empty());
             *answer.headers_mut() = cors.preflight(request.headers());
@@ -273,10 +279,10 @@ impl<S: RpcService> HttpSide<S> {
         }
         let mut added = HeaderMap::new();
         cors.decorate(request.method(), request.headers(), &mut added);
-        (self.checked(request), Some(added))
+        (self.checked(request, client), Some(added))
     }
 
-    fn checked(&self, request: &Request<Incoming>) -> Verdict {
+    fn checked(&self, request: &Request<Incoming>, client: ClientId) -> Verdict {
         let (method, headers) = (request.method(), request.headers());
         let declared = request.body().size_hint().exact();
         match *method {
@@ -294,16 +300,16 @@ impl<S: RpcService> HttpSide<S> {
             let text = "invalid content type, only application/json is supported";
             return Verdict::Answered(refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
         }
-        match self.doors.exposure(headers) {
-            Ok(exposure) => Verdict::InOrder(exposure.clone()),
+        match self.doors.admit(headers, Origin::new(Transport::Http, client)) {
+            Ok((exposure, origin)) => Verdict::InOrder(exposure.clone(), origin),
             Err(reason) => Verdict::Answered(refused(StatusCode::UNAUTHORIZED, reason)),
         }
     }
 
     async fn finish(&self, call: Call, conversation: &Conversation) -> Answer {
         let begun = conversation.request_begins();
-        let Call { body, headers, exposure, takes_gzip, cors } = call;
-        let mut answering = pin!(self.answered(body, headers, exposure, begun));
+        let Call { body, headers, exposure, origin, takes_gzip, cors } = call;
+        let mut answering = pin!(self.answered(body, headers, (exposure, origin), begun));
         let in_time = poll_fn(|context| match answering.as_mut().poll(context) {
             Poll::Ready(answer) => Poll::Ready(Some(answer)),
             Poll::Pending => conversation.poll_request_end(context).map(|()| None),
@@ -317,7 +323,13 @@ impl<S: RpcService> HttpSide<S> {
         coded(answer, takes_gzip)
     }
 
-    async fn answered(&self, body: Incoming, headers: HeaderMap, exposure: Exposure, begun: Instant) -> Answer {
+    async fn answered(
+        &self,
+        body: Incoming,
+        headers: HeaderMap,
+        (exposure, origin): (Exposure, Origin),
+        begun: Instant,
+    ) -> Answer {
         let Some(text) = read_body(body, self.limits.body_bytes).await else {
             // The client has broken off; nobody reads this.
             return status_only(StatusCode::BAD_REQUEST);
@@ -328,7 +340,7 @@ impl<S: RpcService> HttpSide<S> {
             None => CallContext::new(),
         };
         // Client gone or time over: this future is dropped, and with it the guard.
-        let caller = self.dispatcher.caller_within(exposure, context);
+        let caller = Caller::new(exposure, context.from_origin(origin));
         let guard = caller.context.cancel_on_drop();
         let reply = self.dispatcher.answer_body(&text, &caller).await;
         guard.disarm();

@@ -68,15 +68,24 @@ async fn powerful_namespaces_need_a_token() {
     assert_eq!(stale.status, 401);
 }
 
+/// The header's value for a fresh token with further members in its claims.
+pub(crate) fn token_for(members: &str) -> String {
+    format!("Bearer {}", token_with(0, members))
+}
+
 /// A token for the secret of the test above, `age` seconds old.
 fn token(age: u64) -> String {
+    token_with(age, "")
+}
+
+fn token_with(age: u64, members: &str) -> String {
     use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
     use hmac::{Hmac, Mac as _};
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let signed = format!(
         "{}.{}",
         BASE64.encode(r#"{"alg":"HS256","typ":"JWT"}"#),
-        BASE64.encode(format!(r#"{{"iat":{}}}"#, now - age))
+        BASE64.encode(format!(r#"{{"iat":{}{members}}}"#, now - age))
     );
     let mut hash = Hmac::<sha2::Sha256>::new_from_slice(&[7; 32]).unwrap();
     hash.update(signed.as_bytes());

@@ -4,6 +4,7 @@
 
 mod batches;
 mod http;
+mod origins;
 mod raw_http;
 mod recorded;
 mod service;

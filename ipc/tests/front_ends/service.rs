@@ -11,7 +11,7 @@ use std::{
 
 use tenon_api::{Failure, FailureCode};
 use tenon_bus::CallContext;
-use tenon_ipc::{Caller, Notifications, RpcService};
+use tenon_ipc::{Caller, Notifications, Origin, RpcService};
 use tokio::sync::Notify;
 
 /// Outcomes by method and `params` text.
@@ -72,6 +72,10 @@ impl RpcService for TestService {
         }
         match method {
             "test_echo" => Ok(params.to_owned()),
+            "test_origin" => {
+                let Origin { transport, client, has_token, .. } = caller.context.origin();
+                Ok(format!("\"{} {client} {has_token}\"", transport.name()))
+            }
             "test_large" => {
                 let length: usize = params.trim_matches(['[', ']']).parse().map_err(|_| missing())?;
                 Ok(format!("\"{}\"", "x".repeat(length)))

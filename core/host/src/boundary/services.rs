@@ -19,7 +19,7 @@ use tenon_api::{
     abi::{ABI_MINOR, TenonFuture, TenonHost, TenonSlice, TenonStream},
     schema_entries,
 };
-use tenon_bus::{Bus, CallContext, FrameDelivery};
+use tenon_bus::{Bus, CallContext, FrameDelivery, Origin, PluginId};
 use tenon_sdk::boundary::{ExportedFuture, ExportedStream, borrow, crashed};
 use tokio::{sync::watch, task::unconstrained};
 
@@ -130,6 +130,8 @@ fn stopped() -> Failure {
 /// The bus, as far as one plugin was granted it.
 pub(crate) struct BusBackend {
     plugin: String,
+    /// What its questions are marked with.
+    id: PluginId,
     bus: Bus,
     granted: Vec<Capability>,
     /// Whether its messages are this node's.
@@ -154,7 +156,8 @@ impl BusBackend {
     pub(crate) fn new(plugin: String, bus: Bus, granted: Vec<Capability>, sends_frames: bool, space: Space) -> Self {
         let events_end = watch::Sender::new(false);
         let crashes = Arc::default();
-        Self { plugin, bus, granted, sends_frames, is_stopped: AtomicBool::new(false), space, events_end, crashes }
+        let id = PluginId::of_name(&plugin);
+        Self { plugin, id, bus, granted, sends_frames, is_stopped: AtomicBool::new(false), space, events_end, crashes }
     }
 
     /// Whether the plugin may send or receive what has this topic.
@@ -193,18 +196,23 @@ impl Backend for BusBackend {
         // half done.
         let answer = match context {
             Some(context) => self.bus.try_read_frame(topic, schema, frame, context),
-            None => self.bus.try_read_frame(topic, schema, frame, &CallContext::new()),
+            None => {
+                let own = CallContext::new().from_origin(Origin::default().by_plugin(self.id));
+                self.bus.try_read_frame(topic, schema, frame, &own)
+            }
         };
         if let Some(answer) = answer {
             note_crash(&self.crashes, &answer);
             return ExportedFuture::ready(answer);
         }
-        // A context of its own with the caller's deadline: a plugin that drops one of its questions must not
+        // A context of its own with the caller's deadline and origin: a plugin that drops one of its questions must not
         // cancel the others. When the caller goes, all of them are dropped with its call.
-        let context = match context.and_then(CallContext::deadline) {
+        let own = match context.and_then(CallContext::deadline) {
             Some(deadline) => CallContext::with_deadline(deadline),
             None => CallContext::new(),
         };
+        let origin = context.map(CallContext::origin).unwrap_or_default();
+        let context = own.from_origin(origin.by_plugin(self.id));
         let (bus, frame, crashes) = (self.bus.clone(), frame.to_vec(), Arc::clone(&self.crashes));
         ExportedFuture::new(async move {
             let answer = bus.call_frame(topic, schema, &frame, &context).await;

@@ -69,7 +69,7 @@ kinds! {
     Item = 0x85,
     /// Child: the last of a subscription, exactly once.
     End = 0x86,
-    /// Child: a question to the bus.
+    /// Child: a question to the bus, with the call or subscription for which it is asked, 0 for none.
     BusCall = 0x87,
     /// Child: listens to an event topic.
     BusSubscribe = 0x88,

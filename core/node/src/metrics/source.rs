@@ -8,8 +8,8 @@ use tenon_api::messages::{
     ChainInfo, GetNetworkStatus, GetPoolStatus, ListModules, ModuleInfo, ModuleKind, ModuleState,
 };
 use tenon_api::{ChainReader as _, DurationCounts};
-use tenon_bus::{Bus, CallContext, WorkPool};
-use tenon_host::{CallCounts, Cost, Router, Transport};
+use tenon_bus::{Bus, CallContext, Transport, WorkPool};
+use tenon_host::{CallCounts, Cost, Router};
 use tenon_ipc::Servers;
 use tenon_metrics::{CountedWriter, Page, Source, families};
 use tenon_storage::Store;

@@ -105,7 +105,8 @@ fn run() -> Result<(), ChildError> {
     });
     upstream.write_now();
     let (settings, handover) = receive(&mut socket, &mut buffer, Kind::Start, start_fields)?;
-    let started = plugin.start_with(Box::new(UpstreamBackend(Arc::clone(&upstream))), &settings, &handover);
+    let backend = UpstreamBackend { upstream: Arc::clone(&upstream), watch: Arc::clone(&watch) };
+    let started = plugin.start_with(Box::new(backend), &settings, &handover);
     let outcome = started.as_ref().map(|_| &[][..]);
     upstream.out.push(Kind::Started, 0, |out| put_reply(out, outcome));
     upstream.write_now();

@@ -16,10 +16,13 @@ use tenon_bus::CallContext;
 use tenon_sdk::boundary::{ExportedFuture, ExportedStream};
 use tokio::sync::{mpsc, oneshot};
 
-use super::super::{
-    WINDOW,
-    outgoing::Outgoing,
-    wire::{Frame, Kind, LARGEST_FRAME, WireError},
+use super::{
+    super::{
+        WINDOW,
+        outgoing::Outgoing,
+        wire::{Frame, Kind, LARGEST_FRAME, WireError},
+    },
+    watchdog::Watch,
 };
 use crate::{boundary::Backend, instance::nanos_left, journal::LONGEST_LINE};
 
@@ -121,7 +124,11 @@ impl Drop for CancelOnDrop {
 }
 
 /// The services of the plugin in this process.
-pub(super) struct UpstreamBackend(pub(super) Arc<Upstream>);
+pub(super) struct UpstreamBackend {
+    pub(super) upstream: Arc<Upstream>,
+    /// Tells for which call the plugin asks.
+    pub(super) watch: Arc<Watch>,
+}
 
 impl Backend for UpstreamBackend {
     fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
@@ -131,13 +138,15 @@ impl Backend for UpstreamBackend {
         }
         let left = context.map_or(0, nanos_left);
         let (sender, receiver) = oneshot::channel();
-        let id = self.0.ask(Waiting::Call(sender), Kind::BusCall, |out| {
+        let call = self.watch.current();
+        let id = self.upstream.ask(Waiting::Call(sender), Kind::BusCall, |out| {
             out.extend_from_slice(&topic.0.to_le_bytes());
             out.extend_from_slice(&schema.to_le_bytes());
             out.extend_from_slice(&left.to_le_bytes());
+            out.extend_from_slice(&call.to_le_bytes());
             out.extend_from_slice(frame);
         });
-        let guard = CancelOnDrop { upstream: Arc::clone(&self.0), id };
+        let guard = CancelOnDrop { upstream: Arc::clone(&self.upstream), id };
         ExportedFuture::new(async move {
             let _guard = guard;
             receiver.await.unwrap_or_else(|_| Err(Failure::server("the node has gone")))
@@ -146,11 +155,11 @@ impl Backend for UpstreamBackend {
 
     fn subscribe(&self, topic: Topic, schema: u32) -> ExportedStream {
         let (sender, receiver) = mpsc::channel(WINDOW);
-        let id = self.0.ask(Waiting::Events(sender), Kind::BusSubscribe, |out| {
+        let id = self.upstream.ask(Waiting::Events(sender), Kind::BusSubscribe, |out| {
             out.extend_from_slice(&topic.0.to_le_bytes());
             out.extend_from_slice(&schema.to_le_bytes());
         });
-        let guard = CancelOnDrop { upstream: Arc::clone(&self.0), id };
+        let guard = CancelOnDrop { upstream: Arc::clone(&self.upstream), id };
         ExportedStream::new(stream::unfold((receiver, guard), |(mut receiver, guard)| async move {
             let item = receiver.recv().await?;
             guard.upstream.out.push(Kind::BusCredit, guard.id, |out| out.extend_from_slice(&1_u32.to_le_bytes()));
@@ -159,15 +168,15 @@ impl Backend for UpstreamBackend {
     }
 
     fn log(&self, level: u32, message: &str) {
-        let left_out = self.0.left_out.swap(0, Ordering::Relaxed);
-        if left_out > 0 && !self.0.log_line(2, &format!("{left_out} lines were left out: too many at once")) {
-            self.0.left_out.fetch_add(left_out, Ordering::Relaxed);
+        let left_out = self.upstream.left_out.swap(0, Ordering::Relaxed);
+        if left_out > 0 && !self.upstream.log_line(2, &format!("{left_out} lines were left out: too many at once")) {
+            self.upstream.left_out.fetch_add(left_out, Ordering::Relaxed);
         }
-        if !self.0.log_line(level, message) {
-            self.0.left_out.fetch_add(1, Ordering::Relaxed);
+        if !self.upstream.log_line(level, message) {
+            self.upstream.left_out.fetch_add(1, Ordering::Relaxed);
         }
         // At once: the process may not live to the end of this call.
-        self.0.write_now();
+        self.upstream.write_now();
     }
 
     fn end_events(&self) {}

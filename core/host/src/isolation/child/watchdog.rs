@@ -38,6 +38,11 @@ impl Watch {
         self.sequence.fetch_add(1, Ordering::Release);
         outcome
     }
+
+    /// The call or subscription whose code the plugin's thread runs, 0 for none. For that thread only.
+    pub(super) fn current(&self) -> u64 {
+        if self.sequence.load(Ordering::Relaxed).is_multiple_of(2) { 0 } else { self.id.load(Ordering::Relaxed) }
+    }
 }
 
 /// Starts to watch. `limit` is the processor time of one stretch.
