@@ -48,7 +48,7 @@ fn check_history(settings: &Settings, spec: &ChainSpec) -> Result<(), Stop> {
     }
     Err(Stop::Usage(format!(
         "`database.history` is {}: the consensus of this chain reads states of up to {needed} blocks before the head; keep at \
-         least {needed} (--database.history {needed}), or keep all (--gcmode archive)",
+         least {needed} (--history.state {needed}), or keep all (--gcmode archive)",
         database.history
     )))
 }

@@ -124,7 +124,7 @@ fn a_chain_whose_consensus_needs_more_states_than_are_kept_is_refused() {
             genesis,
             "--gcmode",
             "pruned",
-            "--database.history",
+            "--history.state",
             history,
             nothing,
         ])
