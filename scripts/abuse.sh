@@ -1,5 +1,5 @@
 #!/bin/sh
-# Abuses the node in the long form: 300 kills, 1,000 damaged databases, 10,000 damaged files, 10,000 malformed requests a
+# Abuses the node in the long form: 300 kills, 300 more in reorganisations, 1,000 damaged databases, 10,000 damaged files, 10,000 malformed requests a
 # transport, 5,000 idle clients, a panic in every kind of handler. Ends with a table of every figure beside its bound, and
 # fails when a test does, when a bound is missed, or when something was done less often than that. Figures of time are held
 # too: leave the machine alone meanwhile.
@@ -40,6 +40,7 @@ for part in $parts; do
         kills)
             TENON_KILLS=$(part_of 75) faults "$release" tests/faults/test_kill.py
             TENON_KILLS=$(part_of 25) faults "$release" tests/faults/test_kill_native.py
+            TENON_KILLS=$(part_of 300) faults "$release" tests/faults/test_kill_reorganisation.py
             TENON_KILLS=$(part_of 300) rust -p tenon-storage --test store -- killed --nocapture
             ;;
         database)
@@ -57,7 +58,9 @@ for part in $parts; do
             ;;
         endless) faults "$release" tests/faults/test_endless_requests.py ;;
         panics) faults "$debug/tenon" tests/faults/test_panics.py ;;
-        folders) faults "$release" tests/faults/test_refused_folders.py tests/faults/test_process.py ;;
+        folders)
+            faults "$release" tests/faults/test_refused_folders.py tests/faults/test_process.py tests/faults/test_formats.py
+            ;;
         *)
             echo "unknown part $part; there are: $every" >&2
             exit 2

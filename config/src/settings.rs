@@ -49,7 +49,7 @@ section! {
         /// `archive` answers for every block since the first; `pruned` keeps the state of the last blocks only, and
         /// drops older state for good.
         mode: HistoryMode = HistoryMode::Archive, "database.mode", "gcmode";
-        /// How many blocks of state history `pruned` keeps.
+        /// How many blocks of state history `pruned` keeps. Native chains need those of a gap and one: 451 on public networks.
         history: u64 = 90_000, "database.history", "history.state";
         /// Memory for cached records, MiB. What waits to be written, trie nodes, decoded blocks and read state take up to as
         /// much again, and never more than with the default.

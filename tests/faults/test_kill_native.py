@@ -111,9 +111,9 @@ def test_a_native_chain_goes_back_over_its_switches_and_on_again(name):
         print(f"{name}: back to {heights} and on, every root as recorded")
 
 
-# Of the development network: rounds of an epoch, and blocks of state that are kept. The gap block lies half an epoch back,
-# so that a node which is restarted after it cannot read its candidates from its state any more.
-EPOCH, HISTORY = 6, 1
+# Of the development network: rounds of an epoch, and blocks of state that are kept, the fewest that a chain with this gap takes.
+# The gap block lies half an epoch back.
+EPOCH, HISTORY = 6, 4
 DEVELOPMENT = ["dev", "--profile", "native", "--epoch", EPOCH, "--block-time", "1s", "--gcmode", "pruned"]
 
 

@@ -195,6 +195,13 @@ pub trait ChainWriter: Send + Sync {
     /// # Errors
     /// [`StoreError::Pruned`] when the history does not reach back that far; otherwise nothing was changed.
     fn unwind(&self, number: BlockNumber) -> Result<(), StoreError>;
+    /// Takes the canonical blocks above `ancestor` off and puts a branch on in their place, oldest block first, in one
+    /// atomic batch. Disk and readers have the chain before or after it, never one in between.
+    ///
+    /// # Errors
+    /// [`StoreError::NotNext`] when the blocks do not follow one another from `ancestor` on, [`StoreError::Pruned`] when
+    /// the history does not reach back that far; otherwise nothing was changed.
+    fn reorganise(&self, ancestor: BlockNumber, branch: &[Arc<BlockCommit>]) -> Result<(), StoreError>;
     /// Records what consensus says about finality.
     ///
     /// # Errors

@@ -44,6 +44,7 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         request::<ExportChain>(),
         request::<GetChainConfig>(),
         request::<GetHeadNumber>(),
+        request::<MakeCheckpoint>(),
         request::<GetAccount>(),
         request::<GetCode>(),
         request::<GetStorage>(),

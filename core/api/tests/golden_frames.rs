@@ -452,6 +452,7 @@ fn consensus_frames(frames: &mut Frames) {
         ExportChain { path: "/data/chain.rlp".to_owned(), first: Some(BlockNumber(2)), last: Some(BlockNumber(9)) };
     frames.request(export, ());
     frames.request(GetChainConfig, r#"{"chainId":51}"#.to_owned());
+    frames.request(MakeCheckpoint, "/data/checkpoint".to_owned());
 }
 
 fn epoch_frames(frames: &mut Frames) {

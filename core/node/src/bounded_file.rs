@@ -10,6 +10,17 @@ const GENESIS: u64 = 256 << 20;
 /// The largest file that says what another node knows about a block.
 const REFERENCE: u64 = 1 << 30;
 
+/// The largest list of a backup: some hundred bytes for each of a hundred thousand files.
+const MANIFEST: u64 = 64 << 20;
+
+/// Reads the list of a backup.
+///
+/// # Errors
+/// When it can't be read, or is larger than such a list is.
+pub(crate) fn manifest(path: &Path) -> io::Result<Vec<u8>> {
+    read(path, MANIFEST)
+}
+
 /// Reads a genesis file.
 ///
 /// # Errors

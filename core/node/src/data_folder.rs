@@ -1,13 +1,14 @@
 //! The data folder: what lies where, and how files in it are written.
 //!
-//! `db/` is the database, `genesis.json` a copy of the genesis that it began with, `endpoints.json` where a running
+//! `db/` is the database, `checkpoint/` a copy of it while a backup is made, `genesis.json` a copy of the genesis that it began with, `endpoints.json` where a running
 //! node listens, `tenon.ipc` its socket, `tenon.toml` the operator's settings.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
+use rustix::fs::Mode;
 use tempfile::{NamedTempFile, TempDir};
 
 use crate::exit::Stop;
@@ -34,7 +35,32 @@ impl DataFolder {
     /// [`Stop::DataFolder`] when it can't be made.
     pub(crate) fn create(path: &Path) -> Result<Self, Stop> {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(|error| refusal(path, &error))?;
-        Ok(Self { path: path.to_owned(), ephemeral: None })
+        let folder = Self { path: path.to_owned(), ephemeral: None };
+        folder.close_to_others()?;
+        Ok(folder)
+    }
+
+    /// Makes the database readable for its owner only, also where the folder was made by others, and what this process
+    /// writes from now on: RocksDB makes its files as the process's mask lets it.
+    fn close_to_others(&self) -> Result<(), Stop> {
+        rustix::process::umask(Mode::RWXG | Mode::RWXO);
+        let database = self.database();
+        let close = || -> io::Result<()> {
+            fs::set_permissions(&database, Permissions::from_mode(0o700))?;
+            for file in fs::read_dir(&database)? {
+                let file = file?;
+                // The engine may remove it meanwhile, if another process has it open.
+                let is_open_to_others = file.metadata().is_ok_and(|found| found.is_file() && found.mode() & 0o077 != 0);
+                if is_open_to_others {
+                    fs::set_permissions(file.path(), Permissions::from_mode(0o600)).or_else(unless_gone)?;
+                }
+            }
+            Ok(())
+        };
+        if !database.is_dir() {
+            return Ok(());
+        }
+        close().map_err(|error| refusal(&database, &error))
     }
 
     /// Uses a folder that holds a chain.
@@ -44,6 +70,7 @@ impl DataFolder {
     pub(crate) fn existing(path: &Path) -> Result<Self, Stop> {
         let folder = Self { path: path.to_owned(), ephemeral: None };
         if folder.database().is_dir() {
+            folder.close_to_others()?;
             return Ok(folder);
         }
         Err(Stop::DataFolder(format!(
@@ -67,6 +94,7 @@ impl DataFolder {
         let (folder, owner) = make().map_err(|error| refusal(&parent, &error))?;
         remove_orphans(&parent, folder.path());
         let path = folder.path().to_owned();
+        rustix::process::umask(Mode::RWXG | Mode::RWXO);
         Ok(Self { path, ephemeral: Some(Ephemeral { _folder: folder, _owner: owner }) })
     }
 
@@ -87,6 +115,11 @@ impl DataFolder {
     /// The database's folder.
     pub(crate) fn database(&self) -> PathBuf {
         self.path.join("db")
+    }
+
+    /// Where copies of the database are made (`tenon db backup`). Nothing in it outlives the node that made it.
+    pub(crate) fn checkpoint(&self) -> PathBuf {
+        self.path.join("checkpoint")
     }
 
     /// Where the copy of the genesis file lies.
@@ -197,6 +230,10 @@ fn orphan(folder: &Path, user: u32) -> Option<File> {
     lock.try_lock().is_ok().then_some(lock)
 }
 
+fn unless_gone(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
 fn refusal(path: &Path, error: &io::Error) -> Stop {
     let reason = match error.kind() {
         io::ErrorKind::AlreadyExists => "is a file, not a folder".to_owned(),
@@ -219,6 +256,24 @@ mod tests {
 
         assert_eq!(folder.genesis().unwrap().as_deref(), Some(&b"{}"[..]));
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn closes_the_files_of_a_folder_that_others_could_read() {
+        let parent = tempfile::tempdir().unwrap();
+        let database = parent.path().join("db");
+        fs::create_dir(&database).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().mode() & 0o777;
+        let file = database.join("000001.sst");
+        fs::write(&file, b"x").unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
+        fs::set_permissions(&database, Permissions::from_mode(0o755)).unwrap();
+
+        DataFolder::create(parent.path()).unwrap();
+        let later = database.join("000002.sst");
+        File::create(&later).unwrap();
+
+        assert_eq!([mode(&database), mode(&file), mode(&later)], [0o700, 0o600, 0o600]);
     }
 
     #[test]

@@ -12,8 +12,10 @@
 #![deny(clippy::print_stderr)]
 
 mod allocator;
+mod backup;
 mod bounded_file;
 mod chain_files;
+mod checkpoints;
 mod command_line;
 #[cfg(test)]
 mod command_line_page;
@@ -36,6 +38,7 @@ mod plugin_folder;
 mod pool_settings;
 mod process_facts;
 mod reload;
+mod rules_in_force;
 mod shutdown;
 mod socket_client;
 mod version;

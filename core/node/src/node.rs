@@ -22,6 +22,7 @@ use tokio::task::JoinSet;
 
 use crate::allocator;
 use crate::chain_files::{self, RequestFolders};
+use crate::checkpoints;
 use crate::data_folder::DataFolder;
 use crate::endpoints::{Announcer, Endpoints};
 use crate::exit::Stop;
@@ -110,6 +111,7 @@ impl Node {
         let counted = Arc::new(CountedWriter::new(Arc::clone(&chain.store) as Arc<dyn ChainWriter>));
         let writer = start_chain(&bus, &supervisor, &settings, &chain, &engine, &work, Arc::clone(&counted))?;
         chain_files::register(&bus, &work, RequestFolders::of(&settings), chain.reader(), writer.clone())?;
+        checkpoints::register(&bus, &work, &folder, Arc::clone(&chain.store))?;
         let plugins = plugin_host(&bus, &settings, &chain)?;
         let reloader = Reloader::new(source, Arc::clone(&plugins));
         reloader.register(&bus)?;

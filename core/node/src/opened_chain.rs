@@ -14,6 +14,7 @@ use tenon_storage::{Mode, OpenError, Store, StoreOptions};
 use crate::bounded_file;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
+use crate::rules_in_force;
 
 /// A chain that is ready to be read and written.
 pub(crate) struct OpenedChain {
@@ -25,6 +26,31 @@ pub(crate) struct OpenedChain {
     pub(crate) info: Arc<ChainInfo>,
     /// Keeps its records in the database.
     engine: Arc<dyn ConsensusEngine>,
+}
+
+/// What the configured rules are to the chain of a folder.
+#[derive(Clone, Copy)]
+enum Rules {
+    /// Blocks will be put on it.
+    MustBeThoseOfTheChain,
+    /// None will.
+    AreNotApplied,
+}
+
+/// Refuses to prune states that the engine reads again: candidates of a gap block, up to the epoch after it
+/// (`spec/consensus.md` 3.4).
+fn check_history(settings: &Settings, spec: &ChainSpec) -> Result<(), Stop> {
+    let database = &settings.database;
+    let Some(native) = spec.native.as_ref().filter(|_| database.mode == HistoryMode::Pruned) else { return Ok(()) };
+    let needed = native.consensus.gap.saturating_add(1);
+    if database.history >= needed {
+        return Ok(());
+    }
+    Err(Stop::Usage(format!(
+        "`database.history` is {}: the consensus of this chain reads states of up to {needed} blocks before the head; keep at \
+         least {needed} (--history.state {needed}), or keep all (--gcmode archive)",
+        database.history
+    )))
 }
 
 /// The engine that a chain's rules ask for.
@@ -59,6 +85,10 @@ impl OpenedChain {
     /// [`Stop::Usage`] when the genesis is none; [`Stop::DataFolder`] when the folder is in use, of another chain, or
     /// can't be used.
     pub(crate) fn open(settings: &Settings, folder: &DataFolder, genesis_text: &[u8]) -> Result<Self, Stop> {
+        Self::open_under(settings, folder, genesis_text, Rules::MustBeThoseOfTheChain)
+    }
+
+    fn open_under(settings: &Settings, folder: &DataFolder, genesis_text: &[u8], rules: Rules) -> Result<Self, Stop> {
         let usage = |error: GenesisError| match folder.genesis() {
             Ok(Some(kept)) if kept == genesis_text => Stop::DataFolder(format!(
                 "{}: {error}; remove this copy, and name the chain's genesis file once more (--genesis or --network; \
@@ -72,6 +102,7 @@ impl OpenedChain {
             genesis = genesis.with_network_id(network_id).map_err(usage)?;
         }
         let spec = Arc::clone(&genesis.spec);
+        check_history(settings, &spec)?;
         let profile = if spec.native.is_some() { Profile::Native } else { Profile::Ethereum };
         let commit = genesis.commit().map_err(Stop::failure)?;
         // The copy comes before the database, so that a folder with a database always has one, also when the process
@@ -91,8 +122,16 @@ impl OpenedChain {
                 return Err(refusal(folder, error));
             }
         };
+        let taken_over = match rules {
+            Rules::MustBeThoseOfTheChain => rules_in_force::compare(&spec, &store)?,
+            Rules::AreNotApplied => None,
+        };
         if !is_new && folder.genesis()?.as_deref() != Some(genesis_text) {
             folder.keep_genesis(genesis_text)?;
+        }
+        // After the genesis file: killed in between, the next start compares it once more.
+        if let Some(rules) = taken_over {
+            rules.keep(&store)?;
         }
         let engine = engine_of(&spec, &store)?;
         if let Err(error) = catch_up(&store, &*engine) {
@@ -107,14 +146,15 @@ impl OpenedChain {
         Ok(Self { spec, store, info, engine })
     }
 
-    /// Opens a folder that holds a chain already, with the genesis that it keeps.
+    /// Opens a folder that holds a chain already, with the genesis that it keeps. Only to look at the chain or to take blocks
+    /// off it, which is also the way out when its rules have become others: they are not compared.
     ///
     /// # Errors
     /// As [`OpenedChain::open`].
     pub(crate) fn open_existing(settings: &Settings) -> Result<Self, Stop> {
         let folder = DataFolder::existing(&settings.node.datadir)?;
         let genesis = folder.genesis()?.ok_or_else(|| no_chain(folder.path()))?;
-        Self::open(settings, &folder, &genesis)
+        Self::open_under(settings, &folder, &genesis, Rules::AreNotApplied)
     }
 
     /// The engine that checks blocks which others have made.
@@ -203,7 +243,8 @@ fn refusal(folder: &DataFolder, error: OpenError) -> Stop {
     ))
 }
 
-fn store_options(settings: &Settings) -> StoreOptions {
+/// How the settings want the database opened.
+pub(crate) fn store_options(settings: &Settings) -> StoreOptions {
     let database = &settings.database;
     StoreOptions {
         mode: match database.mode {

@@ -55,8 +55,8 @@ pub use sender::{
     recover_senders_under, recover_signer,
 };
 pub use spec::{
-    Activation, BlobParameters, ChainSpec, Fork, ForkId, NATIVE_BASE_FEE, NativeConfigError, NativeConsensus,
-    NativeContracts, NativeHeights, NativeSettings, Profile, RoundConfig, TimeoutGrowth, blob_gas_used, floor_data_gas,
-    intrinsic_gas, native_bootnodes, native_intrinsic_gas,
+    Activation, BlobParameters, BlockPlace, ChainSpec, Fork, ForkId, NATIVE_BASE_FEE, NativeConfigError,
+    NativeConsensus, NativeContracts, NativeHeights, NativeSettings, Profile, RoundConfig, RuleChange, Rules,
+    RulesError, TimeoutGrowth, blob_gas_used, floor_data_gas, intrinsic_gas, native_bootnodes, native_intrinsic_gas,
 };
 pub use trie::{TrieError, TrieUpdate, prove, read_account, read_slot, update_state_trie};

@@ -191,6 +191,19 @@ pub enum ImportError {
     /// The database failed.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A better branch whose blocks do not fit into memory together.
+    #[error(
+        "the better branch from block {ancestor} on needs too much memory at block {number} to take the place of blocks up \
+         to {from} in one step; stop the node, run `tenon db unwind {ancestor}` and import the branch"
+    )]
+    LargeReorganisation {
+        /// The last block that both branches have.
+        ancestor: BlockNumber,
+        /// The head.
+        from: BlockNumber,
+        /// The block of the branch at which it was too much.
+        number: BlockNumber,
+    },
     /// A worker thread of the importer could not be started.
     #[error("cannot start a thread of the importer: {0}")]
     Thread(#[from] std::io::Error),
@@ -222,7 +235,7 @@ impl ImportError {
             Self::OtherChain { .. } => Some(BlockNumber(0)),
             Self::Consensus(error) => Some(error.number),
             Self::Execution(error) => error.block(),
-            Self::Source { .. } | Self::Store(_) | Self::Thread(_) => None,
+            Self::LargeReorganisation { .. } | Self::Source { .. } | Self::Store(_) | Self::Thread(_) => None,
         }
     }
 }

@@ -23,7 +23,7 @@ pub struct CountedWriter {
 /// What [`CountedWriter`] had counted at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommitCounts {
-    /// The commits of blocks and the time that each took.
+    /// The commits of blocks and the time that each took; the blocks of a reorganisation are one commit.
     pub durations: DurationCounts,
     /// Transactions of these blocks.
     pub transactions: u64,
@@ -48,6 +48,11 @@ impl CountedWriter {
         }
     }
 
+    fn count_block(&self, commit: &BlockCommit) {
+        self.transactions.fetch_add(commit.block.transactions.len() as u64, Ordering::Relaxed);
+        self.gas.fetch_add(commit.block.header.gas_used, Ordering::Relaxed);
+    }
+
     /// What was counted so far.
     pub fn counted(&self) -> CommitCounts {
         CommitCounts {
@@ -65,8 +70,7 @@ impl ChainWriter for CountedWriter {
         let begun = Instant::now();
         self.writer.commit(commit)?;
         self.durations.count(begun.elapsed());
-        self.transactions.fetch_add(commit.block.transactions.len() as u64, Ordering::Relaxed);
-        self.gas.fetch_add(commit.block.header.gas_used, Ordering::Relaxed);
+        self.count_block(commit);
         Ok(())
     }
 
@@ -83,6 +87,15 @@ impl ChainWriter for CountedWriter {
     fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
         self.writer.unwind(number)?;
         self.unwinds.fetch_add(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn reorganise(&self, ancestor: BlockNumber, branch: &[Arc<BlockCommit>]) -> Result<(), StoreError> {
+        let begun = Instant::now();
+        self.writer.reorganise(ancestor, branch)?;
+        self.durations.count(begun.elapsed());
+        self.unwinds.fetch_add(1, Ordering::Relaxed);
+        branch.iter().for_each(|commit| self.count_block(commit));
         Ok(())
     }
 
@@ -120,6 +133,10 @@ mod tests {
             if number < BlockNumber(5) { Ok(()) } else { Err(refusal) }
         }
 
+        fn reorganise(&self, ancestor: BlockNumber, _: &[Arc<BlockCommit>]) -> Result<(), StoreError> {
+            self.unwind(ancestor)
+        }
+
         fn set_finality(&self, _: Option<BlockNumber>, _: Option<BlockNumber>) -> Result<(), StoreError> {
             Ok(())
         }
@@ -134,8 +151,9 @@ mod tests {
         let writer = CountedWriter::new(Arc::new(Picky));
 
         assert!(writer.unwind(BlockNumber(4)).is_ok() && writer.unwind(BlockNumber(9)).is_err());
+        assert!(writer.reorganise(BlockNumber(4), &[]).is_ok() && writer.reorganise(BlockNumber(9), &[]).is_err());
 
         let counted = writer.counted();
-        assert_eq!((counted.unwinds, counted.durations.number()), (1, 0));
+        assert_eq!((counted.unwinds, counted.durations.number()), (2, 1));
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rocksdb::{
     Cache, ColumnFamily, ColumnFamilyDescriptor, DBPinnableSlice, DBRawIteratorWithThreadMode, DBRecoveryMode,
-    DBWithThreadMode, Options, ReadOptions, SingleThreaded, WriteBatch, WriteOptions,
+    DBWithThreadMode, Options, ReadOptions, SingleThreaded, WriteBatch, WriteOptions, checkpoint::Checkpoint,
 };
 use tenon_api::StoreError;
 
@@ -114,6 +114,14 @@ impl Database {
         let outcome = self.engine.flush_cfs_opt(&families, &rocksdb::FlushOptions::default());
         self.tables.note();
         outcome.map_err(engine_error)
+    }
+
+    /// Makes a copy of everything written so far in a folder that does not exist.
+    pub(crate) fn checkpoint(&self, folder: &Path) -> Result<(), StoreError> {
+        let made = Checkpoint::new(&self.engine).and_then(|checkpoint| checkpoint.create_checkpoint(folder));
+        // It has written the memory tables to files first.
+        self.tables.note();
+        made.map_err(engine_error)
     }
 
     /// The table files.

@@ -4,12 +4,12 @@
 //! read through [`ChainReader`](tenon_api::ChainReader), written through [`ChainWriter`](tenon_api::ChainWriter)
 //! and asked over the bus through the handlers of [`register`].
 //!
-//! What must always hold: a block arrives whole or not at all, in one batch, so that the database stands at a whole
-//! block whenever the process or the power ends; readers never wait for the writer; what is read at a height is what
+//! What must always hold: a block arrives whole or not at all, and a branch takes the place of another, in one batch, so that
+//! the database stands at a whole block whenever the process or the power ends; readers never wait for the writer; what is read at a height is what
 //! the chain had there, or a named error. It knows no rule of consensus and runs no EVM: it applies what a
 //! [`BlockCommit`](tenon_api::BlockCommit) says.
 //!
-//! Layout: `format` says what is stored, how, and why so; `write` has the three ways in which anything changes; `read`
+//! Layout: `format` says what is stored, how, and why so; `write` has the ways in which anything changes; `read`
 //! the readings that are more than a look-up; `space` keeps the records of plugins, apart from all of
 //! it; `table_list` sees to it that a torn list of tables is refused; `ports` and `handlers` are the two faces, `verify` checks it all.
 //!
@@ -29,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod cache;
+mod checkpoint;
 mod database;
 mod error;
 mod format;
@@ -44,6 +45,7 @@ mod verify;
 mod write;
 
 pub use error::OpenError;
+pub use format::meta::FORMAT;
 pub use handlers::{StoreLimits, register};
 pub use options::{Durability, Mode, StoreOptions};
 pub use statistics::{ColumnStatistics, EngineStatistics, StoreStatistics};

@@ -35,13 +35,23 @@ impl Store {
         read(&StateAt::new(&self.shared, number)?)
     }
 
+    /// The same, after the head.
+    pub(crate) fn with_state_of_head<T>(
+        &self,
+        read: impl FnOnce(&dyn StateReader) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        read(&StateAt::of_head(&self.shared)?)
+    }
+
     /// The canonical block of a height, up to the head. A block stands in the database a moment before the head moves to it:
     /// who finds its transaction then, and asks for the latest state next, would get that of the block before.
     fn hash_on_chain(&self, number: u64) -> Result<Option<B256>, StoreError> {
-        if number > self.head_number() {
-            return Ok(None);
-        }
-        Ok(self.shared.canonical(number)?.map(|(hash, _)| hash))
+        self.shared.generations.together(|| {
+            if number > self.head_number() {
+                return Ok(None);
+            }
+            Ok(self.shared.canonical(number)?.map(|(hash, _)| hash))
+        })
     }
 }
 
@@ -71,8 +81,10 @@ impl ChainReader for Store {
     }
 
     fn transaction_location(&self, transaction_hash: B256) -> Result<Option<(B256, u64)>, StoreError> {
-        let Some((number, index)) = self.shared.transaction(transaction_hash)? else { return Ok(None) };
-        Ok(self.hash_on_chain(number)?.map(|hash| (hash, u64::from(index))))
+        self.shared.generations.together(|| {
+            let Some((number, index)) = self.shared.transaction(transaction_hash)? else { return Ok(None) };
+            Ok(self.hash_on_chain(number)?.map(|hash| (hash, u64::from(index))))
+        })
     }
 
     fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
@@ -123,6 +135,10 @@ impl ChainWriter for Store {
 
     fn unwind(&self, number: BlockNumber) -> Result<(), StoreError> {
         self.unwind_to(number)
+    }
+
+    fn reorganise(&self, ancestor: BlockNumber, branch: &[Arc<BlockCommit>]) -> Result<(), StoreError> {
+        self.replace_above(ancestor, branch)
     }
 
     fn set_finality(&self, finalized: Option<BlockNumber>, safe: Option<BlockNumber>) -> Result<(), StoreError> {

@@ -27,6 +27,8 @@ pub struct Store {
     pub(crate) shared: Arc<Shared>,
     pub(crate) mode: Mode,
     pub(crate) durability: Durability,
+    /// The format that the folder had before it was opened.
+    format_found: u32,
     /// Whoever changes the database holds this lock from its first read to the publication of the head; readers
     /// never take it.
     pub(crate) writer: Mutex<Writer>,
@@ -61,7 +63,7 @@ impl Store {
             .map_err(|error| OpenError::Engine { path: path.into(), reason: error.to_string() })?;
         table_list::check(path)?;
         let database = Database::open(path, &options).map_err(|error| refusal(path, error))?;
-        migration::bring_up(path, &database, &MIGRATIONS)?;
+        let format_found = migration::bring_up(path, &database, &MIGRATIONS)?;
         let identity = meta::identity(&database)?;
         let oldest_state = meta::oldest_state(&database)?;
         let (finalized, safe) = meta::finality(&database)?;
@@ -79,6 +81,7 @@ impl Store {
             shared: Arc::new(shared),
             mode: options.mode,
             durability: options.durability,
+            format_found,
             writer: Mutex::new(writer),
             spaces: Writers::default(),
         }))
@@ -110,6 +113,11 @@ impl Store {
     /// Chain id and genesis hash; none before [`Store::initialise`].
     pub fn chain(&self) -> Option<(u64, B256)> {
         self.writer.lock().identity.map(|identity| (identity.chain_id, identity.genesis_hash))
+    }
+
+    /// The format that the folder had when it was opened; it has [`FORMAT`](crate::FORMAT) since.
+    pub const fn format_found(&self) -> u32 {
+        self.format_found
     }
 
     /// The oldest height whose state can be read.

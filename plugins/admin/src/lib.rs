@@ -41,6 +41,12 @@ fn table() -> Table<Admin> {
             "Inserts the blocks of a file of the node's machine.",
             import_chain,
         )
+        .slow_method(
+            "admin_makeCheckpoint",
+            &[],
+            "Copies the database as it stands into a folder beside it, for a backup.",
+            make_checkpoint,
+        )
         .method("admin_startRPC", &["host", "port", "cors", "apis", "vhosts"], "Opens HTTP.", start_http)
         .method("admin_startWS", &["host", "port", "cors", "apis"], "Opens WebSocket.", start_websocket)
         .method("admin_stopRPC", &[], "Closes HTTP.", stop_http)
@@ -92,6 +98,11 @@ async fn export_chain(
     let (first, last) = (first.map(number), last.map(number));
     context.call(ExportChain { path: file, first, last }).await?;
     Ok(true)
+}
+
+/// The folder of the copy, which takes the place of the one before.
+async fn make_checkpoint(context: AdminContext) -> Result<String, Failure> {
+    context.call(MakeCheckpoint).await
 }
 
 /// The second argument of `admin_loadModule`.

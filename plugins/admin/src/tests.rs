@@ -229,6 +229,15 @@ fn exports_the_blocks_that_are_named() {
 }
 
 #[test]
+fn names_the_folder_of_a_checkpoint() {
+    let host = FakeHost::new().answer(|_: MakeCheckpoint| Ok("/data/checkpoint".to_owned()));
+
+    let answer = host.call(&table(), &Arc::new(Admin), "admin_makeCheckpoint", "[]");
+
+    assert_eq!(answer, Ok(r#""/data/checkpoint""#.to_owned()));
+}
+
+#[test]
 fn a_node_without_a_network_has_no_peers() {
     let host =
         |peers| FakeHost::new().answer(move |_: GetNetworkStatus| Ok(NetworkStatus { is_listening: false, peers }));

@@ -259,6 +259,12 @@ pub struct ImportChain {
 }
 request!(ImportChain => (), topic 0x010c, Administer);
 
+/// Makes a copy of the database as it stands in a folder of the data folder, in place of the one before, and names it
+/// (`admin_makeCheckpoint`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MakeCheckpoint;
+request!(MakeCheckpoint => String, topic 0x0110, Administer);
+
 /// Moves the head back to a canonical block (`debug_setHead`); destructive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetHead {

@@ -10,21 +10,25 @@ use indicatif::HumanBytes;
 use serde_json::json;
 use tenon_api::{BlockNumber, ChainReader as _, ChainWriter};
 use tenon_bus::Bus;
-use tenon_config::Layers;
+use tenon_config::{Layers, Settings};
 use tenon_execution::{Importer, TradingProblem, trading_root, verify_trading_state};
-use tenon_storage::{Mode, VerifyProgress, VerifyStage};
+use tenon_storage::{Mode, Store, VerifyProgress, VerifyStage};
 
 use crate::command_line::{self, is_database_setting};
-use crate::commands::print;
+use crate::commands::{db_backup, print};
+use crate::data_folder::DataFolder;
 use crate::exit::Stop;
-use crate::opened_chain::OpenedChain;
+use crate::opened_chain::{OpenedChain, store_options};
 use crate::{log_output, logging, shutdown};
 
 const EXAMPLES: &str = "\
 Examples:
   tenon db stats              head, oldest state, size by kind of record
   tenon db verify             read everything and compare it with the roots of the headers
-  tenon db unwind 1000        block 1000 becomes the head; the blocks above leave the chain";
+  tenon db unwind 1000        block 1000 becomes the head; the blocks above leave the chain
+  tenon db backup DIR         a copy of the chain, also while the node runs
+  tenon db restore DIR        the chain of a backup, into a data folder that holds none
+  tenon db migrate            bring a database of an older release to this release's format";
 
 pub(crate) fn definition() -> Command {
     let with_settings =
@@ -32,7 +36,7 @@ pub(crate) fn definition() -> Command {
     let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON object");
     let number = Arg::new("number").value_name("N").required(true).value_parser(value_parser!(u64));
     Command::new("db")
-        .about("Look at, check or unwind the database; the node must be stopped")
+        .about("Look at, check, unwind or back up the database; but for a backup, the node must be stopped")
         .after_help(EXAMPLES)
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -43,12 +47,24 @@ pub(crate) fn definition() -> Command {
                 .about("Take blocks off the chain")
                 .arg(number.help("The block that becomes the head")),
         ))
+        .subcommand(db_backup::backup_definition())
+        .subcommand(with_settings(db_backup::restore_definition()))
+        .subcommand(with_settings(
+            Command::new("migrate")
+                .about("Bring the database to this release's format; can be stopped and started again"),
+        ))
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let Some((name, matches)) = matches.subcommand() else { return Err(Stop::Usage("tenon db: which one?".into())) };
     let resolved = command_line::settings(Layers::new("db"), matches)?;
     logging::start(&resolved.settings.log)?;
+    match name {
+        "backup" => return db_backup::backup(matches, &resolved.settings),
+        "restore" => return db_backup::restore(matches, &resolved.settings),
+        "migrate" => return migrate(&resolved.settings),
+        _ => {}
+    }
     let chain = OpenedChain::open_existing(&resolved.settings)?;
     match name {
         "stats" if matches.get_flag("json") => statistics_as_json(&chain),
@@ -56,6 +72,21 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         "verify" => verify(&chain),
         _ => unwind(&chain, matches.get_one::<u64>("number").copied().unwrap_or_default()),
     }
+}
+
+/// Opening brings a database up, one format after another, and goes on where it was stopped: this does no more, but without
+/// the rest of a start.
+fn migrate(settings: &Settings) -> Result<(), Stop> {
+    let folder = DataFolder::existing(&settings.node.datadir)?.database();
+    let store = Store::open(&folder, store_options(settings))?;
+    let (found, format) = (store.format_found(), tenon_storage::FORMAT);
+    store.flush()?;
+    let done = if found == format {
+        format!("database {} has format {format}, the newest that this release knows; nothing to do", folder.display())
+    } else {
+        format!("database {} was brought from format {found} to {format}", folder.display())
+    };
+    print(format!("{done}\n").as_bytes())
 }
 
 fn statistics(chain: &OpenedChain) -> Result<(), Stop> {

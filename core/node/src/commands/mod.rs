@@ -3,6 +3,7 @@
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod db;
+mod db_backup;
 pub(crate) mod dev;
 pub(crate) mod export;
 pub(crate) mod genesis;

@@ -7,6 +7,7 @@ mod fork;
 mod fork_id;
 mod gas;
 mod native;
+mod rules;
 
 use alloy_primitives::{Address, U256};
 use tenon_api::{Header, TransactionType};
@@ -26,6 +27,7 @@ pub use native::{
     NativeConfigError, NativeConsensus, NativeContracts, NativeHeights, NativeSettings, RoundConfig, TimeoutGrowth,
     native_bootnodes,
 };
+pub use rules::{BlockPlace, Rule, RuleChange, Rules, RulesError, Since};
 
 use crate::sender::{HighS, SignerRules};
 

@@ -1,15 +1,25 @@
 //! The chain as it will stand once the blocks that are on their way into the database are there.
 //!
 //! Execution of a block needs its parent's state, headers and trie nodes, but not that they are on the disk. With
-//! this, a block is executed while the ones before it are still being written.
+//! this, a block is executed while the ones before it are still being written, and a branch before it takes the place of
+//! another.
 
 use std::sync::Arc;
 
 use alloy_primitives::{Address, B256, Bytes, U256, map::B256Map};
 use tenon_api::{
     Account, AccountChange, BlockCommit, BlockNumber, ChainReader, EMPTY_CODE_HASH, Head, LocatedLog, LogFilter,
-    Receipt, RecoveredBlock, SealedHeader, StateReader, StoreError, TrieReader,
+    Receipt, RecoveredBlock, SealedHeader, SlotChange, StateReader, StoreError, TrieReader,
 };
+
+/// Memory of a trie node beside its RLP and path: its value, its place among the others, its entry by hash.
+const NODE_BYTES: usize = 200;
+/// Memory of a changed slot.
+const SLOT_BYTES: usize = size_of::<SlotChange>();
+/// Memory of a changed account.
+const ACCOUNT_BYTES: usize = size_of::<AccountChange>();
+/// Memory of a log beside its data and topics.
+const LOG_BYTES: usize = 100;
 
 /// A block that was executed and whose roots were compared, on its way into the database.
 pub(super) struct WaitingBlock {
@@ -28,6 +38,29 @@ impl WaitingBlock {
 
     pub(super) fn number(&self) -> BlockNumber {
         self.commit.block.number()
+    }
+
+    pub(super) const fn header(&self) -> &Arc<SealedHeader> {
+        &self.header
+    }
+
+    /// About how much memory it takes, bytes.
+    pub(super) fn weight(&self) -> usize {
+        let commit = &self.commit;
+        let nodes: usize = commit.trie_nodes.iter().map(|node| node.rlp.len() + node.position.path.len()).sum();
+        let slots: usize = commit.accounts.iter().map(|change| change.slots.len()).sum();
+        let codes: usize = commit.codes.iter().map(|(_, code)| code.len()).sum();
+        let logs = commit.receipts.iter().flat_map(|receipt| &receipt.logs);
+        let logs: usize = logs.map(|log| log.data.len() + 32 * log.topics.len() + LOG_BYTES).sum();
+        let superseded = commit.superseded_trie_nodes.len();
+        let block = usize::try_from(commit.block.size).unwrap_or(usize::MAX / 4);
+        nodes
+            + codes
+            + logs
+            + 3 * block
+            + NODE_BYTES * (commit.trie_nodes.len() + superseded)
+            + SLOT_BYTES * slots
+            + ACCOUNT_BYTES * commit.accounts.len()
     }
 
     // Executed blocks list their changes by ascending address, and those of an account by ascending slot.
@@ -56,7 +89,7 @@ fn slot_after(change: &AccountChange, slot: B256) -> Slot {
 }
 
 /// Blocks that follow one another, oldest first; the oldest stands on a block of the database.
-type Waiting = Vec<Arc<WaitingBlock>>;
+pub(super) type Waiting = Vec<Arc<WaitingBlock>>;
 
 /// The database with blocks above it. A block that gets into the database meanwhile is found in both, and is the
 /// same there.
@@ -64,21 +97,30 @@ pub(super) struct ChainAhead {
     committed: Arc<dyn ChainReader>,
     waiting: Waiting,
     head: Arc<Head>,
+    /// The last canonical block that counts, where the blocks are a branch beside others that are canonical still.
+    fork: Option<BlockNumber>,
 }
 
 impl ChainAhead {
     pub(super) fn new(committed: &Arc<dyn ChainReader>, waiting: Waiting) -> Self {
         let below = committed.head();
         let head = match waiting.last() {
-            Some(last) if last.number() > below.number() => Arc::new(Head {
-                header: Arc::clone(&last.header),
-                total_difficulty: last.commit.total_difficulty,
-                finalized: below.finalized,
-                safe: below.safe,
-            }),
+            Some(last) if last.number() > below.number() => Arc::new(head_at(last, &below)),
             _ => below,
         };
-        Self { committed: Arc::clone(committed), waiting, head }
+        Self { committed: Arc::clone(committed), waiting, head, fork: None }
+    }
+
+    /// The chain with these blocks in place of those that are canonical above `base`, which is the head when there are none.
+    /// The chain must not change meanwhile.
+    pub(super) fn beside(committed: &Arc<dyn ChainReader>, base: &Arc<Head>, waiting: Waiting) -> Self {
+        let head = waiting.last().map_or_else(|| Arc::clone(base), |last| Arc::new(head_at(last, base)));
+        Self { committed: Arc::clone(committed), waiting, head, fork: Some(base.number()) }
+    }
+
+    /// Whether a canonical block of this height does not belong to this chain.
+    fn is_beside(&self, number: BlockNumber) -> bool {
+        self.fork.is_some_and(|fork| number > fork)
     }
 
     fn by_hash(&self, hash: B256) -> Option<&Arc<WaitingBlock>> {
@@ -90,6 +132,16 @@ impl ChainAhead {
     }
 }
 
+/// The head when a block that waits is the newest one.
+fn head_at(newest: &WaitingBlock, below: &Head) -> Head {
+    Head {
+        header: Arc::clone(&newest.header),
+        total_difficulty: newest.commit.total_difficulty,
+        finalized: below.finalized,
+        safe: below.safe,
+    }
+}
+
 impl ChainReader for ChainAhead {
     fn head(&self) -> Arc<Head> {
         Arc::clone(&self.head)
@@ -98,6 +150,7 @@ impl ChainReader for ChainAhead {
     fn canonical_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError> {
         match self.by_number(number) {
             Some(block) => Ok(Some(block.header.hash())),
+            None if self.is_beside(number) => Ok(None),
             None => self.committed.canonical_hash(number),
         }
     }
@@ -137,14 +190,18 @@ impl ChainReader for ChainAhead {
 
     fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError> {
         let waiting: Waiting = self.waiting.iter().filter(|block| block.number() <= number).cloned().collect();
+        if number > self.head.number() {
+            return Err(StoreError::UnknownBlock { what: number.to_string() });
+        }
         let Some(oldest) = waiting.first() else { return self.committed.state_at(number) };
         let committed = Arc::clone(&self.committed);
         let base = oldest.number().parent().unwrap_or_default();
+        let is_branch = self.fork.is_some();
         let below = match committed.state_at(base) {
-            Err(StoreError::Pruned { .. }) => state_of_head(&*committed, number)?,
+            Err(StoreError::Pruned { .. }) if !is_branch => state_of_head(&*committed, number)?,
             below => below?,
         };
-        Ok(Arc::new(StateAhead { committed, below, number, waiting }))
+        Ok(Arc::new(StateAhead { committed, below, number, waiting, is_branch }))
     }
 
     fn trie(&self) -> Arc<dyn TrieReader> {
@@ -179,6 +236,8 @@ struct StateAhead {
     below: Arc<dyn StateReader>,
     number: BlockNumber,
     waiting: Waiting,
+    /// The blocks are not on the canonical chain, whose head says nothing of the state below them.
+    is_branch: bool,
 }
 
 impl StateAhead {
@@ -186,7 +245,7 @@ impl StateAhead {
     /// meanwhile.
     fn read_below<T>(&self, read: impl Fn(&dyn StateReader) -> Result<T, StoreError>) -> Result<T, StoreError> {
         match read(&*self.below) {
-            Err(StoreError::Pruned { .. }) => read(&*state_of_head(&*self.committed, self.number)?),
+            Err(StoreError::Pruned { .. }) if !self.is_branch => read(&*state_of_head(&*self.committed, self.number)?),
             answer => answer,
         }
     }

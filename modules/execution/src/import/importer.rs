@@ -212,28 +212,11 @@ impl Importer {
 
     /// Makes an executed block the head, and announces it.
     pub(super) fn commit(&self, commit: &Arc<BlockCommit>) -> Result<(), ImportError> {
-        self.commit_silently(commit)?;
+        self.writer.commit(commit)?;
+        self.engine.observe(&commit.block);
         self.update_finality()?;
         self.announce_added(commit);
         Ok(())
-    }
-
-    /// Makes an executed block the head.
-    pub(super) fn commit_silently(&self, commit: &BlockCommit) -> Result<(), ImportError> {
-        self.writer.commit(commit)?;
-        self.engine.observe(&commit.block);
-        Ok(())
-    }
-
-    /// Executes a block on the head and makes it the head; announces nothing.
-    pub(super) fn execute_and_commit(
-        &self,
-        block: Arc<RecoveredBlock>,
-        parent: &SealedHeader,
-    ) -> Result<Arc<BlockCommit>, ImportError> {
-        let commit = self.execute(&*self.chain, block, parent)?;
-        self.commit_silently(&commit)?;
-        Ok(Arc::new(commit))
     }
 
     /// Executes the block that was refused last once more and says what differs; none when none was refused.

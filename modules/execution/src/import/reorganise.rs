@@ -2,10 +2,17 @@
 
 use std::sync::Arc;
 
-use tenon_api::{BlockCommit, BlockNumber, InsertOutcome, Receipt, RecoveredBlock, SealedHeader, StoreError};
+use tenon_api::{BlockCommit, BlockNumber, Head, InsertOutcome, Receipt, RecoveredBlock, SealedHeader, StoreError};
 
-use super::importer::Importer;
+use super::{
+    ahead::{ChainAhead, Waiting, WaitingBlock},
+    importer::Importer,
+};
 use crate::ImportError;
+
+/// Most memory of the blocks that take the place of others in one step, bytes. Ordinary blocks take some hundred kilobytes
+/// each; a branch beyond this is refused, because it would be held three times: executed, as a batch, and by the engine.
+const MAX_REORGANISATION_BYTES: usize = 512 << 20;
 
 /// A canonical block that leaves the chain, with the receipts that announcing its logs needs.
 pub(super) struct RemovedBlock {
@@ -28,22 +35,21 @@ impl Importer {
         self.reorganise(block)
     }
 
+    /// The whole branch is executed beside the chain first; then it takes the place of the other in one step, for the disk
+    /// and for readers. A branch with a block that is invalid changes nothing.
     fn reorganise(&self, tip: Arc<RecoveredBlock>) -> Result<InsertOutcome, ImportError> {
         let (ancestor, branch) = self.branch_of(tip)?;
         self.engine.verify_reorganisation(ancestor, &self.chain.head(), &*self.chain)?;
         let removed = self.blocks_above(ancestor)?;
-        self.writer.unwind(ancestor)?;
-        let added = match self.execute_branch(&branch) {
-            Ok(added) => added,
-            Err(error) => {
-                self.restore(ancestor, &removed)?;
-                return Err(error);
-            }
-        };
+        let added = self.execute_branch(ancestor, branch)?;
+        self.writer.reorganise(ancestor, &added)?;
+        let followed = self.follow_up(&added);
         let (old, new) = (removed.len(), added.len());
         tracing::info!(%ancestor, removed = old, added = new, "chain reorganised");
         self.announce_removed(&removed);
         self.announce_branch(&added);
+        // The chain has changed, whatever became of what follows from it: who watches it has been told.
+        followed?;
         Ok(InsertOutcome::Head { reorganised: removed.iter().map(|removed| removed.block.hash()).collect() })
     }
 
@@ -78,26 +84,53 @@ impl Importer {
         Ok(blocks)
     }
 
-    fn execute_branch(&self, branch: &[Arc<RecoveredBlock>]) -> Result<Vec<Arc<BlockCommit>>, ImportError> {
-        let mut commits = Vec::with_capacity(branch.len());
+    /// Executes a branch on its common ancestor with the chain, and compares all roots. Nothing is written.
+    fn execute_branch(
+        &self,
+        ancestor: BlockNumber,
+        branch: Vec<Arc<RecoveredBlock>>,
+    ) -> Result<Vec<Arc<BlockCommit>>, ImportError> {
+        let base = self.head_at(ancestor)?;
+        let mut waiting = Waiting::with_capacity(branch.len());
+        let mut weight = 0_usize;
         for block in branch {
-            let parent = self.parent_of(block)?;
-            commits.push(self.execute_and_commit(Arc::clone(block), &parent)?);
-            // Of every block, not of the last one alone: this is when a native engine reads the candidates of a gap block,
-            // whose state may be pruned when they are needed.
-            self.update_finality()?;
+            let parent = waiting.last().map_or_else(|| Arc::clone(&base.header), |below| Arc::clone(below.header()));
+            let chain = ChainAhead::beside(&self.chain, &base, waiting.clone());
+            let executed = WaitingBlock::new(self.execute(&chain, block, &parent)?);
+            weight = weight.saturating_add(executed.weight());
+            if weight > MAX_REORGANISATION_BYTES {
+                let (from, number) = (self.chain.head().number(), executed.number());
+                return Err(ImportError::LargeReorganisation { ancestor, from, number });
+            }
+            waiting.push(Arc::new(executed));
         }
-        Ok(commits)
+        Ok(waiting.iter().map(|executed| Arc::clone(&executed.commit)).collect())
     }
 
-    /// Puts the old chain back after a branch turned out to be invalid. Nothing was announced yet.
-    fn restore(&self, ancestor: BlockNumber, removed: &[RemovedBlock]) -> Result<(), ImportError> {
-        self.writer.unwind(ancestor)?;
-        for old in removed.iter().rev() {
-            let parent = self.parent_of(&old.block)?;
-            self.execute_and_commit(Arc::clone(&old.block), &parent)?;
-            self.update_finality()?;
+    /// What the head was, as far as execution asks, when a canonical block was the newest.
+    fn head_at(&self, number: BlockNumber) -> Result<Arc<Head>, ImportError> {
+        let unknown = || StoreError::UnknownBlock { what: number.to_string() };
+        let hash = self.chain.canonical_hash(number)?.ok_or_else(unknown)?;
+        let header = self.chain.header(hash)?.ok_or_else(unknown)?;
+        let total_difficulty = self.chain.total_difficulty(hash)?.unwrap_or_default();
+        let limit = |height: BlockNumber| height.min(number);
+        let head = self.chain.head();
+        let (finalized, safe) = (head.finalized.map(limit), head.safe.map(limit));
+        Ok(Arc::new(Head { header, total_difficulty, finalized, safe }))
+    }
+
+    /// Lets the engine see the new blocks, and records what it says of finality.
+    fn follow_up(&self, added: &[Arc<BlockCommit>]) -> Result<(), ImportError> {
+        for commit in added {
+            self.engine.observe(&commit.block);
         }
-        Ok(())
+        if let Some((_, below)) = added.split_last() {
+            // Of every block, not of the last one alone: this is when a native engine reads the candidates of a gap block,
+            // whose state may be pruned when they are needed.
+            for commit in below {
+                let _ = self.engine.finality(&commit.block.header, &*self.chain);
+            }
+        }
+        self.update_finality()
     }
 }

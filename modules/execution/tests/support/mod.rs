@@ -240,6 +240,15 @@ impl ChainWriter for MemoryChain {
         Ok(())
     }
 
+    fn reorganise(&self, ancestor: BlockNumber, branch: &[Arc<BlockCommit>]) -> Result<(), StoreError> {
+        let refused = self.tables.read().refused;
+        if branch.iter().any(|commit| refused == Some(commit.block.number())) {
+            return Err(StoreError::Engine("disk full".to_owned()));
+        }
+        self.unwind(ancestor)?;
+        branch.iter().try_for_each(|commit| self.commit(commit))
+    }
+
     fn set_finality(&self, finalized: Option<BlockNumber>, safe: Option<BlockNumber>) -> Result<(), StoreError> {
         self.tables.write().finality = (finalized, safe);
         Ok(())

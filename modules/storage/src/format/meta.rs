@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The format that this release writes. Grows whenever a record or key changes; see [`MIGRATIONS`].
-pub(crate) const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 1;
 
 /// Brings a folder from one format to the next, in place and in one batch or restartable.
 pub(crate) type Migration = fn(&Database) -> Result<(), StoreError>;
@@ -24,6 +24,8 @@ const KEY_HEAD: &[u8] = b"head";
 const KEY_FINALIZED: &[u8] = b"finalized";
 const KEY_SAFE: &[u8] = b"safe";
 const KEY_OLDEST_STATE: &[u8] = b"oldest_state";
+/// A release that does not know it leaves it alone, so it came without a new format.
+const KEY_RULES: &[u8] = b"rules";
 
 /// The chain that a folder belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,6 +86,16 @@ pub(crate) fn set_head(batch: &mut Batch<'_>, head: &Head) -> Result<(), StoreEr
 /// The finalized and the safe height.
 pub(crate) fn finality(database: &Database) -> Result<(Option<BlockNumber>, Option<BlockNumber>), StoreError> {
     Ok((number(database, KEY_FINALIZED)?.map(BlockNumber), number(database, KEY_SAFE)?.map(BlockNumber)))
+}
+
+/// The rules under which the blocks of the folder were made, as the chain's owner encodes them; none in a folder that an
+/// older release has made.
+pub(crate) fn rules(database: &Database) -> Result<Option<Vec<u8>>, StoreError> {
+    Ok(database.get(Column::Meta, KEY_RULES)?.map(|record| record.to_vec()))
+}
+
+pub(crate) fn set_rules(batch: &mut Batch<'_>, rules: &[u8]) -> Result<(), StoreError> {
+    batch.put(Column::Meta, KEY_RULES, rules)
 }
 
 /// The oldest height whose state is complete.

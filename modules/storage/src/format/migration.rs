@@ -9,16 +9,19 @@ use crate::{
 };
 
 /// Refuses a newer format, and brings an older one up step by step: `steps[0]` leads from format 1 to 2, and so on. A new
-/// folder gets the newest format at once.
+/// folder gets the newest format at once. Answers the format that the folder had.
 ///
 /// After each step the format is recorded and synced, so that a start that was interrupted goes on with the step that
 /// was not finished. A step itself must be one batch, or do no harm when it is done twice.
 ///
 /// # Errors
 /// [`OpenError::NewerFormat`], [`OpenError::Migration`].
-pub(crate) fn bring_up(path: &Path, database: &Database, steps: &[Migration]) -> Result<(), OpenError> {
+pub(crate) fn bring_up(path: &Path, database: &Database, steps: &[Migration]) -> Result<u32, OpenError> {
     let known = newest(steps);
-    let Some(found) = meta::format(database)? else { return Ok(record(database, known)?) };
+    let Some(found) = meta::format(database)? else {
+        record(database, known)?;
+        return Ok(known);
+    };
     if found > known {
         return Err(OpenError::NewerFormat { path: path.to_path_buf(), found, known });
     }
@@ -32,7 +35,7 @@ pub(crate) fn bring_up(path: &Path, database: &Database, steps: &[Migration]) ->
             source,
         })?;
     }
-    Ok(())
+    Ok(found)
 }
 
 /// The format after the last step.

@@ -51,11 +51,13 @@ impl Answers {
 
     /// Receipts of a block that is or was canonical.
     pub(super) fn receipts_of(&self, hash: B256) -> Result<Option<Arc<Vec<Receipt>>>, Failure> {
-        again_after_reorganisation(|| Ok(self.store.receipts(hash)?))
+        // Those of a block lie elsewhere when it has left the chain, and may have been looked for in both places in vain.
+        again_after_reorganisation(|| Ok(self.store.shared.generations.together(|| self.store.receipts(hash))?))
     }
 
     pub(super) fn transaction(&self, hash: B256) -> Result<Option<LocatedTransaction>, Failure> {
-        Ok(self.locate(hash)?.map(|(_, transaction)| transaction))
+        let located = self.store.shared.generations.together(|| self.locate(hash))?;
+        Ok(located.map(|(_, transaction)| transaction))
     }
 
     /// A transaction of the canonical chain, with its block.
@@ -73,6 +75,11 @@ impl Answers {
     }
 
     pub(super) fn receipt(&self, hash: B256) -> Result<Option<LocatedReceipt>, Failure> {
+        // A transaction that both branches have is found on either; between the two look-ups it may have moved.
+        self.store.shared.generations.together(|| self.receipt_once(hash))
+    }
+
+    fn receipt_once(&self, hash: B256) -> Result<Option<LocatedReceipt>, Failure> {
         let Some((block, transaction)) = self.locate(hash)? else { return Ok(None) };
         let found = again_after_reorganisation(|| Ok(self.receipt_at(&block, transaction.index)?))?;
         let Some((receipt, first_log_index)) = found else { return Ok(None) };

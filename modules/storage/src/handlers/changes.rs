@@ -10,7 +10,8 @@ use super::{Answers, ReadError, again_after_reorganisation};
 
 impl Answers {
     pub(super) fn changes(&self, request: &GetChainChanges) -> Result<ChainChanges, Failure> {
-        again_after_reorganisation(|| self.changes_once(request))
+        let generations = &self.store.shared.generations;
+        again_after_reorganisation(|| generations.together(|| self.changes_once(request)))
     }
 
     fn changes_once(&self, request: &GetChainChanges) -> Result<ChainChanges, ReadError> {

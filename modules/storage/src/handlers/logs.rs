@@ -73,6 +73,15 @@ impl Answers {
 
     /// Searches until `limit` is exceeded, or `is_over` says so, which is asked at every step.
     fn search(&self, request: &GetLogs, limit: usize, is_over: &dyn Fn() -> bool) -> Result<Vec<LocatedLog>, Failure> {
+        self.store.shared.generations.together(|| self.search_once(request, limit, is_over))
+    }
+
+    fn search_once(
+        &self,
+        request: &GetLogs,
+        limit: usize,
+        is_over: &dyn Fn() -> bool,
+    ) -> Result<Vec<LocatedLog>, Failure> {
         let (from, to) = match request.range {
             LogRange::Numbers { from, to } => (from.0, to.0.min(self.store.head().header.number)),
             LogRange::Block(hash) => match self.canonical_height(hash)? {
@@ -99,6 +108,10 @@ impl Answers {
     /// The logs if all blocks that may have them are in memory with their receipts, with `most` logs together. None also
     /// where something goes wrong, a reorganisation in the middle above all: that is the search's to repeat or to word.
     fn logs_at_hand(&self, request: &GetLogs, most: usize) -> Option<Vec<LocatedLog>> {
+        self.store.shared.generations.together(|| self.logs_at_hand_once(request, most))
+    }
+
+    fn logs_at_hand_once(&self, request: &GetLogs, most: usize) -> Option<Vec<LocatedLog>> {
         let mut found = Found { store: &self.store, filter: &request.filter, logs: Vec::new(), left: most };
         let is_whole = match request.range {
             LogRange::Block(hash) => found.add_block(hash),

@@ -51,14 +51,12 @@ impl Answers {
     ) -> Result<T, Failure> {
         again_after_reorganisation(|| {
             // A height is all that a state is found by; its header is needed for the words only when something is wrong.
-            let height = match block {
-                BlockId::Number(number) => Some(number),
-                BlockId::Tag(BlockTag::Latest | BlockTag::Pending) => Some(BlockNumber(self.store.head_number())),
+            let value = match block {
+                BlockId::Number(number) => self.store.with_state_at(number, &read).ok(),
+                BlockId::Tag(BlockTag::Latest | BlockTag::Pending) => self.store.with_state_of_head(&read).ok(),
                 BlockId::Tag(_) | BlockId::Hash { .. } => None,
             };
-            if let Some(height) = height
-                && let Ok(value) = self.store.with_state_at(height, &read)
-            {
+            if let Some(value) = value {
                 return Ok(value);
             }
             let (header, state) = self.state_of(block)?;
@@ -99,10 +97,13 @@ impl Answers {
         Ok((header, state))
     }
 
-    /// Only a hash can name a block of another branch.
+    /// Only a hash can name a block of another branch. One that was named otherwise has left the chain since it was found.
     fn is_of_another_branch(&self, block: BlockId, header: &SealedHeader) -> Result<bool, StoreError> {
-        let is_named_by_hash = matches!(block, BlockId::Hash { .. });
-        Ok(is_named_by_hash && self.store.canonical_hash(BlockNumber(header.number))? != Some(header.hash()))
+        let number = BlockNumber(header.number);
+        if self.store.canonical_hash(number)? == Some(header.hash()) {
+            return Ok(false);
+        }
+        if matches!(block, BlockId::Hash { .. }) { Ok(true) } else { Err(StoreError::Reorganised { number }) }
     }
 }
 

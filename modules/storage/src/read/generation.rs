@@ -5,22 +5,41 @@ use std::{
     sync::atomic::{AtomicU64, Ordering, fence},
 };
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use tenon_api::{BlockNumber, StoreError};
 
 /// Unwinds that are remembered. A reader that slept through more of them is told to ask again.
 const REMEMBERED: usize = 64;
 
+/// How often a read is repeated when blocks were taken off while it ran.
+const ATTEMPTS: usize = 8;
+
 /// A counter of unwinds: odd while one is under way.
 ///
 /// Commits need no such care, because a value at a height never changes by what is put on top of it. An unwind
 /// to height `t` changes what reads at heights above `t` find, and only those.
+///
+/// A replacement, that is a branch that takes the place of another in one batch, is an unwind too. It lasts as long as
+/// the write of that batch; who begins to read above the fork meanwhile waits for its end, and so sees the chain before
+/// it or after it.
 #[derive(Default)]
 pub(crate) struct Generations {
     generation: AtomicU64,
-    /// The odd generation and the target height of past unwinds. Locked for a few instructions; touched by readers
-    /// only when an unwind happened during their read.
-    unwinds: Mutex<VecDeque<(u64, u64)>>,
+    /// Past unwinds and the one under way, oldest first. Locked for a few instructions; touched by readers only when an
+    /// unwind happened during their read.
+    unwinds: Mutex<VecDeque<Unwind>>,
+    /// Wakes those who wait for the end of a replacement.
+    ended: Condvar,
+}
+
+/// One unwind.
+struct Unwind {
+    /// The odd generation in which it happened.
+    generation: u64,
+    /// The highest block that stayed.
+    target: u64,
+    /// Another branch takes the place of what is taken off, in the same batch.
+    is_replacement: bool,
 }
 
 /// What a reader saw when it started.
@@ -28,13 +47,60 @@ pub(crate) struct Generations {
 pub(crate) struct Token(u64);
 
 impl Generations {
-    /// Starts reading at a height. Fails while blocks at or below it are being taken off.
+    /// Starts reading at a height. Waits while a branch takes the place of another below it; fails while blocks at or
+    /// below it are taken off one by one.
     pub(crate) fn observe(&self, number: u64) -> Result<Token, StoreError> {
         let generation = self.generation.load(Ordering::Acquire);
-        if generation % 2 == 1 && self.unwinds.lock().back().is_some_and(|(_, target)| *target < number) {
-            return Err(reorganised(number));
+        if generation.is_multiple_of(2) {
+            return Ok(Token(generation));
         }
-        Ok(Token(generation))
+        let mut unwinds = self.unwinds.lock();
+        loop {
+            let generation = self.generation.load(Ordering::Acquire);
+            match unwinds.back().filter(|last| last.generation == generation && last.target < number) {
+                None => return Ok(Token(generation)),
+                Some(last) if !last.is_replacement => return Err(reorganised(number)),
+                // The end of it is announced under this lock.
+                Some(_) => self.ended.wait(&mut unwinds),
+            }
+        }
+    }
+
+    /// Begins to read what belongs together at any height, for [`Generations::is_still`] to judge.
+    fn moment(&self) -> u64 {
+        let generation = self.generation.load(Ordering::Acquire);
+        if generation.is_multiple_of(2) {
+            return generation;
+        }
+        let mut unwinds = self.unwinds.lock();
+        loop {
+            let generation = self.generation.load(Ordering::Acquire);
+            if unwinds.back().is_none_or(|last| last.generation != generation || !last.is_replacement) {
+                return generation;
+            }
+            self.ended.wait(&mut unwinds);
+        }
+    }
+
+    /// Whether no unwind has begun or ended since that moment.
+    fn is_still(&self, moment: u64) -> bool {
+        // The reads that this judges must not move behind the load that judges them.
+        fence(Ordering::Acquire);
+        self.generation.load(Ordering::Relaxed) == moment
+    }
+
+    /// Reads several records of the canonical chain that belong together: all from the chain before a reorganisation or
+    /// all from the one after it.
+    pub(crate) fn together<T>(&self, mut read: impl FnMut() -> T) -> T {
+        for _ in 1..ATTEMPTS {
+            let moment = self.moment();
+            let found = read();
+            if self.is_still(moment) {
+                return found;
+            }
+        }
+        // Blocks are taken off one by one, and the caller gets what is on the chain at this moment.
+        read()
     }
 
     /// Ends a read at a height: fails when a block at or below it was taken off meanwhile, even if the chain has
@@ -46,20 +112,31 @@ impl Generations {
             return Ok(());
         }
         let unwinds = self.unwinds.lock();
-        let is_forgotten = unwinds.len() == REMEMBERED && unwinds.front().is_some_and(|(first, _)| *first > token.0);
-        let is_gone = unwinds.iter().any(|(generation, target)| *generation > token.0 && *target < number);
+        let is_forgotten =
+            unwinds.len() == REMEMBERED && unwinds.front().is_some_and(|first| first.generation > token.0);
+        let is_gone = unwinds.iter().any(|unwind| unwind.generation > token.0 && unwind.target < number);
         if is_forgotten || is_gone { Err(reorganised(number)) } else { Ok(()) }
     }
 
     /// Announces an unwind to `target`, before the first write of it; it lasts until the answer is dropped.
     /// The writer's lock makes sure that there is one at a time.
     pub(crate) fn unwind_to(&self, target: u64) -> Unwinding<'_> {
+        self.begin(target, false)
+    }
+
+    /// Announces that another branch takes the place of everything above `target`, in one batch; it lasts until the answer
+    /// is dropped, and readers above `target` wait for that: nothing may be read above it under this.
+    pub(crate) fn replace_above(&self, target: u64) -> Unwinding<'_> {
+        self.begin(target, true)
+    }
+
+    fn begin(&self, target: u64, is_replacement: bool) -> Unwinding<'_> {
         let mut unwinds = self.unwinds.lock();
         let odd = self.generation.load(Ordering::Relaxed) + 1;
         if unwinds.len() == REMEMBERED {
             unwinds.pop_front();
         }
-        unwinds.push_back((odd, target));
+        unwinds.push_back(Unwind { generation: odd, target, is_replacement });
         self.generation.store(odd, Ordering::SeqCst);
         Unwinding { generations: self, even: odd + 1 }
     }
@@ -73,7 +150,9 @@ pub(crate) struct Unwinding<'a> {
 
 impl Drop for Unwinding<'_> {
     fn drop(&mut self) {
+        let _unwinds = self.generations.unwinds.lock();
         self.generations.generation.store(self.even, Ordering::SeqCst);
+        self.generations.ended.notify_all();
     }
 }
 
@@ -111,6 +190,43 @@ mod tests {
         drop(unwinding);
         assert_eq!(generations.check(below, 4), Ok(()));
         assert!(generations.observe(5).is_ok());
+    }
+
+    #[test]
+    fn who_reads_above_a_fork_waits_until_the_other_branch_is_there() {
+        let generations = Generations::default();
+        let before = generations.observe(5).unwrap();
+        let replacing = generations.replace_above(4);
+        let below = generations.observe(4).unwrap();
+        let (told, hears) = std::sync::mpsc::channel();
+
+        std::thread::scope(|scope| {
+            scope.spawn(|| told.send(generations.observe(5)).unwrap());
+            // However long this takes, nothing is heard before the end.
+            std::thread::yield_now();
+            assert!(hears.try_recv().is_err());
+            drop(replacing);
+            let after = hears.recv().unwrap().unwrap();
+            assert_eq!(generations.check(after, 5), Ok(()));
+        });
+
+        assert_eq!(generations.check(below, 4), Ok(()));
+        assert_eq!(generations.check(before, 5), Err(reorganised(5)));
+    }
+
+    #[test]
+    fn what_belongs_together_is_read_again_when_blocks_were_taken_off_meanwhile() {
+        let generations = Generations::default();
+        let mut reads = 0;
+
+        generations.together(|| {
+            reads += 1;
+            if reads < 3 {
+                drop(generations.replace_above(4));
+            }
+        });
+
+        assert_eq!(reads, 3);
     }
 
     #[test]

@@ -38,6 +38,11 @@ pub(crate) struct LogSearch<'a> {
 impl LogSearch<'_> {
     /// The matching logs in chain order.
     pub(crate) fn run(&self, shared: &Shared) -> Result<Vec<LocatedLog>, StoreError> {
+        // The head to which a range goes and what is found up to there belong to one branch.
+        shared.generations.together(|| self.run_once(shared))
+    }
+
+    fn run_once(&self, shared: &Shared) -> Result<Vec<LocatedLog>, StoreError> {
         let to = self.to.min(shared.head.load().header.number);
         if self.from > to {
             return Ok(Vec::new());

@@ -37,6 +37,12 @@ impl StateAt {
         Ok(state)
     }
 
+    /// The state after the head. The head is read when the chain has been observed, so that a reorganisation between the two
+    /// is noticed: else this would be the state of a block that never was the head.
+    pub(crate) fn of_head(shared: &Arc<Shared>) -> Result<Self, StoreError> {
+        shared.generations.together(|| Self::new(shared, shared.head.load().number()))
+    }
+
     /// Fails when what was read may not be what stood at this height.
     fn check(&self) -> Result<(), StoreError> {
         let oldest = self.shared.oldest_state();

@@ -6,7 +6,7 @@ use std::{
 };
 
 use alloy_primitives::{Address, B256, Bytes, U256};
-use tenon_api::{AccountChange, BlockCommit, BlockNumber, Head, RecoveredBlock, StoreError, Transaction};
+use tenon_api::{AccountChange, BlockCommit, BlockNumber, Head, RecoveredBlock, SealedHeader, StoreError, Transaction};
 
 use crate::{
     database::Batch,
@@ -16,8 +16,9 @@ use crate::{
         meta::{self, Identity},
         records::{self, Changes},
     },
-    read::shared::{Shared, block_weight, corrupt, cursor_status, header_weight, receipts_weight},
+    read::shared::{Shared, block_weight, corrupt, header_weight, receipts_weight},
     store::Store,
+    write::pending::Pending,
 };
 
 impl Store {
@@ -76,20 +77,25 @@ impl Store {
 
     /// Lets readers see the block. The batch has been written.
     fn publish(&self, commit: &BlockCommit, head: Head) {
+        self.keep_in_memory(commit, Arc::clone(&head.header));
+        self.shared.head.store(Arc::new(head));
+    }
+
+    /// Keeps what is asked for most of a new block.
+    pub(crate) fn keep_in_memory(&self, commit: &BlockCommit, header: Arc<SealedHeader>) {
         let shared = &self.shared;
-        let hash = commit.block.hash();
-        shared.headers.insert(hash, Arc::clone(&head.header), header_weight(&head.header));
+        let hash = header.hash();
+        shared.headers.insert(hash, Arc::clone(&header), header_weight(&header));
         shared.blocks.insert(hash, Arc::clone(&commit.block), block_weight(&commit.block));
         shared.receipts.insert(hash, Arc::clone(&commit.receipts), receipts_weight(&commit.receipts));
         for node in &commit.trie_nodes {
             shared.trie_nodes.insert(node.hash, node.rlp.clone(), node.rlp.len());
         }
-        shared.head.store(Arc::new(head));
     }
 }
 
 /// The head once this block is on it.
-fn head_after(commit: &BlockCommit, parent: &Head) -> Head {
+pub(crate) fn head_after(commit: &BlockCommit, parent: &Head) -> Head {
     Head {
         header: Arc::new(commit.block.header.clone()),
         total_difficulty: commit.total_difficulty,
@@ -100,6 +106,19 @@ fn head_after(commit: &BlockCommit, parent: &Head) -> Head {
 
 /// Everything that a block changes, in one batch, and the list of it.
 fn block_batch<'a>(shared: &'a Shared, commit: &BlockCommit, head: &Head) -> Result<(Batch<'a>, Changes), StoreError> {
+    let mut batch = shared.database.batch();
+    let changes = put_block_on_chain(shared, &mut batch, &mut Pending::of_one_block(), commit)?;
+    meta::set_head(&mut batch, head)?;
+    Ok((batch, changes))
+}
+
+/// Everything that a block changes but the head; answers the list of it.
+pub(crate) fn put_block_on_chain(
+    shared: &Shared,
+    batch: &mut Batch<'_>,
+    pending: &mut Pending,
+    commit: &BlockCommit,
+) -> Result<Changes, StoreError> {
     let block = &commit.block;
     if block.transactions.len() != commit.receipts.len() {
         let (transactions, receipts) = (block.transactions.len(), commit.receipts.len());
@@ -108,24 +127,22 @@ fn block_batch<'a>(shared: &'a Shared, commit: &BlockCommit, head: &Head) -> Res
             "commit of block {number} has {receipts} receipts for {transactions} transactions"
         )));
     }
-    let mut batch = shared.database.batch();
-    put_block(&mut batch, block, commit.total_difficulty)?;
-    put_on_chain(shared, &mut batch, commit)?;
-    put_receipts(&mut batch, commit)?;
+    put_block(batch, block, commit.total_difficulty)?;
+    put_on_chain(shared, batch, pending, commit)?;
+    put_receipts(batch, commit)?;
     let stayed = keys::taken_off(block.number().0, block.hash());
     if shared.database.get(Column::Receipts, &stayed)?.is_some() {
         // The block is back.
         batch.delete(Column::Receipts, stayed)?;
     }
-    let (accounts, slots) = put_state(shared, &mut batch, commit)?;
+    let (accounts, slots) = put_state(shared, batch, pending, commit)?;
     for (hash, code) in &commit.codes {
         batch.put(Column::Codes, hash, code)?;
     }
-    let superseded = put_trie(&mut batch, commit)?;
+    let superseded = put_trie(batch, commit)?;
     let changes = Changes { accounts, slots, superseded };
     batch.put(Column::Changes, keys::number(block.number().0), records::encode_changes(&changes))?;
-    meta::set_head(&mut batch, head)?;
-    Ok((batch, changes))
+    Ok(changes)
 }
 
 /// Header and body, as for a block of any branch.
@@ -143,7 +160,12 @@ fn put_block(batch: &mut Batch<'_>, block: &RecoveredBlock, total_difficulty: U2
 
 /// The canonical entry and the transaction index. A hash that occurs a second time is found at its latest place; the
 /// earlier one is kept for the unwinding of this block.
-fn put_on_chain(shared: &Shared, batch: &mut Batch<'_>, commit: &BlockCommit) -> Result<(), StoreError> {
+fn put_on_chain(
+    shared: &Shared,
+    batch: &mut Batch<'_>,
+    pending: &mut Pending,
+    commit: &BlockCommit,
+) -> Result<(), StoreError> {
     let block = &commit.block;
     let number = block.number().0;
     let canonical = records::encode_canonical(block.hash(), block.header.timestamp);
@@ -153,14 +175,18 @@ fn put_on_chain(shared: &Shared, batch: &mut Batch<'_>, commit: &BlockCommit) ->
     let mut places: Vec<(B256, u32)> =
         block.transactions.iter().map(|transaction| transaction.hash).zip(0_u32..).collect();
     places.sort_unstable();
-    for (hash, index) in places {
-        batch.put(Column::Transactions, hash, records::encode_location(number, index))?;
+    for (hash, index) in &places {
+        batch.put(Column::Transactions, hash, records::encode_location(number, *index))?;
     }
     for hash in repeatable(commit) {
-        if let Some((height, index)) = shared.transaction(hash)?.filter(|(height, _)| *height < number) {
+        if let Some((height, index)) = pending.place_of(shared, hash)?.filter(|(height, _)| *height < number) {
             let earlier = records::encode_location(height, index);
             batch.put(Column::Transactions, keys::earlier_place(hash, number), earlier)?;
         }
+    }
+    // After the look for earlier places, which would find these.
+    for (hash, index) in places {
+        pending.place(hash, Some((number, index)));
     }
     Ok(())
 }
@@ -216,6 +242,7 @@ type ChangedSlots = Vec<(Address, Vec<B256>)>;
 fn put_state(
     shared: &Shared,
     batch: &mut Batch<'_>,
+    pending: &mut Pending,
     commit: &BlockCommit,
 ) -> Result<(Vec<Address>, ChangedSlots), StoreError> {
     let number = commit.block.number().0;
@@ -225,7 +252,7 @@ fn put_state(
         let value = records::encode_account(change.account.as_ref());
         put_version(batch, (Column::AccountLatest, Column::AccountHistory), change.address.as_slice(), number, &value)?;
         accounts.push(change.address);
-        let changed = put_slots(shared, batch, change, number)?;
+        let changed = put_slots(shared, batch, pending, change, number)?;
         if !changed.is_empty() {
             slots.push((change.address, changed));
         }
@@ -237,6 +264,7 @@ fn put_state(
 fn put_slots(
     shared: &Shared,
     batch: &mut Batch<'_>,
+    pending: &mut Pending,
     change: &AccountChange,
     number: u64,
 ) -> Result<Vec<B256>, StoreError> {
@@ -245,8 +273,9 @@ fn put_slots(
     // An account that is gone has no storage, whether the commit says so or not.
     if change.storage_wiped || change.account.is_none() {
         let kept: HashSet<B256> = change.slots.iter().map(|slot| slot.slot).collect();
-        for slot in slots_with_value(shared, change.address)? {
+        for slot in pending.slots_with_value(shared, change.address)? {
             if !kept.contains(&slot) {
+                pending.slot(change.address, slot, false);
                 put_version(batch, columns, &keys::slot(change.address, slot), number, &[])?;
                 changed.push(slot);
             }
@@ -254,29 +283,11 @@ fn put_slots(
     }
     for slot in &change.slots {
         let value = records::encode_slot(slot.value);
+        pending.slot(change.address, slot.slot, !value.is_empty());
         put_version(batch, columns, &keys::slot(change.address, slot.slot), number, &value)?;
         changed.push(slot.slot);
     }
     Ok(changed)
-}
-
-/// The slots of an account that are not zero in the latest state.
-fn slots_with_value(shared: &Shared, address: Address) -> Result<Vec<B256>, StoreError> {
-    let mut slots = Vec::new();
-    let mut cursor = shared.database.prefix_cursor(Column::SlotLatest)?;
-    cursor.seek(address);
-    while let Some((key, record)) = cursor.item() {
-        let damaged = || corrupt(format!("slots of {address}"));
-        let slot =
-            key.strip_prefix(address.as_slice()).and_then(|slot| B256::try_from(slot).ok()).ok_or_else(damaged)?;
-        let (_, value) = records::decode_latest(record).ok_or_else(damaged)?;
-        if !value.is_empty() {
-            slots.push(slot);
-        }
-        cursor.next();
-    }
-    cursor_status(&cursor)?;
-    Ok(slots)
 }
 
 fn put_version(

@@ -13,7 +13,7 @@ use crate::{
         state::{ACCOUNTS, SLOTS, version_at},
     },
     store::Store,
-    write::{aside::keep_what_stays, commit::log_prefixes},
+    write::{aside::keep_what_stays, commit::log_prefixes, pending::Pending},
 };
 
 impl Store {
@@ -47,26 +47,8 @@ impl Store {
         let head = shared.head.load_full();
         let hash = head.header.hash();
         let mut batch = shared.database.batch();
-        keep_what_stays(shared, &mut batch, number, hash)?;
-        restore_state(shared, &mut batch, number)?;
-        remove_logs(shared, &mut batch, number)?;
-        let block = shared.block(hash)?.ok_or_else(|| corrupt(format!("body of block {number} ({hash})")))?;
-        for transaction in &block.transactions {
-            forget_place(shared, &mut batch, transaction.hash, number)?;
-        }
-        batch.delete(Column::Receipts, keys::block(number, hash))?;
-        batch.delete(Column::Canonical, keys::number(number))?;
-
-        let parent_hash = head.header.parent_hash;
-        let missing = || corrupt(format!("header of block {} ({parent_hash})", number - 1));
-        let (header, total_difficulty) = shared.read_header(number - 1, parent_hash)?.ok_or_else(missing)?;
-        let limit = |height: BlockNumber| height.min(BlockNumber(number - 1));
-        let parent = Head {
-            header: Arc::new(header),
-            total_difficulty,
-            finalized: head.finalized.map(limit),
-            safe: head.safe.map(limit),
-        };
+        take_off(shared, &mut batch, &mut Pending::of_one_block(), number, hash)?;
+        let parent = head_at_most(shared, &head, number - 1, head.header.parent_hash)?;
         meta::set_head(&mut batch, &parent)?;
         batch.write(false)?;
         shared.receipts.remove(&hash);
@@ -75,30 +57,70 @@ impl Store {
     }
 }
 
+/// What the head is once a block below it is the newest one.
+pub(crate) fn head_at_most(shared: &Shared, head: &Head, number: u64, hash: B256) -> Result<Head, StoreError> {
+    let missing = || corrupt(format!("header of block {number} ({hash})"));
+    let (header, total_difficulty) = shared.read_header(number, hash)?.ok_or_else(missing)?;
+    let limit = |height: BlockNumber| height.min(BlockNumber(number));
+    Ok(Head {
+        header: Arc::new(header),
+        total_difficulty,
+        finalized: head.finalized.map(limit),
+        safe: head.safe.map(limit),
+    })
+}
+
+/// Removes everything that the newest canonical block has put on the chain.
+pub(crate) fn take_off(
+    shared: &Shared,
+    batch: &mut Batch<'_>,
+    pending: &mut Pending,
+    number: u64,
+    hash: B256,
+) -> Result<(), StoreError> {
+    keep_what_stays(shared, batch, number, hash)?;
+    restore_state(shared, batch, pending, number)?;
+    remove_logs(shared, batch, number)?;
+    let block = shared.block(hash)?.ok_or_else(|| corrupt(format!("body of block {number} ({hash})")))?;
+    for transaction in &block.transactions {
+        forget_place(shared, batch, pending, transaction.hash, number)?;
+    }
+    batch.delete(Column::Receipts, keys::block(number, hash))?;
+    batch.delete(Column::Canonical, keys::number(number))
+}
+
 /// Takes a transaction of the block out of the index, or gives it the place back that it had before.
-fn forget_place(shared: &Shared, batch: &mut Batch<'_>, hash: B256, number: u64) -> Result<(), StoreError> {
-    if shared.transaction(hash)?.is_none_or(|(height, _)| height != number) {
+fn forget_place(
+    shared: &Shared,
+    batch: &mut Batch<'_>,
+    pending: &mut Pending,
+    hash: B256,
+    number: u64,
+) -> Result<(), StoreError> {
+    if pending.place_of(shared, hash)?.is_none_or(|(height, _)| height != number) {
         return Ok(());
     }
     let earlier = keys::earlier_place(hash, number);
-    match shared.database.get(Column::Transactions, &earlier)? {
-        Some(place) => {
-            batch.put(Column::Transactions, hash, place)?;
-            batch.delete(Column::Transactions, earlier)
-        }
-        None => batch.delete(Column::Transactions, hash),
-    }
+    let Some(record) = shared.database.get(Column::Transactions, &earlier)? else {
+        pending.place(hash, None);
+        return batch.delete(Column::Transactions, hash);
+    };
+    let damaged = || corrupt(format!("earlier place of transaction {hash}"));
+    pending.place(hash, Some(records::decode_location(&record).ok_or_else(damaged)?));
+    batch.put(Column::Transactions, hash, record)?;
+    batch.delete(Column::Transactions, earlier)
 }
 
 /// Puts back what the block's accounts and slots were before it, and removes its versions of them.
-fn restore_state(shared: &Shared, batch: &mut Batch<'_>, number: u64) -> Result<(), StoreError> {
+fn restore_state(shared: &Shared, batch: &mut Batch<'_>, pending: &mut Pending, number: u64) -> Result<(), StoreError> {
     let changes = changes_of(shared, number)?.ok_or_else(|| corrupt(format!("changes of block {number}")))?;
     for address in &changes.accounts {
         restore(shared, batch, ACCOUNTS, address.as_slice(), number)?;
     }
     for (address, slots) in &changes.slots {
         for slot in slots {
-            restore(shared, batch, SLOTS, &keys::slot(*address, *slot), number)?;
+            let has_value = restore(shared, batch, SLOTS, &keys::slot(*address, *slot), number)?;
+            pending.slot(*address, *slot, has_value);
         }
     }
     batch.delete(Column::Changes, keys::number(number))
@@ -110,19 +132,24 @@ pub(crate) fn changes_of(shared: &Shared, number: u64) -> Result<Option<records:
     records::decode_changes(&record).map(Some).ok_or_else(|| corrupt(format!("changes of block {number}")))
 }
 
+/// Puts a key back to what it was before the block; answers whether it had a value.
 fn restore(
     shared: &Shared,
     batch: &mut Batch<'_>,
     (latest, history): (Column, Column),
     key: &[u8],
     number: u64,
-) -> Result<(), StoreError> {
-    match version_at(shared, history, key, number - 1, records::encode_latest)? {
-        Some(record) => batch.put(latest, key, record)?,
+) -> Result<bool, StoreError> {
+    let before = |changed, value: &[u8]| (records::encode_latest(changed, value), !value.is_empty());
+    let before = version_at(shared, history, key, number - 1, before)?;
+    let has_value = before.as_ref().is_some_and(|(_, has_value)| *has_value);
+    match before {
+        Some((record, _)) => batch.put(latest, key, record)?,
         // It did not exist before, or its tombstone has been pruned.
         None => batch.delete(latest, key)?,
     }
-    batch.delete(history, keys::version(key, number))
+    batch.delete(history, keys::version(key, number))?;
+    Ok(has_value)
 }
 
 /// Removes the block's logs and their index entries.

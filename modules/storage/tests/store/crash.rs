@@ -3,18 +3,24 @@
 use std::{
     collections::BTreeMap,
     ffi::{OsStr, OsString},
+    fmt::Debug,
     fs,
     io::{BufRead, BufReader},
     path::{Path, PathBuf},
     process::{Command, Stdio},
+    str::FromStr,
     time::{Duration, SystemTime},
 };
 
+use alloy_primitives::B256;
 use tenon_abuse_figures::Figure;
 use tenon_api::{BlockNumber, ChainReader, ChainWriter};
 use tenon_storage::{Mode, Store};
 
-use crate::support::{CHAIN_ID, Maker, Random, assert_state, assert_whole, fill, open};
+use crate::{
+    reorganise::Branches,
+    support::{CHAIN_ID, Maker, Random, assert_state, assert_whole, fill, open},
+};
 
 /// Tells a child process of this very program which folder to write to.
 const CHILD_FOLDER: &str = "TENON_CRASH_FOLDER";
@@ -83,6 +89,77 @@ impl Work {
     }
 }
 
+/// How long the branches are that take each other's place.
+const LONGEST_BRANCH: u64 = 100;
+/// The last block that they have in common.
+const FORK: u64 = 3;
+
+fn branches() -> Branches {
+    Branches::random(&mut Random::seeded(CHAIN_SEED), FORK, LONGEST_BRANCH)
+}
+
+/// Puts one branch in the place of another for ever, until it is killed: 1 to 100 blocks in the place of 1 to 100. Says
+/// before each step which block becomes the head and after it which is.
+#[test]
+fn child_that_reorganises_until_it_is_killed() {
+    let Some(folder) = std::env::var_os(CHILD_FOLDER) else { return };
+    let branches = branches();
+    let store = open(&PathBuf::from(folder), Mode::Archive);
+    if store.chain().is_none() {
+        fill(&store, &branches.commits[0][..=FORK as usize + 1]);
+    }
+    let mut random = Random::new();
+    println!("{CHILD_IS_AT}{}", store.head().header.hash());
+    loop {
+        let head = store.head();
+        let is_first = branches.hash(0, head.number().0) == head.header.hash();
+        let (branch, count) = (usize::from(is_first), 1 + random.below(LONGEST_BRANCH));
+        let target = branches.hash(branch, FORK + count);
+        println!("{CHILD_GOES_TO}{target}");
+        store.reorganise(BlockNumber(FORK), &branches.above(branch, count)).unwrap();
+        println!("{CHILD_IS_AT}{target}");
+    }
+}
+
+/// `TENON_KILLS` says how often; the full run is 300.
+#[test]
+fn a_process_that_is_killed_in_a_reorganisation_leaves_the_old_head_or_the_new_one() {
+    let kills: u64 = std::env::var("TENON_KILLS").map_or(6, |kills| kills.parse().unwrap());
+    let mut random = Random::new();
+    let branches = branches();
+    let folder = tempfile::tempdir().unwrap();
+    let (mut inside, mut new) = (0, 0);
+    for _ in 0..kills {
+        let child = "crash::child_that_reorganises_until_it_is_killed";
+        let said = killed_child::<B256>(folder.path(), child, &[], &mut random);
+
+        let store = open(folder.path(), Mode::Archive);
+        let head = store.head();
+        let (at, going_to) = (said.at.unwrap(), said.going_to);
+        assert!(
+            head.header.hash() == at || Some(head.header.hash()) == going_to,
+            "the head is {} ({}), the child has said {said:?}",
+            head.number(),
+            head.header.hash()
+        );
+        inside += u64::from(going_to.is_some());
+        new += u64::from(Some(head.header.hash()) == going_to);
+        let branch = usize::from(branches.hash(0, head.number().0) != head.header.hash());
+        (0..=head.number().0).for_each(|number| assert_state(&store, number, &branches.states[branch]));
+        assert_whole(&store);
+    }
+    Figure {
+        clause: "kill",
+        what: "the database alone, reorganising 1 to 100 blocks",
+        count: kills,
+        figure: &format!(
+            "{inside} inside a reorganisation, {new} of them at the new head; in between 0, half 0, wrong 0"
+        ),
+        bound: "0, 0, 0",
+    }
+    .tell();
+}
+
 /// Commits and unwinds for ever, until it is killed. Says before each step where it goes and after it where it is.
 #[test]
 fn child_that_writes_until_it_is_killed() {
@@ -109,23 +186,25 @@ fn child_that_writes_until_it_is_killed() {
     }
 }
 
-/// What a child has said of its height: where it was last, and where it was going.
-#[derive(Clone, Copy, Debug, Default)]
-struct Said {
-    at: Option<u64>,
-    going_to: Option<u64>,
+/// What a child has said of its head, a height or a hash: where it was last, and where it was going.
+#[derive(Clone, Copy, Debug)]
+struct Said<T> {
+    at: Option<T>,
+    going_to: Option<T>,
 }
 
-impl Said {
+impl<T: FromStr<Err: Debug>> Said<T> {
     fn hear(&mut self, line: &str) {
-        let number = |text: &str| Some(text.parse::<u64>().unwrap());
+        let place = |text: &str| Some(text.parse::<T>().unwrap());
         if let Some(at) = line.strip_prefix(CHILD_IS_AT) {
-            *self = Self { at: number(at), going_to: None };
+            *self = Self { at: place(at), going_to: None };
         } else if let Some(target) = line.strip_prefix(CHILD_GOES_TO) {
-            self.going_to = number(target);
+            self.going_to = place(target);
         }
     }
+}
 
+impl Said<u64> {
     /// Fails unless the head is what was said last, or on the way that was said last.
     fn assert_explains(self, head: u64) {
         let at = self.at.unwrap();
@@ -135,14 +214,19 @@ impl Said {
 }
 
 /// Starts a child, kills it after a random time from its first word on, and gives what it has said.
-fn killed_child(folder: &Path, work: Work, random: &mut Random) -> Said {
+fn killed_child<T: FromStr<Err: Debug> + Send + 'static>(
+    folder: &Path,
+    child: &str,
+    environment: &[(&str, String)],
+    random: &mut Random,
+) -> Said<T> {
     // A child that is killed removes nothing: what it needs beside the folder lies where this process removes it.
     let scratch = tempfile::tempdir().unwrap();
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "crash::child_that_writes_until_it_is_killed", "--nocapture"])
+        .args(["--exact", child, "--nocapture"])
         .env(CHILD_FOLDER, folder)
         .env("TMPDIR", scratch.path())
-        .env(CHILD_WORK, format!("{work:?}"))
+        .envs(environment.iter().cloned())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
@@ -150,7 +234,7 @@ fn killed_child(folder: &Path, work: Work, random: &mut Random) -> Said {
     let first = lines.find(|line| line.starts_with(CHILD_IS_AT));
     let first = first.unwrap_or_else(|| panic!("the child ended before it wrote"));
     let hearing = std::thread::spawn(move || {
-        let mut said = Said::default();
+        let mut said = Said { at: None, going_to: None };
         std::iter::once(first).chain(lines).for_each(|line| said.hear(&line));
         said
     });
@@ -171,7 +255,8 @@ fn a_process_that_is_killed_leaves_a_whole_block_and_every_block_that_it_acknowl
         let folder = tempfile::tempdir().unwrap();
         let (mut killed, mut on_the_way) = (0, 0);
         while killed < kills.div_ceil(3) {
-            let said = killed_child(folder.path(), work, &mut random);
+            let (child, work) = ("crash::child_that_writes_until_it_is_killed", (CHILD_WORK, format!("{work:?}")));
+            let said = killed_child::<u64>(folder.path(), child, &[work], &mut random);
             killed += 1;
             on_the_way += u64::from(said.going_to.is_some());
 

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod blocks;
+mod checkpoint;
 mod crash;
 mod damage;
 mod damaged_files;
@@ -10,6 +11,7 @@ mod engine;
 mod handlers;
 mod history;
 mod logs;
+mod reorganise;
 mod spaces;
 mod support;
 mod table_list;

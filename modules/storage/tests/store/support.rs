@@ -113,8 +113,10 @@ pub(crate) struct Maker {
     pub(crate) store: Arc<Store>,
     pub(crate) commits: Vec<BlockCommit>,
     pub(crate) states: Vec<Model>,
-    /// Marks the blocks of one maker, so that those of two branches differ.
+    /// Marks the transactions of the next blocks, and with them the blocks.
     pub(crate) mark: u64,
+    /// Marks the headers of one branch, so that those of two differ also where their transactions do not.
+    pub(crate) seal: u64,
     /// The next blocks have the transactions of the block of this number.
     pub(crate) repeats: Option<u64>,
     _folder: TempDir,
@@ -126,7 +128,7 @@ impl Maker {
         let folder = tempfile::tempdir().unwrap();
         let store = open(folder.path(), Mode::Archive);
         let mut maker =
-            Self { store, commits: Vec::new(), states: Vec::new(), mark: 0, repeats: None, _folder: folder };
+            Self { store, commits: Vec::new(), states: Vec::new(), mark: 0, seal: 0, repeats: None, _folder: folder };
         let accounts = vec![change(0, 1_000, &[]), change(1, 1_000, &[(1, 1), (2, 2)]), change(2, 7, &[])];
         let genesis = maker.prepare(accounts, &[]);
         maker.store.initialise(&genesis, CHAIN_ID).unwrap();
@@ -188,7 +190,7 @@ impl Maker {
             number,
             gas_limit: 30_000_000,
             timestamp: number * 12,
-            extra_data: Bytes::copy_from_slice(&self.mark.to_be_bytes()),
+            extra_data: Bytes::from([self.mark.to_be_bytes(), self.seal.to_be_bytes()].concat()),
             ..Header::default()
         };
         let senders = vec![address(0); transactions.len()];

@@ -1,0 +1,120 @@
+//! `tenon db backup`, `tenon db backup verify`, `tenon db restore`.
+
+use std::fs::{self, File, TryLockError};
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgMatches, Command, value_parser};
+use indicatif::HumanBytes;
+use serde_json::json;
+use tenon_config::{Settings, add_flags};
+use tenon_storage::{OpenError, Store};
+
+use crate::backup::{self, Manifest};
+use crate::checkpoints;
+use crate::command_line::is_database_setting;
+use crate::commands::print;
+use crate::data_folder::DataFolder;
+use crate::exit::Stop;
+use crate::front_ends::absolute;
+use crate::opened_chain::store_options;
+use crate::socket_client::SocketClient;
+
+/// The file that the one command holds locked that makes a backup of a folder.
+const RUNNING: &str = "backup.lock";
+
+const EXAMPLES: &str = "\
+Examples:
+  tenon db backup /mnt/backup/monday          a copy of the chain, also while the node runs
+  tenon db backup verify /mnt/backup/monday   read every file and compare it with the backup's list";
+
+pub(super) fn backup_definition() -> Command {
+    let command = Command::new("backup")
+        .about("Copy the chain into a folder that can be handed to another machine, also while the node runs")
+        .after_help(EXAMPLES)
+        .args_conflicts_with_subcommands(true)
+        .subcommand_negates_reqs(true)
+        .arg(folder("A folder that is empty or not there"))
+        .subcommand(
+            Command::new("verify")
+                .about("Compare every file of a backup with the backup's list")
+                .arg(folder("The backup")),
+        );
+    add_flags(command, |row| is_database_setting(row) || row.key == "ipc.path", |row| row.key == "datadir", &[])
+}
+
+pub(super) fn restore_definition() -> Command {
+    Command::new("restore")
+        .about("Put the chain of a backup into a data folder that holds none")
+        .arg(folder("The backup"))
+}
+
+fn folder(help: &'static str) -> Arg {
+    Arg::new("dir").value_name("DIR").required(true).value_parser(value_parser!(PathBuf)).help(help)
+}
+
+fn named(matches: &ArgMatches) -> Result<&Path, Stop> {
+    let folder = matches.get_one::<PathBuf>("dir").map(PathBuf::as_path);
+    folder.ok_or_else(|| Stop::Usage("tenon db: which folder?".into()))
+}
+
+pub(super) fn backup(matches: &ArgMatches, settings: &Settings) -> Result<(), Stop> {
+    if let Some((_, matches)) = matches.subcommand() {
+        let folder = named(matches)?;
+        return say("sound", &backup::verify(folder)?, folder);
+    }
+    let target = named(matches)?;
+    let data = DataFolder::existing(&settings.node.datadir)?;
+    let genesis = data.genesis()?.ok_or_else(|| Stop::DataFolder("the folder keeps no genesis file".into()))?;
+    let _running = lock(&data)?;
+    let checkpoint = match Store::open(&data.database(), store_options(settings)) {
+        Ok(store) => {
+            let place = absolute(&data.checkpoint());
+            checkpoints::make(&store, &place)?;
+            place
+        }
+        Err(OpenError::Locked { .. }) => ask_the_node(settings)?,
+        Err(error) => return Err(error.into()),
+    };
+    let made = backup::write(&checkpoint, &genesis, target);
+    checkpoints::remove(&checkpoint).map_err(Stop::failure)?;
+    say("backed up", &made?, target)
+}
+
+/// One backup of a folder at a time: the node makes a copy in place of the one before.
+fn lock(data: &DataFolder) -> Result<File, Stop> {
+    let path = data.path().join(RUNNING);
+    let file = File::create(&path).map_err(|error| Stop::Failure(format!("{}: {error}", path.display())))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(Stop::Failure(format!(
+            "another `tenon db backup` of {} is under way; wait for its end",
+            data.path().display()
+        ))),
+        Err(TryLockError::Error(error)) => Err(Stop::Failure(format!("{}: {error}", path.display()))),
+    }
+}
+
+/// Lets the node that has the folder open make the copy; answers where it lies.
+fn ask_the_node(settings: &Settings) -> Result<PathBuf, Stop> {
+    let mut node = SocketClient::connect(&settings.in_data_folder(&settings.ipc.path))?;
+    let answer = node.call("admin_makeCheckpoint", &json!([]))?;
+    let place = PathBuf::from(answer.as_str().unwrap_or_default());
+    if fs::metadata(&place).is_ok_and(|found| found.is_dir()) {
+        return Ok(place);
+    }
+    Err(Stop::Failure(format!("the node made its copy in {}, which can't be read here", place.display())))
+}
+
+pub(super) fn restore(matches: &ArgMatches, settings: &Settings) -> Result<(), Stop> {
+    let source = named(matches)?;
+    // Before a folder is made for nothing.
+    Manifest::read(source)?;
+    let data = DataFolder::create(&settings.node.datadir)?;
+    say("restored", &backup::restore(source, &data)?, data.path())
+}
+
+fn say(what: &str, manifest: &Manifest, folder: &Path) -> Result<(), Stop> {
+    let (head, bytes) = (&manifest.head, HumanBytes(manifest.bytes()));
+    let (number, hash, chain) = (head.number, head.hash, manifest.chain_id);
+    print(format!("{what}: chain {chain}, block {number} {hash}, {bytes} in {}\n", folder.display()).as_bytes())
+}

@@ -1,0 +1,120 @@
+//! The rules under which a folder's chain was made lie in its database. A chain goes on under these alone: other rules at or
+//! below the head would make of the same blocks another state, and nothing would tell until a block is refused.
+
+use tenon_api::{BlockNumber, ChainReader, U256};
+use tenon_chain::{BlockPlace, ChainSpec, RuleChange, Rules};
+use tenon_consensus::native::v2;
+use tenon_storage::Store;
+
+use crate::exit::Stop;
+
+/// Rules that become those of a folder.
+pub(crate) struct TakenOver {
+    rules: Rules,
+    /// The first height from which blocks beside the chain were checked under other rules; none in a folder without any.
+    first: Option<u64>,
+}
+
+impl TakenOver {
+    /// Makes them the folder's.
+    ///
+    /// # Errors
+    /// [`Stop::Failure`] when they can't be written.
+    pub(crate) fn keep(&self, store: &Store) -> Result<(), Stop> {
+        store.keep_rules(&self.rules.to_bytes().map_err(Stop::failure)?, self.first).map_err(Stop::from)
+    }
+}
+
+/// Compares the configured rules with those of the folder. They are to become those of the folder where they are others and
+/// no block of its chain is concerned: in a new folder, in one of a release that kept none, and when a fork is scheduled
+/// above the head.
+///
+/// # Errors
+/// [`Stop::DataFolder`] naming every rule that is another one for a block of the chain, and the block to unwind to.
+pub(crate) fn compare(spec: &ChainSpec, store: &Store) -> Result<Option<TakenOver>, Stop> {
+    let configured = spec.rules();
+    let Some(kept) = store.rules()? else { return Ok(Some(TakenOver { rules: configured, first: None })) };
+    let kept = Rules::from_bytes(&kept).map_err(|error| {
+        Stop::DataFolder(format!(
+            "the rules of the chain in this folder can't be read: {error}; use the release that wrote it, or import the \
+             chain into a new folder"
+        ))
+    })?;
+    let changes = configured.changed_since(&kept);
+    if changes.is_empty() {
+        return Ok(None);
+    }
+    let chain = Chain { spec, store };
+    let head = store.head().header.number;
+    let mut concerned = Vec::new();
+    for change in &changes {
+        let first = chain.first_with(change, head)?;
+        if let Some(first) = first
+            && change.concerns(&chain.place(first)?)
+        {
+            concerned.push((first, change));
+        }
+    }
+    if let Some(lowest) = concerned.iter().map(|(first, _)| *first).min() {
+        return Err(refusal(&concerned, lowest, head));
+    }
+    for change in &changes {
+        tracing::info!(%change, "rule taken over; no block of the chain is concerned");
+    }
+    // Blocks beside the chain may lie above the head.
+    Ok(Some(TakenOver { rules: configured, first: Some(head.saturating_add(1)) }))
+}
+
+fn refusal(concerned: &[(u64, &RuleChange)], lowest: u64, head: u64) -> Stop {
+    let named: Vec<_> =
+        concerned.iter().map(|(first, change)| format!("{change} (block {first} is the first)")).collect();
+    Stop::DataFolder(format!(
+        "this folder's chain was made under other rules: {}; its head is block {head}. Configure the rules that it was made \
+         under, or run `tenon db unwind {}` and start again: the blocks above are then to be imported under the new rules",
+        named.join("; "),
+        lowest.saturating_sub(1),
+    ))
+}
+
+/// Where the blocks of the folder's chain stand.
+struct Chain<'a> {
+    spec: &'a ChainSpec,
+    store: &'a Store,
+}
+
+impl Chain<'_> {
+    /// The first block in which one of a change's rules holds; none up to the head. Times, rounds and total difficulties
+    /// only grow with the height, so that it is found by halving.
+    fn first_with(&self, change: &RuleChange, head: u64) -> Result<Option<u64>, Stop> {
+        if head == 0 || !change.is_reached(&self.place(head)?) {
+            return Ok(None);
+        }
+        let (mut without, mut with) = (0, head);
+        while with - without > 1 {
+            let middle = without + (with - without) / 2;
+            if change.is_reached(&self.place(middle)?) {
+                with = middle;
+            } else {
+                without = middle;
+            }
+        }
+        Ok(Some(with))
+    }
+
+    fn place(&self, number: u64) -> Result<BlockPlace, Stop> {
+        let missing = || Stop::failure(format!("block {number} is missing; run `tenon db verify`"));
+        let hash = self.store.canonical_hash(BlockNumber(number))?.ok_or_else(missing)?;
+        let header = self.store.header(hash)?.ok_or_else(missing)?;
+        let consensus = self.spec.native.as_ref().map(|native| &native.consensus);
+        let is_v2 = |switch: u64| number > switch;
+        // Under another switch block than the chain was made with, a block of engine v1 may be taken for one of v2: it has
+        // no round.
+        let v2_consensus = consensus.filter(|consensus| is_v2(consensus.switch_block));
+        let round = v2_consensus.and_then(|consensus| v2::round_of(consensus, &header).ok());
+        let parent_total_difficulty = match number {
+            0 => U256::ZERO,
+            _ => self.store.total_difficulty(header.parent_hash)?.unwrap_or_default(),
+        };
+        Ok(BlockPlace { number, timestamp: header.timestamp, parent_total_difficulty, round })
+    }
+}

@@ -1,0 +1,341 @@
+//! The rules of a chain as a list that can be kept beside it: a chain goes on only under the rules that made it.
+//!
+//! Listed is what decides whether a block is valid or what it does, under the name that genesis files and `config/networks`
+//! give it. What a node merely does with it, such as waiting for a round, is not.
+
+use std::fmt;
+
+use alloy_primitives::{U256, keccak256};
+use serde::{Deserialize, Serialize};
+
+use super::{Activation, ChainSpec, NativeSettings};
+
+/// Raised when the list itself changes: when something is listed that was not, or under another name.
+const LIST: u32 = 1;
+
+/// From where on a rule holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Since {
+    /// The block of this height.
+    Block(u64),
+    /// The first block whose timestamp is not below this, seconds.
+    Time(u64),
+    /// The first block below which the total difficulty is not below this.
+    TotalDifficulty(U256),
+    /// The first block of a v2 round that is not below this (`spec/consensus.md` 12.3).
+    Round(u64),
+}
+
+impl Since {
+    /// Whether a rule that holds since then holds in a block. None holds in block 0, which is not executed: it is the
+    /// genesis state.
+    fn is_reached(self, block: &BlockPlace) -> bool {
+        block.number > 0
+            && match self {
+                Self::Block(number) => block.number >= number,
+                Self::Time(time) => block.timestamp >= time,
+                Self::TotalDifficulty(difficulty) => block.parent_total_difficulty >= difficulty,
+                Self::Round(round) => block.round.is_some_and(|reached| reached >= round),
+            }
+    }
+}
+
+impl fmt::Display for Since {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Block(number) => write!(formatter, "from block {number}"),
+            Self::Time(time) => write!(formatter, "from time {time}"),
+            Self::TotalDifficulty(difficulty) => write!(formatter, "from total difficulty {difficulty}"),
+            Self::Round(round) => write!(formatter, "from round {round}"),
+        }
+    }
+}
+
+/// Where a block stands, as far as rules ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockPlace {
+    /// Height.
+    pub number: u64,
+    /// Unix time in seconds.
+    pub timestamp: u64,
+    /// Sum of difficulties up to and including the parent.
+    pub parent_total_difficulty: U256,
+    /// Round of a v2 block; none of any other.
+    pub round: Option<u64>,
+}
+
+/// One rule.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rule {
+    /// Its name.
+    pub name: String,
+    /// From where on it holds.
+    pub since: Since,
+    /// What it says; empty when it says no more than its name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub value: String,
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if !self.value.is_empty() {
+            write!(formatter, "is {} ", self.value)?;
+        }
+        self.since.fmt(formatter)
+    }
+}
+
+/// A list of rules that can't be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RulesError {
+    /// Not such a list.
+    #[error("{0}")]
+    Form(#[from] serde_json::Error),
+    /// A later release has listed other things.
+    #[error("list {found} of rules, this release knows list {LIST}")]
+    OtherList {
+        /// What it is.
+        found: u32,
+    },
+}
+
+/// All rules of a chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rules {
+    list: u32,
+    rules: Vec<Rule>,
+}
+
+/// A rule that is another one than before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RuleChange {
+    /// Its name.
+    pub name: String,
+    /// As it was; none where there was none.
+    pub before: Option<Rule>,
+    /// As it is now; none where there is none.
+    pub now: Option<Rule>,
+}
+
+impl RuleChange {
+    /// Whether one of the two holds in a block. Once this is so, it is so in every later block.
+    pub fn is_reached(&self, block: &BlockPlace) -> bool {
+        self.holds(block) != (false, false)
+    }
+
+    /// Whether a block is under another rule than before.
+    pub fn concerns(&self, block: &BlockPlace) -> bool {
+        match self.holds(block) {
+            (true, true) => self.before.as_ref().map(|rule| &rule.value) != self.now.as_ref().map(|rule| &rule.value),
+            (before, now) => before != now,
+        }
+    }
+
+    fn holds(&self, block: &BlockPlace) -> (bool, bool) {
+        let holds = |rule: &Option<Rule>| rule.as_ref().is_some_and(|rule| rule.since.is_reached(block));
+        (holds(&self.before), holds(&self.now))
+    }
+}
+
+impl fmt::Display for RuleChange {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words = |rule: &Option<Rule>| rule.as_ref().map_or_else(|| "nowhere".to_owned(), Rule::to_string);
+        write!(
+            formatter,
+            "{} {} in this chain, {} in the configured rules",
+            self.name,
+            words(&self.before),
+            words(&self.now)
+        )
+    }
+}
+
+impl Rules {
+    /// The list as it is kept.
+    ///
+    /// # Errors
+    /// [`RulesError::Form`].
+    pub fn to_bytes(&self) -> Result<Vec<u8>, RulesError> {
+        Ok(serde_json::to_vec(self)?)
+    }
+
+    /// The reverse of [`Rules::to_bytes`].
+    ///
+    /// # Errors
+    /// [`RulesError`].
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, RulesError> {
+        let rules: Self = serde_json::from_slice(bytes)?;
+        if rules.list == LIST { Ok(rules) } else { Err(RulesError::OtherList { found: rules.list }) }
+    }
+
+    /// All rules.
+    pub fn all(&self) -> &[Rule] {
+        &self.rules
+    }
+
+    /// Which rules are others than before, in the order in which they were listed.
+    pub fn changed_since(&self, before: &Self) -> Vec<RuleChange> {
+        let find = |rules: &Self, name: &str| rules.rules.iter().find(|rule| rule.name == name).cloned();
+        let own = self.rules.iter().map(|rule| rule.name.as_str());
+        let gone = before.rules.iter().map(|rule| rule.name.as_str()).filter(|name| find(self, name).is_none());
+        let changes = own.chain(gone).map(|name| RuleChange {
+            name: name.to_owned(),
+            before: find(before, name),
+            now: find(self, name),
+        });
+        changes.filter(|change| change.before != change.now).collect()
+    }
+}
+
+impl ChainSpec {
+    /// Everything that decides about this chain's blocks.
+    pub fn rules(&self) -> Rules {
+        let mut list = List(Vec::new());
+        for (fork, activation) in self.activations() {
+            list.add(fork.name(), Some(since(*activation)), "");
+        }
+        list.add("eip155Block", self.eip155_block.map(Since::Block), "");
+        let dao = if self.dao_fork_support { "supported" } else { "opposed" };
+        list.add("daoForkBlock", self.dao_fork_block.map(Since::Block), dao);
+        list.add("mergeNetsplitBlock", self.merge_netsplit_block.map(Since::Block), "");
+        if let Some(contract) = self.deposit_contract {
+            list.add("depositContractAddress", Some(Since::Block(1)), contract);
+        }
+        for (fork, blobs) in &self.blob_schedule {
+            let value = format!("{} to {} blobs, fraction {}", blobs.target, blobs.max, blobs.update_fraction);
+            list.add(&format!("blobSchedule.{fork}"), self.activation(*fork).map(since), value);
+        }
+        if let Some(native) = &self.native {
+            list.add_native(native);
+        }
+        Rules { list: LIST, rules: list.0 }
+    }
+}
+
+fn since(activation: Activation) -> Since {
+    match activation {
+        Activation::Block(number) => Since::Block(number),
+        Activation::Time(time) => Since::Time(time),
+        Activation::TotalDifficulty(difficulty) => Since::TotalDifficulty(difficulty),
+    }
+}
+
+struct List(Vec<Rule>);
+
+impl List {
+    /// Adds a rule unless it never holds.
+    fn add(&mut self, name: &str, since: Option<Since>, value: impl fmt::Display) {
+        if let Some(since) = since.filter(|since| *since != Since::Block(u64::MAX)) {
+            self.0.push(Rule { name: name.to_owned(), since, value: value.to_string() });
+        }
+    }
+
+    /// `spec/chain.md` 5.1, 7.1; `spec/consensus.md` 12.
+    fn add_native(&mut self, native: &NativeSettings) {
+        let always = Some(Since::Block(1));
+        for (name, height) in native.heights.named() {
+            self.add(&format!("native {name}"), Some(Since::Block(height)), "");
+        }
+        let consensus = &native.consensus;
+        self.add("XDPoS.period", always, consensus.period);
+        self.add("XDPoS.epoch", always, consensus.epoch);
+        self.add("XDPoS.gap", always, consensus.gap);
+        self.add("XDPoS.reward", always, consensus.reward);
+        self.add("XDPoS.rewardCheckpoint", always, consensus.reward_checkpoint);
+        self.add("XDPoS.foudationWalletAddr", always, consensus.foundation_wallet);
+        self.add("XDPoS.skipV1Validation", always, consensus.skip_v1_validation);
+        // The last block of engine v1: the next one is the first that the other engine judges.
+        self.add("XDPoS.v2.switchBlock", Some(Since::Block(consensus.switch_block.saturating_add(1))), "");
+        let v2 = Some(Since::Block(consensus.switch_block.saturating_add(1)));
+        self.add("XDPoS.v2.switchEpoch", v2, consensus.switch_epoch);
+        for (round, config) in consensus.rounds() {
+            let value = format!(
+                "{} masternodes, a block in {} s, certificates of {}",
+                config.max_masternodes, config.mine_period, config.certificate_threshold
+            );
+            self.add(&format!("XDPoS.v2.allConfigs.{round}"), Some(Since::Round(*round)), value);
+        }
+        let contracts = &native.contracts;
+        self.add("native trc21Issuer", always, contracts.trc21_issuer);
+        self.add("native xdcxListing", always, contracts.xdcx_listing);
+        self.add("native relayerRegistration", always, contracts.relayer_registration);
+        self.add("native lendingRegistration", always, contracts.lending_registration);
+        let increased = Some(Since::Block(native.heights.tip_increase_masternodes));
+        self.add("native lateV1Masternodes", increased, native.late_v1_masternodes);
+        let denied: Vec<u8> = native.denylist.iter().flat_map(|address| address.0.0).collect();
+        let denied = format!("{} addresses with hash {}", native.denylist.len(), keccak256(denied));
+        self.add("native denied addresses", Some(Since::Block(native.heights.denylist)), denied);
+        for checkpoint in &native.unchecked_checkpoints {
+            self.add(&format!("native unchecked checkpoint {checkpoint}"), Some(Since::Block(*checkpoint)), "");
+        }
+        if native.skips_second_signer {
+            self.add("native skipsSecondSigner", always, "");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Genesis, spec::Fork};
+
+    fn place(number: u64, timestamp: u64) -> BlockPlace {
+        BlockPlace { number, timestamp, parent_total_difficulty: U256::ZERO, round: None }
+    }
+
+    fn spec(shanghai: u64) -> ChainSpec {
+        let forks = [(Fork::Homestead, Activation::Block(5)), (Fork::London, Activation::Block(10))];
+        ChainSpec::ethereum(1, forks.into_iter().chain([(Fork::Shanghai, Activation::Time(shanghai))]))
+    }
+
+    #[test]
+    fn a_list_is_read_as_it_was_kept() {
+        let native =
+            ["mainnet", "testnet", "devnet"].map(|name| Genesis::of_network(name).unwrap().unwrap().spec.rules());
+        for rules in native.into_iter().chain([spec(7).rules(), ChainSpec::ethereum_at(1, Fork::Osaka).rules()]) {
+            assert_eq!(Rules::from_bytes(&rules.to_bytes().unwrap()).unwrap(), rules);
+            assert!(rules.changed_since(&rules).is_empty());
+            let names: std::collections::BTreeSet<_> = rules.all().iter().map(|rule| &rule.name).collect();
+            assert_eq!(names.len(), rules.all().len(), "every rule has a name of its own");
+        }
+    }
+
+    #[test]
+    fn a_later_list_is_refused_by_its_number() {
+        let later = Rules { list: LIST + 1, rules: Vec::new() };
+        let error = Rules::from_bytes(&later.to_bytes().unwrap()).unwrap_err().to_string();
+        assert_eq!(error, "list 2 of rules, this release knows list 1");
+    }
+
+    #[test]
+    fn a_changed_fork_concerns_the_blocks_between_its_old_place_and_its_new_one() {
+        let changes = spec(50).rules().changed_since(&spec(100).rules());
+
+        let [change] = &changes[..] else { panic!("{changes:?}") };
+        assert_eq!(change.to_string(), "Shanghai from time 100 in this chain, from time 50 in the configured rules");
+        let concerned = [(0, 70), (4, 49), (5, 50), (9, 99), (10, 100)].map(|(number, time)| {
+            let place = place(number, time);
+            (change.is_reached(&place), change.concerns(&place))
+        });
+        assert_eq!(concerned, [(false, false), (false, false), (true, true), (true, true), (true, false)]);
+    }
+
+    #[test]
+    fn a_rule_that_comes_goes_or_says_something_else_is_named() {
+        let with = ChainSpec::ethereum_at(1, Fork::Cancun);
+        let without = ChainSpec::ethereum_at(1, Fork::Shanghai);
+        let blobs = crate::spec::BlobParameters { target: 1, max: 2, update_fraction: 3 };
+        let other = with.clone().with_blob_schedule([(Fork::Cancun, blobs)]);
+
+        let names = |now: &ChainSpec, before: &ChainSpec| {
+            let changes = now.rules().changed_since(&before.rules());
+            assert!(changes.iter().all(|change| change.concerns(&place(1, 0)) && !change.concerns(&place(0, 0))));
+            changes.into_iter().map(|change| change.name).collect::<Vec<_>>()
+        };
+
+        assert_eq!(names(&with, &without), ["Cancun", "blobSchedule.Cancun"]);
+        assert_eq!(names(&without, &with), ["Cancun", "blobSchedule.Cancun"]);
+        assert_eq!(names(&other, &with), ["blobSchedule.Cancun"]);
+    }
+}

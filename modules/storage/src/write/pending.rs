@@ -1,0 +1,96 @@
+//! What a batch has changed that is not written yet, where a later part of the same batch reads it again.
+//!
+//! A batch of one block reads nothing that it has changed itself. That of a reorganisation takes blocks off and puts others
+//! on: there the places of transactions and the slots of an account are those of the batch, not of the database.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use alloy_primitives::{Address, B256};
+use tenon_api::StoreError;
+
+use crate::{
+    database::Cursor,
+    format::{columns::Column, records},
+    read::shared::{Shared, corrupt, cursor_status},
+};
+
+/// Changes of a batch so far.
+pub(crate) struct Pending {
+    is_kept: bool,
+    /// Height and position of transactions; none of those that left the chain.
+    places: HashMap<B256, Option<(u64, u32)>>,
+    /// Whether a slot has a value.
+    slots: BTreeMap<(Address, B256), bool>,
+}
+
+impl Pending {
+    /// Of a batch of one block: nothing is remembered.
+    pub(crate) fn of_one_block() -> Self {
+        Self { is_kept: false, places: HashMap::new(), slots: BTreeMap::new() }
+    }
+
+    /// Of a batch of several blocks.
+    pub(crate) fn of_many_blocks() -> Self {
+        Self { is_kept: true, ..Self::of_one_block() }
+    }
+
+    /// Notes that a transaction now stands here, or nowhere.
+    pub(crate) fn place(&mut self, transaction: B256, place: Option<(u64, u32)>) {
+        if self.is_kept {
+            self.places.insert(transaction, place);
+        }
+    }
+
+    /// Notes whether a slot has a value now.
+    pub(crate) fn slot(&mut self, address: Address, slot: B256, has_value: bool) {
+        if self.is_kept {
+            self.slots.insert((address, slot), has_value);
+        }
+    }
+
+    /// Height and position of a transaction.
+    pub(crate) fn place_of(&self, shared: &Shared, transaction: B256) -> Result<Option<(u64, u32)>, StoreError> {
+        match self.places.get(&transaction) {
+            Some(place) => Ok(*place),
+            None => shared.transaction(transaction),
+        }
+    }
+
+    /// The slots of an account that are not zero in the latest state, ascending.
+    pub(crate) fn slots_with_value(&self, shared: &Shared, address: Address) -> Result<Vec<B256>, StoreError> {
+        let mut cursor = shared.database.prefix_cursor(Column::SlotLatest)?;
+        cursor.seek(address);
+        let written = slots_with_value(cursor, address)?;
+        let own = (address, B256::ZERO)..=(address, B256::repeat_byte(0xff));
+        let mut pending = self.slots.range(own).peekable();
+        if pending.peek().is_none() {
+            return Ok(written);
+        }
+        let mut slots: BTreeSet<B256> = written.into_iter().collect();
+        for ((_, slot), has_value) in pending {
+            if *has_value {
+                slots.insert(*slot);
+            } else {
+                slots.remove(slot);
+            }
+        }
+        Ok(slots.into_iter().collect())
+    }
+}
+
+/// The same, of those that are written.
+fn slots_with_value(mut cursor: Cursor<'_>, address: Address) -> Result<Vec<B256>, StoreError> {
+    let mut slots = Vec::new();
+    while let Some((key, record)) = cursor.item() {
+        let damaged = || corrupt(format!("slots of {address}"));
+        let slot =
+            key.strip_prefix(address.as_slice()).and_then(|slot| B256::try_from(slot).ok()).ok_or_else(damaged)?;
+        let (_, value) = records::decode_latest(record).ok_or_else(damaged)?;
+        if !value.is_empty() {
+            slots.push(slot);
+        }
+        cursor.next();
+    }
+    cursor_status(&cursor)?;
+    Ok(slots)
+}

@@ -1,0 +1,105 @@
+//! How one branch takes the place of another: in one batch, so that disk and readers have the chain before or after it.
+
+use std::sync::Arc;
+
+use tenon_api::{BlockCommit, BlockNumber, Head, StoreError};
+
+use crate::{
+    database::Batch,
+    format::meta,
+    read::shared::{Shared, corrupt},
+    store::Store,
+    write::{
+        commit::{head_after, put_block_on_chain},
+        pending::Pending,
+        unwind::{head_at_most, take_off},
+    },
+};
+
+impl Store {
+    /// Takes the blocks above `ancestor` off and puts those of a branch on in their place.
+    ///
+    /// The batch is always synced: a reorganisation is rare, and what it took off was perhaps synced before. Old states are
+    /// pruned by the commits that follow.
+    pub(crate) fn replace_above(&self, ancestor: BlockNumber, branch: &[Arc<BlockCommit>]) -> Result<(), StoreError> {
+        let mut writer = self.writer.lock();
+        let shared = &self.shared;
+        let old = shared.head.load_full();
+        let base = self.head_of(ancestor, &old)?;
+        let Some(newest) = follows(&base, branch)? else { return Ok(()) };
+
+        let mut batch = shared.database.batch();
+        let mut pending = Pending::of_many_blocks();
+        let removed = take_off_above(shared, &mut batch, &mut pending, ancestor, &old)?;
+        for commit in branch {
+            put_block_on_chain(shared, &mut batch, &mut pending, commit)?;
+        }
+        let head = head_after(newest, &base);
+        meta::set_head(&mut batch, &head)?;
+
+        let (from, number) = (old.number(), head.number());
+        {
+            // Nothing reads above the ancestor under this: it would wait for itself.
+            let _replacing = shared.generations.replace_above(ancestor.0);
+            let writing = shared.known.write();
+            let outcome = batch.write(true);
+            writing.forget_all();
+            outcome?;
+            for commit in branch {
+                self.keep_in_memory(commit, Arc::new(commit.block.header.clone()));
+            }
+            removed.iter().for_each(|hash| shared.receipts.remove(hash));
+            shared.head.store(Arc::new(head));
+        }
+        writer.count_block(true);
+        tracing::info!(%ancestor, %from, to = %number, "branch took the place of another");
+        Ok(())
+    }
+
+    /// What the head is when `number` is its height.
+    fn head_of(&self, number: BlockNumber, head: &Head) -> Result<Head, StoreError> {
+        let shared = &self.shared;
+        let oldest = shared.oldest_state();
+        if number.0 < oldest {
+            return Err(StoreError::Pruned { number, oldest: BlockNumber(oldest) });
+        }
+        let unknown = || StoreError::UnknownBlock { what: number.to_string() };
+        if number > head.number() {
+            return Err(unknown());
+        }
+        let (hash, _) = shared.canonical(number.0)?.ok_or_else(unknown)?;
+        head_at_most(shared, head, number.0, hash)
+    }
+}
+
+/// The newest block of a branch whose blocks follow one another from `base` on; none of an empty one.
+fn follows<'a>(base: &Head, branch: &'a [Arc<BlockCommit>]) -> Result<Option<&'a Arc<BlockCommit>>, StoreError> {
+    let (mut number, mut hash) = (base.number(), base.header.hash());
+    for commit in branch {
+        let header = &commit.block.header;
+        if header.number != number.0 + 1 || header.parent_hash != hash {
+            return Err(StoreError::NotNext { number: commit.block.number(), head: number });
+        }
+        (number, hash) = (commit.block.number(), commit.block.hash());
+    }
+    Ok(branch.last())
+}
+
+/// Takes the blocks above `ancestor` off, newest first; answers their hashes.
+fn take_off_above(
+    shared: &Shared,
+    batch: &mut Batch<'_>,
+    pending: &mut Pending,
+    ancestor: BlockNumber,
+    head: &Head,
+) -> Result<Vec<alloy_primitives::B256>, StoreError> {
+    let mut removed = Vec::new();
+    let mut hash = head.header.hash();
+    for number in (ancestor.0 + 1..=head.header.number).rev() {
+        take_off(shared, batch, pending, number, hash)?;
+        removed.push(hash);
+        let missing = || corrupt(format!("header of block {number} ({hash})"));
+        hash = shared.header(hash)?.ok_or_else(missing)?.parent_hash;
+    }
+    Ok(removed)
+}
