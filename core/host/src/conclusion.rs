@@ -44,7 +44,7 @@ impl PluginHost {
         let modules = self.modules();
         let copies = modules.copies();
         let has_file = self.options.choices_file.is_some();
-        (has_file.then(|| Choices::of(&modules, &self.settled(), &self.known_actors())), copies)
+        (has_file.then(|| Choices::of(&modules, &self.settled(), &self.known_actors(), &self.ends())), copies)
     }
 
     /// Writes the choices. Blocks.
