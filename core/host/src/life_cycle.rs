@@ -216,22 +216,6 @@ impl PluginHost {
         self.conclude(report).await
     }
 
-    /// Gives a module that is enabled for a time another end, or none. None for a module that is to be started first.
-    fn change_end(&self, name: &str, end: Option<u64>, started: Instant) -> Result<Option<ModuleReport>, HostError> {
-        let is_enabled = self.info(name)?.state == ModuleState::Enabled;
-        match (is_enabled, self.end_of(name), end) {
-            (true, Some(_), end) => {
-                self.set_end(name, end);
-                Ok(Some(self.report(name, ModuleOperation::Enable, ModuleState::Enabled, started)))
-            }
-            (true, None, Some(_)) => {
-                let problem = "is enabled without an end; disable it before it is enabled for a time".to_owned();
-                Err(HostError::WrongState { name: name.to_owned(), problem })
-            }
-            _ => Ok(None),
-        }
-    }
-
     async fn load_module(
         self: &Arc<Self>,
         name: &str,

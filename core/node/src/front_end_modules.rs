@@ -254,9 +254,10 @@ impl FrontEnds {
     pub(crate) async fn reload(&self, settings: &Settings) -> Result<Vec<ChangedSetting>, Failure> {
         let changed = self.live().reload(settings);
         if !changed.is_empty() {
-            for front_end in [FrontEnd::Http, FrontEnd::WebSocket] {
-                self.apply(front_end).await?;
-            }
+            // Both, also where the first can't take the new tokens.
+            let http = self.apply(FrontEnd::Http).await;
+            let websocket = self.apply(FrontEnd::WebSocket).await;
+            http.and(websocket)?;
         }
         Ok(changed)
     }
