@@ -8,7 +8,6 @@ import hmac
 import json
 import os
 import shutil
-import subprocess
 import time
 
 import pytest
@@ -97,8 +96,10 @@ def refused_in_every_way(connection, methods, kinds):
     for namespace, names in kinds.items():
         for kind in names:
             for ask in (wire.request, lambda *call: b"[" + wire.request(*call) + b"]"):
-                code, message = wire.code_of(wire.ask(connection, ask(f"{namespace}_subscribe", kind)))
-                assert code in (UNKNOWN, -32001), (namespace, kind, message)
+                refusal = UNKNOWN, f'no "{kind}" subscription in {namespace} namespace'
+                if connection.name == "http":
+                    refusal = -32000, "notifications not supported"
+                assert wire.code_of(wire.ask(connection, ask(f"{namespace}_subscribe", kind))) == refusal
 
 
 @pytest.fixture(scope="module", params=("each by name", "all"))
@@ -290,7 +291,7 @@ def test_a_token_that_does_not_hold_is_refused(closed, header, claims):
     now = int(time.time())
     bad = token(closed, header, **{name: now + value for name, value in claims.items()})
     with wire.Http(closed, token=bad) as http:
-        wire.ask(http, b"") if False else http.send_message(wire.request("eth_chainId"))
+        http.send_message(wire.request("eth_chainId"))
         http.receive()
         assert http.status == 401
     with pytest.raises(AssertionError, match="401"):
@@ -380,8 +381,3 @@ def test_a_bare_start_is_narrow_however_wide_the_settings_are():
             http.send(b"OPTIONS / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://a.example\r\nContent-Length: 0\r\n\r\n")
             assert b"access-control" not in http.take_until(b"\r\n\r\n").lower()
         assert status(node, "/", b"Host: evil.example\r\n") == 403
-
-
-def test_the_suite_has_the_plugins_that_it_speaks_of():
-    assert (BINARY.parent / "libtenon_example_hello.so").exists()
-    assert subprocess.run([str(BINARY), "--version"], check=True, capture_output=True).stdout

@@ -80,7 +80,7 @@ fn outcomes() -> Outcomes {
 }
 
 async fn start(folder: &std::path::Path) -> (Servers<TestService>, Endpoints) {
-    let all = ["XDPoS", "admin", "debug", "eth", "miner", "net", "txpool", "web3"];
+    let all = ["XDPoS", "admin", "debug", "eth", "miner", "net", "rpc", "txpool", "web3"];
     let settings = Settings {
         http: Some(HttpSettings {
             port: 0,
