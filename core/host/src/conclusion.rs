@@ -22,6 +22,10 @@ impl PluginHost {
             "module changed"
         );
         self.bus.publish(ModuleChanged { report: report.clone() });
+        // At the end of the node no module is known any more, which is no operator's choice: what was kept last holds.
+        if self.modules().is_shutting_down {
+            return Ok(report);
+        }
         let (choices, copies) = self.to_be_kept();
         let is_new = choices.is_some() && *self.kept.lock().unwrap_or_else(PoisonError::into_inner) != choices;
         if is_new || self.libraries.has_unused(&copies) {

@@ -51,6 +51,25 @@ async fn it_ends_when_its_time_is_over_and_stays_so() {
 }
 
 #[tokio::test]
+async fn an_operation_that_the_end_of_the_node_overtakes_is_no_choice_about_all_modules() {
+    let folder = tempfile::tempdir().unwrap();
+    let test = start(folder.path(), true);
+    change(&test, ModuleChange::Disable).await.unwrap();
+    change(&test, ModuleChange::EnableFor { seconds: 1 }).await.unwrap();
+    let ending = tokio::spawn(Arc::clone(&test.host).end_on_time());
+
+    // The state changes before the operation is concluded.
+    until_disabled(&test).await;
+    test.host.shutdown(Duration::from_secs(1)).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    ending.abort();
+
+    let file = fs::read_to_string(folder.path().join("modules.json")).unwrap();
+    assert!(!file.contains("unloaded"), "{file}");
+    assert_eq!(hello(&start(folder.path(), true)).0, ModuleState::Disabled);
+}
+
+#[tokio::test]
 async fn the_end_outlasts_the_node_whatever_the_settings_want() {
     for is_wanted in [true, false] {
         let folder = tempfile::tempdir().unwrap();
