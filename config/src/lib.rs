@@ -26,6 +26,8 @@ mod error;
 mod file;
 mod flags;
 mod layers;
+mod lists;
+mod mnemonic;
 mod networks;
 mod reference;
 mod settings;
@@ -37,6 +39,8 @@ pub use aliases::NamespaceNames;
 pub use error::{Origin, SettingsError};
 pub use flags::{add_flags, given_flags};
 pub use layers::{Layers, Resolved, resolve};
+pub use lists::{MethodPatterns, OriginList, parse_duration};
+pub use mnemonic::Mnemonic;
 pub use networks::{DevGenesis, Network};
 pub use reference::settings_page;
 pub use settings::{

@@ -36,8 +36,9 @@ Kinds of values: a *list* is `[\"a\", \"b\"]` in a file and `a,b` elsewhere; a *
 flag alone means `true`; a *path* may begin with `~/`.
 
 A running node reads its settings again on SIGHUP and applies what changed under `[plugins.NAME]`: plugins are loaded,
-unloaded, enabled, disabled, and replaced where their library, bounds or own settings differ. Everything else holds from the
-next start on.
+unloaded, enabled, disabled, and replaced where their library, bounds or own settings differ. So it does with what the
+front-ends show: `http.api`, `http.methods.deny`, `http.corsdomain`, `http.vhosts`, `ws.api`, `ws.methods.deny`, `ws.origins`
+and `auth.namespaces` hold for every request from then on. Everything else holds from the next start on.
 ";
 
 /// The text of `docs/settings.md`.

@@ -5,13 +5,12 @@ use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::lists::{MethodPatterns, OriginList};
+use crate::mnemonic::Mnemonic;
 use crate::table::{Section, SettingInfo, section};
 use crate::value::{ByteSize, DevProfile, Durability, HistoryMode, LogFormat, Percent, SettingValue, Value};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
-
-/// The development mnemonic that every tool of this family knows; its keys are public.
-const DEVELOPMENT_MNEMONIC: &str = "test test test test test test test test test test test junk";
 
 fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
@@ -73,10 +72,13 @@ section! {
         addr: IpAddr = LOOPBACK, "http.addr", "http.addr", old "http-addr" "rpcaddr";
         /// Port to listen on; 0 takes a free one.
         port: u16 = 8545, "http.port", "http.port", old "http-port" "rpcport";
-        /// Namespaces to serve. `admin`, `debug`, `miner` and `personal` need a bearer token too.
+        /// Namespaces to serve. Those of `auth.namespaces` need a bearer token too.
         api: Vec<String> = words(&["eth", "net", "web3"]), "http.api", "http.api", old "http-api" "rpcapi";
+        /// Methods to refuse though their namespace is served, by name or by pattern: `eth_sign*`. A method that is refused
+        /// by one of its names is refused by all.
+        methods_deny: MethodPatterns = MethodPatterns::default(), "http.methods.deny", "http.methods.deny";
         /// Origins whose web pages may call (CORS); `*` allows all.
-        corsdomain: Vec<String> = Vec::new(), "http.corsdomain", "http.corsdomain", old "http-corsdomain" "rpccorsdomain";
+        corsdomain: OriginList = OriginList::default(), "http.corsdomain", "http.corsdomain", old "http-corsdomain" "rpccorsdomain";
         /// Host names that requests may be addressed to; `*` allows all. IP addresses always pass.
         vhosts: Vec<String> = words(&["localhost"]), "http.vhosts", "http.vhosts", old "http-vhosts" "rpcvhosts";
         /// Largest request body.
@@ -103,10 +105,12 @@ section! {
         addr: IpAddr = LOOPBACK, "ws.addr", "ws.addr", old "ws-addr" "wsaddr";
         /// Port to listen on; 0 takes a free one.
         port: u16 = 8546, "ws.port", "ws.port", old "ws-port" "wsport";
-        /// Namespaces to serve. `admin`, `debug`, `miner` and `personal` need a bearer token too.
+        /// Namespaces to serve. Those of `auth.namespaces` need a bearer token too.
         api: Vec<String> = words(&["eth", "net", "web3"]), "ws.api", "ws.api", old "ws-api" "wsapi";
+        /// Methods to refuse, as `http.methods.deny` does.
+        methods_deny: MethodPatterns = MethodPatterns::default(), "ws.methods.deny", "ws.methods.deny";
         /// Origins whose web pages may connect; `*` allows all. Without any: pages of this machine.
-        origins: Vec<String> = Vec::new(), "ws.origins", "ws.origins", old "ws-origins" "wsorigins";
+        origins: OriginList = OriginList::default(), "ws.origins", "ws.origins", old "ws-origins" "wsorigins";
         /// Largest message.
         message_limit: ByteSize = ByteSize(15 << 20), "ws.messagelimit", "ws.messagelimit";
         /// Most connections at a time.
@@ -131,12 +135,13 @@ section! {
 
 section! {
     "Authentication";
-    /// The bearer token (JWT, HS256) that the powerful namespaces ask for over TCP.
+    /// The bearer token (JWT, HS256) that namespaces ask for over TCP.
     AuthSettings {
         /// File with the secret, 32 bytes in hexadecimal. Made with mode 0600 when it does not exist. A bare name lies
         /// in the data folder.
         jwtsecret: PathBuf = PathBuf::from("jwt.hex"), "auth.jwtsecret", "authrpc.jwtsecret";
-        /// Namespaces that need a token over HTTP and WebSocket wherever they are served.
+        /// Namespaces that need a token over HTTP and WebSocket wherever they are served, by any of their names; `*` for
+        /// all, `rpc` among them.
         namespaces: Vec<String> = words(&["admin", "debug", "miner", "personal"]), "auth.namespaces", "auth.namespaces";
     }
 }
@@ -223,8 +228,14 @@ section! {
         accounts: u32 = 10, "dev.accounts", "accounts";
         /// Balance of each, in ether.
         balance: u64 = 10_000, "dev.balance", "balance";
-        /// The words that the accounts' keys are derived from.
-        mnemonic: String = DEVELOPMENT_MNEMONIC.to_owned(), "dev.mnemonic", "mnemonic";
+        /// The words that the accounts' keys are derived from. Words of your own are better given in a file or as
+        /// `TENON_DEV_MNEMONIC`: others can see the flags of a program. They and their keys are not printed.
+        mnemonic: Mnemonic = Mnemonic::default(), "dev.mnemonic", "mnemonic";
+        /// File with these words, in place of `dev.mnemonic`.
+        mnemonic_file: Option<PathBuf> = None, "dev.mnemonic-file", "mnemonic-file";
+        /// Let HTTP and WebSocket listen on an address that other machines reach. Without it such an address is refused:
+        /// the node signs for whoever reaches it.
+        expose: bool = false, "dev.expose", "dev.expose";
         /// Chain id. Native networks have 5151, the one for which all native rules hold from the first block.
         chain_id: u64 = 31_337, "dev.chain-id", "chain-id";
         /// Gas limit of every block.

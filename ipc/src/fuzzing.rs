@@ -71,7 +71,7 @@ pub fn authorization(value: &[u8], secret: &[u8; 32], now: u64) -> Result<(), &'
     let value = HeaderValue::from_bytes(value).map_err(|_| "no header")?;
     let check = TokenCheck::new(secret).ok_or("no secret")?;
     match check.check_at(&value, now) {
-        Authorization::Valid(_) => Ok(()),
+        Authorization::Valid { .. } => Ok(()),
         Authorization::Absent => Err("absent"),
         Authorization::Refused(reason) => Err(reason),
     }

@@ -25,6 +25,7 @@
 
 mod duplex;
 mod envelope;
+mod exposure;
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
@@ -39,10 +40,11 @@ mod traffic;
 mod websocket;
 
 pub use envelope::{Dispatcher, EnvelopeLimits};
+pub use exposure::PortExposure;
 pub use http::{HealthCheck, HealthReport, HttpLimits};
 pub use servers::{Endpoints, Servers};
 pub use service::{Caller, ClientId, Exposure, NoNotifications, Notifications, Origin, RpcService, Transport};
-pub use settings::{HttpSettings, POWERFUL_NAMESPACES, Settings, SocketSettings, StartError, WebSocketSettings};
+pub use settings::{HttpRules, HttpSettings, Settings, SocketSettings, StartError, WebSocketRules, WebSocketSettings};
 pub use socket::SocketLimits;
 pub use traffic::{Traffic, TrafficCounts, TransportTraffic};
 pub use websocket::WebSocketLimits;

@@ -13,13 +13,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     envelope::{Dispatcher, EnvelopeLimits},
-    http::{Cors, Doors, Ends, HealthCheck, HttpServer, HttpSide, Port, VirtualHosts, WebSocketSide},
-    service::{Exposure, RpcService},
-    settings::{HttpSettings, POWERFUL_NAMESPACES, Settings, SocketSettings, StartError, WebSocketSettings},
+    exposure::{HttpAccess, WebSocketAccess},
+    http::{Ends, HealthCheck, HttpServer, HttpSide, Port, WebSocketSide},
+    service::RpcService,
+    settings::{HttpRules, HttpSettings, Settings, SocketSettings, StartError, WebSocketRules, WebSocketSettings},
     socket::{self, SocketServer},
     token::TokenCheck,
     traffic::Traffic,
-    websocket::OriginRules,
 };
 
 /// Where the front-ends listen, with the ports in use.
@@ -116,7 +116,7 @@ impl<S: RpcService> Servers<S> {
         let tokens = token_secret.map(TokenCheck::from_file).transpose()?;
         let address = SocketAddr::new(settings.address, settings.port);
         let listener = self.listener(address).await?;
-        let side = Arc::new(self.http_side(settings, tokens.as_ref()));
+        let side = Arc::new(self.http_side(settings, tokens));
         let address = self.serve(address, listener, |port| Port { http: Some(Arc::clone(&side)), ..port.clone() });
         tracing::info!(endpoint = "http", %address, "front-end listens");
         Ok(address)
@@ -138,10 +138,44 @@ impl<S: RpcService> Servers<S> {
         let tokens = token_secret.map(TokenCheck::from_file).transpose()?;
         let address = SocketAddr::new(settings.address, settings.port);
         let listener = self.listener(address).await?;
-        let side = Arc::new(self.websocket_side(settings, tokens.as_ref()));
+        let side = Arc::new(self.websocket_side(settings, tokens));
         let address = self.serve(address, listener, |port| Port { websocket: Some(Arc::clone(&side)), ..port.clone() });
         tracing::info!(endpoint = "websocket", %address, "front-end listens");
         Ok(address)
+    }
+
+    /// Puts other rules in the place of those of HTTP, for every request from now on, also of connections that are
+    /// open. `token_secret` as for [`Servers::open_http`]. False if it is not open.
+    ///
+    /// # Errors
+    /// [`StartError::TokenSecret`]: the rules hold then, and no token is accepted.
+    pub async fn change_http(&self, rules: &HttpRules, token_secret: Option<&Path>) -> Result<bool, StartError> {
+        let _operation = self.operation.lock().await;
+        let side = self.sides().into_iter().find_map(|port| port.http.clone());
+        let (Some(side), Some(address)) = (side, self.endpoints().http) else { return Ok(false) };
+        let (tokens, outcome) = tokens_of(token_secret);
+        warn_if_wide("http", address.ip(), rules.cors_origins.iter().chain(&rules.virtual_hosts));
+        side.access.store(Arc::new(HttpAccess::new(rules, tokens)));
+        outcome.map(|()| true)
+    }
+
+    /// Puts other rules in the place of those of WebSocket, for every message and notification from now on, also of
+    /// connections that are open. `token_secret` as for [`Servers::open_http`]. False if it is not open.
+    ///
+    /// # Errors
+    /// [`StartError::TokenSecret`]: the rules hold then, and no token is accepted.
+    pub async fn change_websocket(
+        &self,
+        rules: &WebSocketRules,
+        token_secret: Option<&Path>,
+    ) -> Result<bool, StartError> {
+        let _operation = self.operation.lock().await;
+        let side = self.sides().into_iter().find_map(|port| port.websocket.clone());
+        let (Some(side), Some(address)) = (side, self.endpoints().websocket) else { return Ok(false) };
+        let (tokens, outcome) = tokens_of(token_secret);
+        warn_if_wide("websocket", address.ip(), rules.origins.iter());
+        side.access.store(Arc::new(WebSocketAccess::new(rules, tokens)));
+        outcome.map(|()| true)
     }
 
     /// Serves the local socket.
@@ -289,13 +323,12 @@ impl<S: RpcService> Servers<S> {
         Dispatcher::new(self.service.clone(), limits.clone())
     }
 
-    fn http_side(&self, settings: HttpSettings, tokens: Option<&TokenCheck>) -> HttpSide<S> {
-        warn_if_wide("http", settings.address, settings.cors_origins.iter().chain(&settings.virtual_hosts));
+    fn http_side(&self, settings: HttpSettings, tokens: Option<TokenCheck>) -> HttpSide<S> {
+        let rules = &settings.rules;
+        warn_if_wide("http", settings.address, rules.cors_origins.iter().chain(&rules.virtual_hosts));
         HttpSide {
+            access: ArcSwap::from_pointee(HttpAccess::new(rules, tokens)),
             dispatcher: self.dispatcher(&settings.limits.envelope),
-            doors: doors("http", settings.address, &settings.modules, &settings.without_token, tokens),
-            cors: Cors::new(&settings.cors_origins),
-            hosts: VirtualHosts::new(&settings.virtual_hosts),
             limits: settings.limits,
             health: self.health.clone(),
             ends: Ends::default(),
@@ -303,12 +336,11 @@ impl<S: RpcService> Servers<S> {
         }
     }
 
-    fn websocket_side(&self, settings: WebSocketSettings, tokens: Option<&TokenCheck>) -> WebSocketSide<S> {
-        warn_if_wide("websocket", settings.address, settings.origins.iter());
+    fn websocket_side(&self, settings: WebSocketSettings, tokens: Option<TokenCheck>) -> WebSocketSide<S> {
+        warn_if_wide("websocket", settings.address, settings.rules.origins.iter());
         WebSocketSide {
+            access: Arc::new(ArcSwap::from_pointee(WebSocketAccess::new(&settings.rules, tokens))),
             dispatcher: self.dispatcher(&settings.limits.envelope),
-            doors: doors("websocket", settings.address, &settings.modules, &settings.without_token, tokens),
-            origins: OriginRules::new(&settings.origins),
             limits: settings.limits,
             ends: Ends::default(),
             traffic: Arc::clone(&self.traffic.websocket),
@@ -322,31 +354,12 @@ impl<S: RpcService> std::fmt::Debug for Servers<S> {
     }
 }
 
-/// What a port shows with and without a token.
-fn doors(
-    endpoint: &'static str,
-    address: IpAddr,
-    modules: &[String],
-    without_token: &[String],
-    tokens: Option<&TokenCheck>,
-) -> Doors {
-    let is_powerful = |name: &str| POWERFUL_NAMESPACES.contains(&name);
-    let is_open = |name: &&String| !is_powerful(name) || without_token.contains(name);
-    let open: Vec<String> = modules.iter().filter(is_open).cloned().collect();
-    for name in open.iter().filter(|name| is_powerful(name)) {
-        // On this machine alone, as in every development network, it asks for no action.
-        if address.is_loopback() {
-            tracing::info!(endpoint, namespace = %name, "powerful namespace open to every program of this machine");
-        } else {
-            tracing::warn!(endpoint, namespace = %name, "powerful namespace open to everybody who reaches this port");
-        }
+/// The check of tokens, none when its secret can't be used.
+fn tokens_of(secret: Option<&Path>) -> (Option<TokenCheck>, Result<(), StartError>) {
+    match secret.map(TokenCheck::from_file).transpose() {
+        Ok(tokens) => (tokens, Ok(())),
+        Err(error) => (None, Err(error)),
     }
-    if tokens.is_none() {
-        for name in modules.iter().filter(|name| !is_open(name)) {
-            tracing::warn!(endpoint, namespace = %name, "namespace needs a bearer token, but no token secret is configured: not served");
-        }
-    }
-    Doors { open: Exposure::of(open), with_token: Exposure::of(modules.to_vec()), tokens: tokens.cloned() }
 }
 
 fn warn_if_wide<'a>(endpoint: &'static str, address: IpAddr, mut names: impl Iterator<Item = &'a String>) {

@@ -6,10 +6,7 @@ use std::{
     path::PathBuf,
 };
 
-use crate::{http::HttpLimits, socket::SocketLimits, websocket::WebSocketLimits};
-
-/// Namespaces that a TCP port serves to holders of a token only (`design.md` 8).
-pub const POWERFUL_NAMESPACES: [&str; 4] = ["admin", "debug", "miner", "personal"];
+use crate::{exposure::PortExposure, http::HttpLimits, socket::SocketLimits, websocket::WebSocketLimits};
 
 /// Which front-ends run, and how. The default runs none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,16 +28,31 @@ pub struct HttpSettings {
     pub address: IpAddr,
     /// Port; 0 picks a free one. Default 8545.
     pub port: u16,
-    /// Namespaces to serve; `rpc` always is. Default `eth`, `net`, `web3`.
-    pub modules: Vec<String>,
-    /// Of `modules`, those of [`POWERFUL_NAMESPACES`] that need no token. Default none.
-    pub without_token: Vec<String>,
+    /// Who may ask what. The default shows nothing.
+    pub rules: HttpRules,
+    /// Bounds.
+    pub limits: HttpLimits,
+}
+
+/// Who may ask what over HTTP; can change while it is served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpRules {
+    /// What is shown with and without a token. Default nothing.
+    pub exposure: PortExposure,
     /// Origins whose web pages may read answers; `*` for all. Default none.
     pub cors_origins: Vec<String>,
     /// Host names under which requests may come; addresses always may; `*` for all. Default `localhost`.
     pub virtual_hosts: Vec<String>,
-    /// Bounds.
-    pub limits: HttpLimits,
+}
+
+impl Default for HttpRules {
+    fn default() -> Self {
+        Self {
+            exposure: PortExposure::default(),
+            cors_origins: Vec::new(),
+            virtual_hosts: vec!["localhost".to_owned()],
+        }
+    }
 }
 
 impl Default for HttpSettings {
@@ -48,10 +60,7 @@ impl Default for HttpSettings {
         Self {
             address: Ipv4Addr::LOCALHOST.into(),
             port: 8545,
-            modules: default_modules(),
-            without_token: Vec::new(),
-            cors_origins: Vec::new(),
-            virtual_hosts: vec!["localhost".to_owned()],
+            rules: HttpRules::default(),
             limits: HttpLimits::default(),
         }
     }
@@ -64,15 +73,20 @@ pub struct WebSocketSettings {
     pub address: IpAddr,
     /// Port; 0 picks a free one. Default 8546.
     pub port: u16,
-    /// Namespaces to serve; `rpc` always is. Default `eth`, `net`, `web3`.
-    pub modules: Vec<String>,
-    /// Of `modules`, those of [`POWERFUL_NAMESPACES`] that need no token. Default none.
-    pub without_token: Vec<String>,
+    /// Who may ask what. The default shows nothing.
+    pub rules: WebSocketRules,
+    /// Bounds.
+    pub limits: WebSocketLimits,
+}
+
+/// Who may ask what over WebSocket; can change while it is served.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WebSocketRules {
+    /// What is shown with and without a token. Default nothing.
+    pub exposure: PortExposure,
     /// Origins whose web pages may connect; `*` for all. Default none, which means `http://localhost` and
     /// this machine's name.
     pub origins: Vec<String>,
-    /// Bounds.
-    pub limits: WebSocketLimits,
 }
 
 impl Default for WebSocketSettings {
@@ -80,16 +94,10 @@ impl Default for WebSocketSettings {
         Self {
             address: Ipv4Addr::LOCALHOST.into(),
             port: 8546,
-            modules: default_modules(),
-            without_token: Vec::new(),
-            origins: Vec::new(),
+            rules: WebSocketRules::default(),
             limits: WebSocketLimits::default(),
         }
     }
-}
-
-fn default_modules() -> Vec<String> {
-    ["eth", "net", "web3"].map(str::to_owned).to_vec()
 }
 
 /// The local socket's settings.

@@ -22,6 +22,7 @@ use crate::{
     StartError,
     duplex::{Connection, DuplexLimits, Encode, Framing, Half, Incoming, encode_plain, reads_no_more, reap},
     envelope::{Dispatcher, EnvelopeLimits, Progress, Reply, Scanner, failures},
+    exposure::ConnectionExposure,
     service::{ClientId, Exposure, Origin, RpcService, Transport},
     traffic::{OpenConnection, TransportTraffic},
 };
@@ -144,8 +145,9 @@ impl<S: RpcService> SocketServer<S> {
     fn connection(&self, origin: Origin, stopping: CancellationToken) -> Connection<S, Values<S>> {
         Connection {
             dispatcher: self.dispatcher.clone(),
-            exposure: Exposure::all(),
+            exposure: ConnectionExposure::Fixed(Exposure::all()),
             origin,
+            expiry: None,
             limits: self.limits.duplex(),
             framing: Values::new(self.dispatcher.clone(), self.limits.message_bytes),
             buffer: BytesMut::with_capacity(8 << 10),
@@ -218,6 +220,10 @@ impl<S: RpcService> Framing for Values<S> {
     }
 
     fn goodbye() -> Option<Bytes> {
+        None
+    }
+
+    fn expired() -> Option<Bytes> {
         None
     }
 

@@ -1,5 +1,5 @@
 //! Bearer tokens, as Ethereum's engine API has them: JWT, HS256, a 32 byte secret in a file, `iat` at most a
-//! minute away.
+//! minute away where a connection or, over HTTP, a request begins. `exp` and `nbf` hold where a token has them.
 //!
 //! Written out instead of taken from a JWT library: one algorithm with one claim is forty lines, and the library
 //! brings RSA and elliptic curves along.
@@ -13,7 +13,10 @@ use std::{
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use hmac::{Hmac, Mac as _};
 use http::{HeaderMap, HeaderValue, header};
-use serde::{Deserialize, de::DeserializeOwned};
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeOwned, IgnoredAny},
+};
 use sha2::Sha256;
 use zeroize::Zeroizing;
 
@@ -40,8 +43,13 @@ impl fmt::Debug for TokenCheck {
 pub(crate) enum Authorization {
     /// No token.
     Absent,
-    /// A good one, and the client that it names, if it names one.
-    Valid(Option<ClientId>),
+    /// A good one.
+    Valid {
+        /// The client that it names, if it names one.
+        client: Option<ClientId>,
+        /// When it ends, seconds after 1970, if it does.
+        expiry: Option<u64>,
+    },
     /// A token that is refused, and why.
     Refused(&'static str),
 }
@@ -49,12 +57,21 @@ pub(crate) enum Authorization {
 #[derive(Deserialize)]
 struct Header {
     alg: String,
+    /// Names extensions that whoever checks the token must understand; this node understands none.
+    #[serde(default, rename = "crit", deserialize_with = "is_there")]
+    has_critical_extensions: bool,
+}
+
+/// Whether a member is there, whatever it says.
+fn is_there<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    IgnoredAny::deserialize(deserializer).map(|_| true)
 }
 
 #[derive(Deserialize)]
 struct Claims {
     iat: u64,
     exp: Option<u64>,
+    nbf: Option<u64>,
     /// Who the token was made for. Ethereum's engine API calls it `id`, everything else `sub`.
     sub: Option<String>,
     id: Option<String>,
@@ -76,7 +93,11 @@ impl TokenCheck {
     }
 
     pub(crate) fn check(&self, headers: &HeaderMap) -> Authorization {
-        let Some(value) = headers.get(header::AUTHORIZATION) else { return Authorization::Absent };
+        let mut values = headers.get_all(header::AUTHORIZATION).iter();
+        let Some(value) = values.next() else { return Authorization::Absent };
+        if values.next().is_some() {
+            return Authorization::Refused("more than one Authorization header");
+        }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         self.check_at(value, now)
     }
@@ -92,10 +113,14 @@ impl TokenCheck {
         if claims.iat.abs_diff(now) > LEEWAY {
             return Authorization::Refused("stale token: iat must be within 60 seconds of the node's clock");
         }
-        if claims.exp.is_some_and(|expiry| expiry < now) {
+        if claims.exp.is_some_and(|expiry| expiry <= now) {
             return Authorization::Refused("token is expired");
         }
-        Authorization::Valid(claims.sub.or(claims.id).map(|identity| ClientId::of_token(&identity)))
+        if claims.nbf.is_some_and(|beginning| beginning > now) {
+            return Authorization::Refused("token is not valid yet");
+        }
+        let client = claims.sub.or(claims.id).map(|identity| ClientId::of_token(&identity));
+        Authorization::Valid { client, expiry: claims.exp }
     }
 
     /// The claims of a token that this secret signed with HS256 and nothing else.
@@ -108,7 +133,7 @@ impl TokenCheck {
         // Compares in constant time.
         hash.verify_slice(&signature).ok()?;
         let header: Header = decode(header)?;
-        if header.alg == "HS256" { decode(claims) } else { None }
+        if header.alg == "HS256" && !header.has_critical_extensions { decode(claims) } else { None }
     }
 }
 
@@ -137,8 +162,12 @@ mod tests {
     }
 
     fn token(algorithm: &str, secret: &[u8], claims: &serde_json::Value) -> String {
+        signed(&json!({ "typ": "JWT", "alg": algorithm }), secret, claims)
+    }
+
+    fn signed(header: &serde_json::Value, secret: &[u8], claims: &serde_json::Value) -> String {
         let part = |value: &serde_json::Value| URL_SAFE_NO_PAD.encode(value.to_string());
-        let signed = format!("{}.{}", part(&json!({ "typ": "JWT", "alg": algorithm })), part(claims));
+        let signed = format!("{}.{}", part(header), part(claims));
         let mut hash = Hmac::<Sha256>::new_from_slice(secret).unwrap();
         hash.update(signed.as_bytes());
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(hash.finalize().into_bytes()))
@@ -166,9 +195,50 @@ mod tests {
         ] {
             let mut headers = HeaderMap::new();
             headers.insert(header::AUTHORIZATION, header.parse().unwrap());
-            assert_eq!(matches!(check.check(&headers), Authorization::Valid(_)), is_valid, "{header}");
+            assert_eq!(matches!(check.check(&headers), Authorization::Valid { .. }), is_valid, "{header}");
+            if is_valid {
+                headers.append(header::AUTHORIZATION, header.parse().unwrap());
+                assert!(matches!(check.check(&headers), Authorization::Refused(_)), "twice");
+            }
         }
         assert_eq!(check.check(&HeaderMap::new()), Authorization::Absent);
+    }
+
+    #[test]
+    fn a_token_holds_from_its_beginning_to_its_end() {
+        let check = TokenCheck::new(&[7; 32]).unwrap();
+        let at = |claims: serde_json::Value| {
+            let header = format!("Bearer {}", token("HS256", &[7; 32], &claims));
+            check.check_at(&header.parse().unwrap(), 1_000)
+        };
+
+        assert_eq!(at(json!({ "iat": 1_000, "nbf": 1_000 })), Authorization::Valid { client: None, expiry: None });
+        assert_eq!(
+            at(json!({ "iat": 1_000, "exp": 1_001 })),
+            Authorization::Valid { client: None, expiry: Some(1_001) }
+        );
+        for refused in [
+            json!({ "iat": 1_000, "nbf": 1_001 }),
+            json!({ "iat": 1_000, "exp": 1_000 }),
+            json!({ "iat": 1_000, "exp": "1001" }),
+            json!({ "iat": 1_000, "nbf": "1" }),
+        ] {
+            assert!(matches!(at(refused.clone()), Authorization::Refused(_)), "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_token_with_extensions_that_must_be_understood_is_refused() {
+        let check = TokenCheck::new(&[7; 32]).unwrap();
+        let refuses = |header: serde_json::Value| {
+            let token = signed(&header, &[7; 32], &json!({ "iat": 1_000 }));
+            matches!(check.check_at(&format!("Bearer {token}").parse().unwrap(), 1_000), Authorization::Refused(_))
+        };
+
+        assert!(!refuses(json!({ "alg": "HS256", "kid": "1" })));
+        for critical in [json!(["exp"]), json!(["b64"]), json!([]), json!(null)] {
+            assert!(refuses(json!({ "alg": "HS256", "crit": critical })), "{critical}");
+        }
     }
 
     #[test]

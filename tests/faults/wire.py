@@ -15,8 +15,9 @@ class Hung(Exception):
 class Connection:
     """A socket and what has come and is not looked at yet."""
 
-    def __init__(self, node, timeout=30):
+    def __init__(self, node, timeout=30, token=None):
         self.node, self.timeout, self.received = node, timeout, b""
+        self.authorization = b"Authorization: Bearer %s\r\n" % token.encode() if token else b""
         self.socket = self.connect()
 
     def tcp(self, url):
@@ -90,7 +91,8 @@ class Http(Connection):
         return self.tcp(self.node.http_url)
 
     def send_message(self, text):
-        self.send(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % len(text) + text)
+        head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n" % len(text)
+        self.send(head + self.authorization + b"\r\n" + text)
 
     def receive(self):
         """The body of an answer; the status is kept in `status`."""
@@ -110,7 +112,7 @@ class WebSocket(Connection):
         found = self.tcp(self.node.ws_url)
         found.sendall(
             b"GET / HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+            b"Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n" + self.authorization + b"\r\n"
         )
         self.socket = found
         head = self.take_until(b"\r\n\r\n")

@@ -148,7 +148,8 @@ pub struct TenonCallContext {
     /// Passed back to [`TenonHost::call`]: identifies the caller to the host. Stays valid until the future or
     /// stream that the call returned has been dropped.
     pub call: *const c_void,
-    /// Namespaces that the caller's endpoint exposes, separated by commas; `*` means all.
+    /// Namespaces that the caller's endpoint exposes, separated by commas; `*` means all. An item that begins with `!` is a
+    /// pattern of refused methods: `!eth_sign*`.
     pub namespaces: TenonSlice,
     /// Nanoseconds until the host gives up; 0 means no deadline.
     pub deadline_nanos: u64,

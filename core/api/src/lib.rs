@@ -16,6 +16,7 @@ mod durations;
 mod failure;
 mod message;
 pub mod messages;
+mod method_pattern;
 mod ports;
 pub mod primitives;
 mod schema;
@@ -24,6 +25,7 @@ mod space;
 pub use durations::{DURATION_BOUNDS, DurationCounts, Durations};
 pub use failure::{Failure, FailureCode};
 pub use message::{Capability, Event, Request, Topic};
+pub use method_pattern::MethodPattern;
 pub use ports::{
     BlockProducer, ChainReader, ChainWriter, ConsensusEngine, ConsensusError, EngineRecords, InsertOutcome,
     OwnAccounts, PendingTransactions, SealAttributes, StateReader, StoreError, TrieReader,

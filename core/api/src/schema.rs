@@ -74,6 +74,7 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         request::<GetDataFolder>(),
         request::<StartFrontEnd>(),
         request::<ListNamespaceVersions>(),
+        request::<SetExposure>(),
         request::<ListModules>(),
         request::<GetModule>(),
         request::<ChangeModule>(),

@@ -325,6 +325,22 @@ fn node_frames(frames: &mut Frames) {
         virtual_hosts: None,
     };
     frames.request(start, ());
+    let set = SetExposure {
+        front_end: FrontEnd::Http,
+        namespaces: Some(vec!["eth".to_owned()]),
+        denied_methods: Some(vec!["eth_sign*".to_owned()]),
+        token_namespaces: None,
+        seconds: Some(600),
+        is_reset: false,
+    };
+    let shown = ExposureReport {
+        is_open: true,
+        open: vec!["eth".to_owned()],
+        with_token: vec!["debug".to_owned(), "eth".to_owned()],
+        denied_methods: vec!["eth_sign*".to_owned()],
+        until: Some(7),
+    };
+    frames.request(set, shown);
     frames.event(SyncChanged { status: Some(status) });
 }
 
@@ -370,6 +386,7 @@ fn module_info() -> ModuleInfo {
         },
         warnings: vec!["memory is not bounded".to_owned()],
         storage: Some(SpaceUsage { records: 11, bytes: 12, most_records: 13, most_bytes: 14 }),
+        until: Some(15),
     }
 }
 
@@ -406,6 +423,11 @@ fn module_frames(frames: &mut Frames) {
             key: "http.port".to_owned(),
             running: Some("8545".to_owned()),
             wanted: None,
+        }],
+        changed: vec![ChangedSetting {
+            key: "http.api".to_owned(),
+            running: None,
+            wanted: Some("[\"eth\"]".to_owned()),
         }],
     };
     frames.request(ReloadSettings { asked_by: Some("admin".to_owned()) }, report);

@@ -15,7 +15,7 @@ use tenon_api::{
 };
 use tokio::time::Instant;
 
-use crate::{HostError, PluginHost, choices::Choices, life_cycle::micros};
+use crate::{HostError, PluginHost, choices::Choices, ends::now, life_cycle::micros};
 
 /// Starts and stops a part of the node.
 pub trait ActorSwitch: Send + Sync + 'static {
@@ -159,6 +159,7 @@ impl KnownActor {
             faults: ModuleFaults { panics, ..self.switch().map(ActorSwitch::faults).unwrap_or_default() },
             warnings: Vec::new(),
             storage: None,
+            until: None,
         }
     }
 
@@ -196,7 +197,9 @@ impl PluginHost {
         let choices = self.options.choices_file.as_deref().map(Choices::read).unwrap_or_default();
         for actor in self.known_actors().into_iter().filter(|actor| actor.module.stage == stage) {
             let Ok(switch) = actor.switch() else { continue };
-            if !choices.wants(actor.name(), actor.module.is_wanted) {
+            let is_wanted = choices.wants(actor.name(), actor.module.is_wanted);
+            let end = choices.end_of(actor.name(), Some(actor.module.is_wanted)).filter(|_| is_wanted);
+            if !is_wanted || end.is_some_and(|end| end <= now()) {
                 self.bus.suspend(actor.module.answers, &actor.stopped());
                 if actor.module.is_wanted {
                     tracing::warn!(
@@ -206,6 +209,7 @@ impl PluginHost {
                 }
                 continue;
             }
+            self.set_end(actor.name(), end);
             switch.start().await.map_err(|failure| HostError::Actor { name: actor.name().to_owned(), failure })?;
             *actor.standing() = Standing::Enabled;
         }
@@ -332,7 +336,8 @@ impl PluginHost {
     }
 
     fn info_of_actor(&self, actor: &KnownActor) -> ModuleInfo {
-        actor.info(self.dependants(actor), self.bus.panics(actor.module.answers))
+        let info = actor.info(self.dependants(actor), self.bus.panics(actor.module.answers));
+        ModuleInfo { until: self.end_of(actor.name()), ..info }
     }
 
     pub(crate) fn known_actors(&self) -> Vec<Arc<KnownActor>> {

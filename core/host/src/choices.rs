@@ -14,7 +14,7 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use crate::{PluginPlan, actors::KnownActor, module::Modules};
+use crate::{PluginPlan, actors::KnownActor, ends::Ends, module::Modules};
 
 /// The file's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +23,18 @@ pub(crate) struct Choices {
     /// Parts of the node.
     #[serde(default)]
     actors: BTreeMap<String, ActorChoice>,
+    /// Modules of both kinds that are enabled for a time.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    ends: BTreeMap<String, End>,
+}
+
+/// When a module is to be disabled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct End {
+    /// Seconds after 1970.
+    until: u64,
+    /// Whether the settings wanted it enabled when that was chosen; none when they did not mention it.
+    wanted: Option<bool>,
 }
 
 /// What was chosen for a part of the node.
@@ -100,7 +112,7 @@ impl Choices {
 
     /// Writes the file whole or not at all.
     pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
-        if self.modules.is_empty() && self.actors.is_empty() && !path.exists() {
+        if self.modules.is_empty() && self.actors.is_empty() && self.ends.is_empty() && !path.exists() {
             return Ok(());
         }
         let unfinished = path.with_extension("new");
@@ -135,6 +147,11 @@ impl Choices {
         (settled.collect(), added.collect())
     }
 
+    /// When a module is to be disabled, if it is, of which the settings say `wanted` by now.
+    pub(crate) fn end_of(&self, name: &str, wanted: Option<bool>) -> Option<u64> {
+        self.ends.get(name).filter(|end| end.wanted == wanted).map(|end| end.until)
+    }
+
     /// Whether a part of the node is to run, of which the settings say `is_wanted`.
     pub(crate) fn wants(&self, actor: &str, is_wanted: bool) -> bool {
         let choice = self.actors.get(actor).filter(|choice| choice.is_wanted == is_wanted);
@@ -142,8 +159,18 @@ impl Choices {
     }
 
     /// What differs between the modules and the settings' plans.
-    pub(crate) fn of(modules: &Modules, plans: &BTreeMap<String, PluginPlan>, actors: &[Arc<KnownActor>]) -> Self {
+    pub(crate) fn of(
+        modules: &Modules,
+        plans: &BTreeMap<String, PluginPlan>,
+        actors: &[Arc<KnownActor>],
+        ends: &Ends,
+    ) -> Self {
         let mut choices = Self::default();
+        for (name, until) in ends {
+            let actor = actors.iter().find(|actor| actor.name() == name).map(|actor| actor.choice().1);
+            let wanted = actor.or_else(|| plans.get(name).map(|plan| plan.is_enabled));
+            choices.ends.insert(name.clone(), End { until: *until, wanted });
+        }
         for actor in actors {
             let (is_enabled, is_wanted) = actor.choice();
             if is_enabled != is_wanted {
@@ -198,13 +225,30 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("modules.json");
 
-        Choices::of(&modules, &plans, &[]).write(&file).unwrap();
+        Choices::of(&modules, &plans, &[], &Ends::new()).write(&file).unwrap();
         let choices = Choices::read(&file);
 
         let all: Vec<_> = plans.values().cloned().collect();
         assert_eq!(choices.apply(&all), (vec![disabled], vec![PluginPlan::new("mine", "/mine.so")]));
         let changed = PluginPlan { settings: "{\"depth\":3}".to_owned(), ..plan };
         assert_eq!(choices.apply(std::slice::from_ref(&changed)).0, [changed]);
+    }
+
+    #[test]
+    fn an_end_outlasts_the_node_until_the_settings_say_something_else() {
+        let plan = PluginPlan::new("debug", "/debug.so");
+        let plans = BTreeMap::from([("debug".to_owned(), plan.clone())]);
+        let mut modules = Modules::default();
+        modules.by_name.insert("debug".into(), module(plan));
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("modules.json");
+
+        Choices::of(&modules, &plans, &[], &Ends::from([("debug".to_owned(), 7)])).write(&file).unwrap();
+        let choices = Choices::read(&file);
+
+        assert_eq!(choices.end_of("debug", Some(true)), Some(7));
+        assert_eq!(choices.end_of("debug", Some(false)), None);
+        assert_eq!(choices.end_of("eth", Some(true)), None);
     }
 
     #[test]

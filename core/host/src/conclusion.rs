@@ -22,7 +22,7 @@ impl PluginHost {
             "module changed"
         );
         self.bus.publish(ModuleChanged { report: report.clone() });
-        let (choices, copies) = self.to_be_kept();
+        let Some((choices, copies)) = self.to_be_kept() else { return Ok(report) };
         let is_new = choices.is_some() && *self.kept.lock().unwrap_or_else(PoisonError::into_inner) != choices;
         if is_new || self.libraries.has_unused(&copies) {
             let host = Arc::clone(self);
@@ -39,12 +39,17 @@ impl PluginHost {
         Ok(report)
     }
 
-    /// The choices as they are now, if they are kept, and the copies of libraries that are used.
-    fn to_be_kept(&self) -> (Option<Choices>, Vec<PathBuf>) {
+    /// The choices as they are now, if they are kept, and the copies of libraries that are used. None at the end of the node:
+    /// no module is known any more then, which is no operator's choice, and what was kept last holds.
+    fn to_be_kept(&self) -> Option<(Option<Choices>, Vec<PathBuf>)> {
         let modules = self.modules();
+        if modules.is_shutting_down {
+            return None;
+        }
         let copies = modules.copies();
         let has_file = self.options.choices_file.is_some();
-        (has_file.then(|| Choices::of(&modules, &self.settled(), &self.known_actors())), copies)
+        let choices = has_file.then(|| Choices::of(&modules, &self.settled(), &self.known_actors(), &self.ends()));
+        Some((choices, copies))
     }
 
     /// Writes the choices. Blocks.

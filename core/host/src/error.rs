@@ -23,6 +23,12 @@ pub enum HostError {
         /// What the loader said.
         reason: String,
     },
+    /// A module was to be enabled for a time that is none.
+    #[error("a module can be enabled for 1 to {most} seconds")]
+    BadTime {
+        /// The longest time, seconds.
+        most: u64,
+    },
     /// The library does not export the one symbol of plugins, or gave nothing through it.
     #[error("plugin {}: not a Tenon plugin: {reason}", path.display())]
     NotAPlugin {

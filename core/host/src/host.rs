@@ -19,6 +19,7 @@ use crate::{
     actors::KnownActor,
     boundary::Library,
     choices::Choices,
+    ends::{Ends, now},
     instance::{OpenedPlugin, Start},
     isolation,
     library_cache::{CheckedLibrary, LibraryCache},
@@ -53,6 +54,10 @@ pub struct PluginHost {
     modules: Mutex<Modules>,
     /// Parts of the node, in the order in which they are started. Nothing awaits under the lock.
     pub(crate) actors: Mutex<Vec<Arc<KnownActor>>>,
+    /// When modules end that are enabled for a time. Changed by operations only; nothing awaits under the lock.
+    pub(crate) ends: Mutex<Ends>,
+    /// Told of every change of `ends`.
+    pub(crate) ends_changed: tokio::sync::Notify,
     /// What the settings said last. Used by operations only.
     pub(crate) settled: Mutex<BTreeMap<String, PluginPlan>>,
     /// Held by the one operation that is under way.
@@ -68,7 +73,8 @@ pub(crate) struct Candidate {
 impl PluginHost {
     /// A host without plugins. `bus` is what plugins may ask.
     pub fn new(bus: Bus, options: HostOptions) -> Arc<Self> {
-        let router = Router::new(options.slow_calls.get(), options.slow_queue, options.aliases.clone());
+        let HostOptions { slow_calls, slow_queue, ref aliases, ref unserved, .. } = options;
+        let router = Router::new(slow_calls.get(), slow_queue, aliases.clone(), unserved.clone());
         let libraries = LibraryCache::new(options.cache_folder.clone());
         Arc::new(Self {
             bus,
@@ -78,6 +84,8 @@ impl PluginHost {
             kept: Mutex::default(),
             modules: Mutex::default(),
             actors: Mutex::default(),
+            ends: Mutex::default(),
+            ends_changed: tokio::sync::Notify::new(),
             settled: Mutex::default(),
             operation: tokio::sync::Mutex::default(),
         })
@@ -95,7 +103,12 @@ impl PluginHost {
         *self.settled() = plans.iter().map(|plan| (plan.name.clone(), plan.clone())).collect();
         let is_settled = |plan: &PluginPlan| plans.iter().any(|known| known.path == plan.path);
         let mut waiting = Vec::new();
-        for plan in settled.into_iter().chain(chosen) {
+        for mut plan in settled.into_iter().chain(chosen) {
+            let wanted = plans.iter().find(|known| known.name == plan.name).map(|known| known.is_enabled);
+            match choices.end_of(&plan.name, wanted).filter(|_| plan.is_enabled) {
+                Some(end) if end <= now() => plan.is_enabled = false,
+                end => self.set_end(&plan.name, end),
+            }
             let is_path_settled = is_settled(&plan);
             let mut module = Module { plan, is_path_settled, build: None, granted: Vec::new(), state: State::Disabled };
             if module.plan.is_enabled && self.actor(&module.plan.name).is_some() {
@@ -271,9 +284,13 @@ impl PluginHost {
         let limits = plan.storage.unwrap_or(self.options.space_limits);
         let space = Space::new(&plan.name, limits, self.options.spaces.as_ref());
         let in_force = plan.limits.in_force(build.isolation, self.options.processes.as_ref());
-        let not_held = plan.limits.not_held(build.isolation);
+        let mut not_held = plan.limits.not_held(build.isolation);
         for warning in &not_held {
             tracing::warn!(module = plan.name, "{warning}");
+        }
+        let namespace = &build.manifest.namespace;
+        if self.options.unserved.contains(namespace) {
+            not_held.push(format!("this chain has no namespace {namespace}: no call reaches the module"));
         }
         let start = Start {
             granted,
@@ -337,6 +354,7 @@ impl PluginHost {
             known.map(|(name, module)| (module.info(modules.needing(name)), module.plan.storage)).collect()
         };
         let mut list: Vec<_> = modules.into_iter().map(|(info, limits)| self.with_storage(info, limits)).collect();
+        list.iter_mut().for_each(|info| info.until = self.end_of(&info.name));
         list.extend(self.list_actors());
         list
     }
@@ -354,7 +372,7 @@ impl PluginHost {
             let module = modules.get(name).map_err(|error| self.naming_parts(error))?;
             (module.info(modules.needing(name)), module.plan.storage)
         };
-        Ok(self.with_storage(info, limits))
+        Ok(ModuleInfo { until: self.end_of(name), ..self.with_storage(info, limits) })
     }
 
     /// Takes all methods away, closes subscriptions, waits at most `grace` for running calls, and stops the

@@ -20,7 +20,9 @@ mod choices;
 mod conclusion;
 mod conformance;
 mod elf;
+mod ends;
 mod error;
+mod exposure;
 mod faults;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -43,10 +45,11 @@ mod space;
 mod stream;
 
 pub use actors::{ActorControl, ActorModule, ActorStage, ActorSwitch};
-pub use caller::{Caller, Exposure};
+pub use caller::Caller;
 pub use calls::CallCounts;
 pub use conformance::{Check, CheckReport, LoadFigures, check_plugin};
 pub use error::HostError;
+pub use exposure::Exposure;
 pub use host::{PluginHost, ShutdownReport, register};
 pub use isolation::{Isolation, IsolationOptions, run_plugin_child};
 pub use library_file::libraries_in;

@@ -156,6 +156,8 @@ impl PluginHost {
         if let Some(module) = self.modules().by_name.get_mut(name) {
             module.is_path_settled = true;
         }
+        // The settings have the last word.
+        self.set_end(name, None);
         self.conclude(report).await
     }
 
@@ -179,24 +181,38 @@ impl PluginHost {
             return Err(HostError::ShuttingDown);
         }
         let started = Instant::now();
+        let (change, end) = match change {
+            ModuleChange::EnableFor { seconds } => (ModuleChange::Enable, Some(Self::end_after(seconds)?)),
+            change => (change, None),
+        };
+        if matches!(change, ModuleChange::Enable)
+            && let Some(report) = self.change_end(name, end, started)?
+        {
+            return self.conclude(report).await;
+        }
         if let Some(actor) = self.actor(name) {
             if matches!(change, ModuleChange::Load { .. }) {
                 return Err(HostError::name_of_actor(name));
             }
             let report = self.change_actor(&actor, &change, started).await?;
+            self.set_end(name, end);
             return self.conclude(report).await;
         }
+        let keeps_end = matches!(change, ModuleChange::Replace { .. });
         let report = match change {
             ModuleChange::Load { path, settings, is_enabled } => {
                 self.load_module(name, path, settings, is_enabled, started).await?
             }
-            ModuleChange::Enable => self.enable_module(name, started).await?,
+            ModuleChange::Enable | ModuleChange::EnableFor { .. } => self.enable_module(name, started).await?,
             ModuleChange::Disable => self.disable(name, waits_for_drain, started).await?,
             ModuleChange::Replace { path, settings } => {
                 self.replace_module(name, path, settings, waits_for_drain, started).await?
             }
             ModuleChange::Unload => self.unload(name, waits_for_drain, started).await?,
         };
+        if !keeps_end {
+            self.set_end(name, end);
+        }
         self.conclude(report).await
     }
 
@@ -293,7 +309,7 @@ impl PluginHost {
         self.bus.publish(ModuleChanged { report: ModuleReport { reason: Some(reason), ..report } });
     }
 
-    async fn disable(
+    pub(crate) async fn disable(
         self: &Arc<Self>,
         name: &str,
         waits_for_drain: bool,

@@ -104,6 +104,7 @@ impl Module {
             faults: running.map(|running| running.faults()).unwrap_or_default(),
             warnings: running.map(|running| running.warnings.clone()).unwrap_or_default(),
             storage: None,
+            until: None,
         }
     }
 }

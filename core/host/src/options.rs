@@ -28,6 +28,16 @@ pub struct NamespaceAlias {
     pub name: String,
     /// The name by which its plugin serves it, which decides whether it is exposed.
     pub namespace: String,
+    /// Whether it is served under the other name. If not, the methods that are there for that name are not served either.
+    pub is_served: bool,
+}
+
+impl NamespaceAlias {
+    /// For a method that is there for the other name only: what follows that name.
+    pub(crate) fn name_of_internal<'a>(&self, method: &'a str) -> Option<&'a str> {
+        let rest = method.strip_prefix(&self.namespace)?.strip_prefix('_')?;
+        rest.strip_prefix(&self.name)?.strip_prefix('_')
+    }
 }
 
 /// Settings of a [`PluginHost`](crate::PluginHost).
@@ -53,8 +63,10 @@ pub struct HostOptions {
     pub spaces: Option<Arc<dyn PluginSpaces>>,
     /// How much a plugin can store whose settings say nothing of it.
     pub space_limits: SpaceLimits,
-    /// Other names of namespaces.
+    /// Other names of namespaces, also those that are not served: a plugin's methods for them are then not served either.
     pub aliases: Vec<NamespaceAlias>,
+    /// Namespaces that the node's chain does not have: nothing is routed to their plugins.
+    pub unserved: Vec<String>,
     /// What plugins can be granted at most; each gets what it asks for out of these and out of its own settings.
     pub granted: Vec<Capability>,
 }
@@ -74,6 +86,7 @@ impl HostOptions {
             spaces: None,
             space_limits: SpaceLimits::default(),
             aliases: Vec::new(),
+            unserved: Vec::new(),
             granted: Capability::ALL.to_vec(),
         }
     }

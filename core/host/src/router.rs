@@ -25,6 +25,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use crate::{
     Caller, Cost, Manifest, Method, NamespaceAlias, PluginStream,
     calls::{CallBook, CallCounts, MethodCalls},
+    exposure::TableNumber,
     faults::NO_RESULT,
     gate::{Entry, Kind},
     running::{Running, Ticket},
@@ -36,11 +37,16 @@ struct Route {
     index: u32,
     cost: Cost,
     only_reads: bool,
+    /// Its place in the table, by which [`Exposure`](crate::Exposure) knows whether it is refused.
+    number: u32,
+    /// The name of the method by its namespace's own name: what is refused by one name is refused by all.
+    own_name: Box<str>,
 }
 
 impl Route {
-    fn new(plugin: &Arc<Running>, index: u32, method: &Method) -> Self {
-        Self { plugin: Arc::clone(plugin), index, cost: method.cost, only_reads: method.only_reads }
+    fn new(plugin: &Arc<Running>, index: u32, method: &Method, own_name: &str) -> Self {
+        let (cost, only_reads) = (method.cost, method.only_reads);
+        Self { plugin: Arc::clone(plugin), index, cost, only_reads, number: 0, own_name: own_name.into() }
     }
 }
 
@@ -53,13 +59,20 @@ enum Entered {
 }
 
 /// Immutable; replaced as a whole.
-#[derive(Default)]
 pub(crate) struct RouteTable {
+    number: TableNumber,
     /// Nobody outside chooses what is in it, so that a hash which can be guessed does no harm.
     methods: HashMap<Box<str>, Route, FixedState>,
     namespaces: BTreeMap<String, Arc<Running>>,
     /// The same plugins by other names of their namespaces.
     aliases: BTreeMap<String, Arc<Running>>,
+}
+
+impl Default for RouteTable {
+    fn default() -> Self {
+        let (methods, namespaces, aliases) = Default::default();
+        Self { number: TableNumber::next(), methods, namespaces, aliases }
+    }
 }
 
 impl RouteTable {
@@ -68,7 +81,7 @@ impl RouteTable {
         let mut table = Self::default();
         for plugin in plugins {
             for (index, method) in (0..).zip(&plugin.manifest.methods) {
-                let route = Route::new(plugin, index, method);
+                let route = Route::new(plugin, index, method, &method.name);
                 table.methods.insert(method.name.as_str().into(), route);
             }
             table.namespaces.insert(plugin.manifest.namespace.clone(), Arc::clone(plugin));
@@ -77,22 +90,44 @@ impl RouteTable {
     }
 
     /// Adds the methods of a namespace under another name of it, so that a call by that name costs no look-up more.
-    /// A plugin whose own name that is comes first.
+    /// A plugin whose own name that is comes first. Methods that are there for the other name only are called by that.
     fn add_alias(&mut self, alias: &NamespaceAlias) {
-        let Some(plugin) = self.namespaces.get(&alias.namespace) else { return };
-        if self.namespaces.contains_key(&alias.name) {
-            return;
-        }
-        let own_form = format!("{}_{}_", alias.namespace, alias.name);
+        let Some(plugin) = self.namespaces.get(&alias.namespace).cloned() else { return };
+        let is_served = alias.is_served && !self.namespaces.contains_key(&alias.name);
         for (index, method) in (0..).zip(&plugin.manifest.methods) {
-            let route = Route::new(plugin, index, method);
-            if let Some(name) = method.name.strip_prefix(&own_form) {
-                self.methods.insert(format!("{}_{name}", alias.name).into(), route);
-            } else if let Some(name) = method.name.strip_prefix(&alias.namespace) {
+            if let Some(name) = alias.name_of_internal(&method.name) {
+                self.methods.remove(method.name.as_str());
+                if is_served {
+                    let own_name = format!("{}_{name}", alias.namespace);
+                    let route = Route::new(&plugin, index, method, &own_name);
+                    self.methods.insert(format!("{}_{name}", alias.name).into(), route);
+                }
+            } else if is_served && let Some(name) = method.name.strip_prefix(&alias.namespace) {
+                let route = Route::new(&plugin, index, method, &method.name);
                 self.methods.entry(format!("{}{name}", alias.name).into()).or_insert(route);
             }
         }
-        self.aliases.insert(alias.name.clone(), Arc::clone(plugin));
+        if is_served {
+            self.aliases.insert(alias.name.clone(), plugin);
+        }
+    }
+
+    /// Takes away the routes to a namespace that the chain does not serve.
+    fn withhold(&mut self, namespace: &str) {
+        self.methods.retain(|_, route| route.plugin.manifest.namespace != namespace);
+        self.namespaces.remove(namespace);
+    }
+
+    /// Gives every route its place.
+    fn number_routes(&mut self) {
+        for (number, route) in (0..).zip(self.methods.values_mut()) {
+            route.number = number;
+        }
+    }
+
+    /// Every route with the name by which it is called, and its own.
+    fn names(&self) -> impl Iterator<Item = (u32, &str, &str)> {
+        self.methods.iter().map(|(name, route)| (route.number, &**name, &*route.own_name))
     }
 
     /// The other names of a plugin's namespace.
@@ -100,12 +135,24 @@ impl RouteTable {
         let own = self.aliases.iter().filter(|(_, served)| Arc::ptr_eq(served, plugin));
         own.map(|(name, _)| name.clone()).collect()
     }
+
+    /// Whether a caller is refused every subscription of a plugin, by whichever of its names.
+    fn refuses_subscriptions(&self, plugin: &Arc<Running>, caller: &Caller) -> bool {
+        caller.exposure.refuses_some()
+            && self
+                .aliases_of(plugin)
+                .iter()
+                .chain([&plugin.manifest.namespace])
+                .any(|name| caller.exposure.refuses(&subscribe_of(name)))
+    }
 }
 
 struct Inner {
     /// Read on every call, replaced when a plugin comes or goes.
     routes: ArcSwap<RouteTable>,
     aliases: Vec<NamespaceAlias>,
+    /// Namespaces that are not routed, whatever serves them.
+    unserved: Vec<String>,
     slow: Semaphore,
     /// Calls that wait for `slow`, at most `slow_queue`.
     slow_waiting: AtomicUsize,
@@ -120,11 +167,17 @@ pub struct Router {
 }
 
 impl Router {
-    pub(crate) fn new(slow_calls: usize, slow_queue: usize, aliases: Vec<NamespaceAlias>) -> Self {
+    pub(crate) fn new(
+        slow_calls: usize,
+        slow_queue: usize,
+        aliases: Vec<NamespaceAlias>,
+        unserved: Vec<String>,
+    ) -> Self {
         Self {
             inner: Arc::new(Inner {
                 routes: ArcSwap::default(),
                 aliases,
+                unserved,
                 slow: Semaphore::new(slow_calls.min(Semaphore::MAX_PERMITS)),
                 slow_waiting: AtomicUsize::new(0),
                 slow_queue,
@@ -134,7 +187,9 @@ impl Router {
     }
 
     pub(crate) fn replace(&self, mut routes: RouteTable) {
+        self.inner.unserved.iter().for_each(|namespace| routes.withhold(namespace));
         self.inner.aliases.iter().for_each(|alias| routes.add_alias(alias));
+        routes.number_routes();
         self.inner.routes.store(Arc::new(routes));
     }
 
@@ -142,8 +197,8 @@ impl Router {
     /// cancels the call.
     ///
     /// # Errors
-    /// What the plugin answers; `-32601` when no plugin serves the method or the caller's endpoint does not
-    /// expose its namespace; `-32005` at the deadline or when too many slow calls wait.
+    /// What the plugin answers; `-32601` when no plugin serves the method, or the caller's endpoint does not
+    /// expose its namespace or refuses it by name; `-32005` at the deadline or when too many slow calls wait.
     pub async fn call(&self, method: &str, params: Option<&str>, caller: &Caller) -> Result<JsonBytes, Failure> {
         // All that waits is boxed where it begins. Timers and queues inside this future would make it ten times as large,
         // and futures of fast methods are moved about more than they are polled.
@@ -229,10 +284,16 @@ impl Router {
         self.inner.routes.load().methods.get(method).is_some_and(|route| route.only_reads)
     }
 
-    /// The namespaces that are served, in the order of their names.
+    /// The namespaces that are served, in the order of their names, with the methods that can be called by the names
+    /// given.
     pub fn namespaces(&self) -> Vec<NamespaceInfo> {
         let routes = self.inner.routes.load();
-        routes.namespaces.values().map(|plugin| plugin.manifest.namespace_info(routes.aliases_of(plugin))).collect()
+        let info_of = |plugin: &Arc<Running>| {
+            let mut info = plugin.manifest.namespace_info(routes.aliases_of(plugin));
+            info.methods.retain(|method| routes.methods.contains_key(method.name.as_str()));
+            info
+        };
+        routes.namespaces.values().map(info_of).collect()
     }
 
     /// Their versions, in the order of their names.
@@ -279,6 +340,7 @@ impl Router {
                 .methods
                 .get(method)
                 .filter(|route| caller.exposure.exposes(&route.plugin.manifest.namespace))
+                .filter(|route| !caller.exposure.refuses_route(route.number, routes.number, || routes.names()))
                 .ok_or_else(|| no_method(method))?;
             let kind = if route.cost == Cost::Slow { Kind::SlowCall } else { Kind::Call };
             match Ticket::take(&route.plugin, kind) {
@@ -317,7 +379,8 @@ impl Router {
                     .get(namespace)
                     .or_else(|| routes.aliases.get(namespace))
                     .filter(|plugin| caller.exposure.exposes(&plugin.manifest.namespace))
-                    .ok_or_else(|| no_method(&format!("{namespace}_subscribe")))?;
+                    .filter(|plugin| !routes.refuses_subscriptions(plugin, caller))
+                    .ok_or_else(|| no_method(&subscribe_of(namespace)))?;
                 let mut kinds = (0..).zip(&plugin.manifest.subscriptions);
                 let (index, _) = kinds.find(|(_, known)| *known == kind).ok_or_else(|| Failure {
                     code: FailureCode::METHOD_NOT_FOUND,
@@ -327,7 +390,7 @@ impl Router {
                 match Ticket::take(plugin, Kind::Stream) {
                     Ok(ticket) => return Ok((ticket, index)),
                     Err(Entry::Held) => Arc::clone(plugin),
-                    Err(_) if self.is_current(&routes) => return Err(no_method(&format!("{namespace}_subscribe"))),
+                    Err(_) if self.is_current(&routes) => return Err(no_method(&subscribe_of(namespace))),
                     Err(_) => continue,
                 }
             };
@@ -371,6 +434,11 @@ impl fmt::Debug for Router {
         let routes = self.inner.routes.load();
         formatter.debug_struct("Router").field("namespaces", &routes.namespaces.keys()).finish_non_exhaustive()
     }
+}
+
+/// The method that opens the subscriptions of a namespace.
+fn subscribe_of(namespace: &str) -> String {
+    format!("{namespace}_subscribe")
 }
 
 fn no_method(method: &str) -> Failure {

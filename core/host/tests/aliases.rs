@@ -10,7 +10,7 @@ use tenon_bus::CallContext;
 use tenon_host::{Caller, Exposure, NamespaceAlias, Router};
 
 fn host_with_alias(name: &str, namespace: &str) -> TestHost {
-    let alias = NamespaceAlias { name: name.to_owned(), namespace: namespace.to_owned() };
+    let alias = NamespaceAlias { name: name.to_owned(), namespace: namespace.to_owned(), is_served: true };
     let test = TestHost::with_options(|options| options.aliases = vec![alias]);
     test.host.load(&rust_plugin("tenon-test-counter"), "").unwrap();
     test

@@ -36,7 +36,7 @@ async fn unknown_and_unexposed_methods_look_alike() {
     assert_eq!(call(&router, "bad_missing", "[]").await, Err(unknown("bad_missing")));
     assert_eq!(call(&router, "other_echo", "[]").await, Err(unknown("other_echo")));
     assert_eq!(unexposed, unknown("bad_echo"));
-    assert_eq!(exposed.as_deref(), Ok(r#"["bad","rpc"]"#));
+    assert_eq!(exposed.as_deref(), Ok(r#"["bad"]"#));
     assert_eq!(call(&router, "bad_namespaces", "").await.as_deref(), Ok("null"));
 }
 

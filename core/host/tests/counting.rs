@@ -57,7 +57,7 @@ async fn calls_are_timed_while_somebody_asks_for_it() {
 
 #[tokio::test]
 async fn a_namespace_is_counted_under_one_name_and_on_over_its_replacement() {
-    let alias = NamespaceAlias { name: "abacus".to_owned(), namespace: "counter".to_owned() };
+    let alias = NamespaceAlias { name: "abacus".to_owned(), namespace: "counter".to_owned(), is_served: true };
     let test = TestHost::with_options(|options| options.aliases = vec![alias]);
     let router = test.host.router();
     test.host.start(&[PluginPlan::new("counter", rust_plugin("tenon-test-counter"))]).unwrap();

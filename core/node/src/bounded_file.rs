@@ -5,8 +5,13 @@ use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
+use tenon_config::Mnemonic;
+use zeroize::Zeroizing;
+
 /// The largest genesis file. Those of the public networks have 2 MB at most; a hundred thousand accounts take ten.
 const GENESIS: u64 = 256 << 20;
+/// The largest file with the words of a mnemonic.
+const MNEMONIC: u64 = 4 << 10;
 /// The largest file that says what another node knows about a block.
 const REFERENCE: u64 = 1 << 30;
 
@@ -35,6 +40,16 @@ pub(crate) fn genesis(path: &Path) -> io::Result<Vec<u8>> {
 /// When it can't be read, or is larger than that is.
 pub(crate) fn reference(path: &Path) -> io::Result<Vec<u8>> {
     read(path, REFERENCE)
+}
+
+/// Reads the words of a mnemonic.
+///
+/// # Errors
+/// When it can't be read, is larger than they are, or is no text.
+pub(crate) fn mnemonic(path: &Path) -> io::Result<Mnemonic> {
+    let bytes = Zeroizing::new(read(path, MNEMONIC)?);
+    let text = std::str::from_utf8(&bytes).map_err(|_| io::Error::other("it is not text"))?;
+    Ok(Mnemonic::new(text.trim()))
 }
 
 fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {

@@ -1,14 +1,14 @@
 //! The front-ends as modules: HTTP and WebSocket are stopped and started while the node runs, by the settings or as
-//! `admin_startRPC` asks; the Unix socket stays.
+//! `admin_startRPC` asks; the Unix socket stays. What they show changes while they serve, when the settings are read again
+//! or as `admin_setExposure` asks.
 
-use std::net::{IpAddr, Ipv4Addr};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tenon_api::Failure;
-use tenon_api::messages::{FrontEnd, ModuleChange, StartFrontEnd};
+use tenon_api::messages::{ChangedSetting, ExposureReport, FrontEnd, ModuleChange, SetExposure, StartFrontEnd};
 use tenon_bus::{Bus, CallContext, RegisterError};
 use tenon_config::{NamespaceNames, Settings};
 use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch, PluginHost, Router};
@@ -17,6 +17,7 @@ use tenon_ipc::Servers;
 use crate::endpoints::Announcer;
 use crate::exit::Stop;
 use crate::front_ends;
+use crate::live_settings::{LiveSettings, now};
 
 /// How long a closing front-end is looked at before the report says that it is draining: idle connections are gone sooner.
 const LOOK: Duration = Duration::from_millis(50);
@@ -33,26 +34,33 @@ const fn module_name(front_end: FrontEnd) -> &'static str {
 pub(crate) struct FrontEnds {
     servers: Arc<Servers<Router>>,
     router: Router,
+    /// The settings of the start, for what does not change while the node runs.
     settings: Settings,
+    /// What they go by. Nothing awaits under the lock.
+    live: Mutex<LiveSettings>,
     names: NamespaceNames,
     endpoints: Arc<Announcer>,
     /// What the next start of each is asked for in place of the settings. Nothing awaits under the lock.
-    asked: Mutex<Vec<(FrontEnd, Settings)>>,
+    asked: Mutex<Vec<StartFrontEnd>>,
+    /// Held while what `live` says is brought to the servers, so that they don't get an older one last.
+    applying: tokio::sync::Mutex<()>,
     /// Held while a front-end is started as it is asked for, so that two askers don't mix.
     asking: tokio::sync::Mutex<()>,
 }
 
 impl FrontEnds {
-    /// Front-ends of which none is open.
+    /// Front-ends of which none is open. `is_confined`: none may listen beyond this machine.
     pub(crate) fn new(
         servers: Arc<Servers<Router>>,
         router: Router,
         settings: Settings,
+        is_confined: bool,
         names: NamespaceNames,
         endpoints: Arc<Announcer>,
     ) -> Arc<Self> {
-        let asked = Mutex::default();
-        Arc::new(Self { servers, router, settings, names, endpoints, asked, asking: tokio::sync::Mutex::default() })
+        let live = Mutex::new(LiveSettings::new(settings.clone(), is_confined));
+        let (asked, applying, asking) = Default::default();
+        Arc::new(Self { servers, router, settings, live, names, endpoints, asked, applying, asking })
     }
 
     /// The modules, and what must be opened at the start because no module opens it: the socket, and where there is none
@@ -106,11 +114,18 @@ impl FrontEnds {
     }
 
     async fn open(&self, front_end: FrontEnd) -> Result<(), Failure> {
-        let mut settings = self.take_asked(front_end).unwrap_or_else(|| self.settings.clone());
+        let _applying = self.applying.lock().await;
+        let mut settings = {
+            let asked = self.take_asked(front_end);
+            let mut live = self.live();
+            live.open_as(front_end, asked);
+            live.effective(front_end)?
+        };
         settings.http.enabled = front_end == FrontEnd::Http;
         settings.ws.enabled = front_end == FrontEnd::WebSocket;
         let wanted = front_ends::settings(&settings, self.names).map_err(failure)?;
         let secret = wanted.token_secret.as_deref();
+        self.warn_of_powerful(front_end, &settings);
         if let Some(http) = wanted.http {
             let address = self.servers.open_http(http, secret).await.map_err(failure)?;
             self.endpoints.change(|endpoints| endpoints.http = Some(format!("http://{address}")));
@@ -157,21 +172,105 @@ impl FrontEnds {
         }
     }
 
-    fn take_asked(&self, front_end: FrontEnd) -> Option<Settings> {
+    fn warn_of_powerful(&self, front_end: FrontEnd, settings: &Settings) {
+        match front_end {
+            FrontEnd::Http => {
+                front_ends::shown_by_http(settings, self.names).warn_of_powerful("http", settings.http.addr);
+            }
+            FrontEnd::WebSocket => {
+                front_ends::shown_by_websocket(settings, self.names).warn_of_powerful("websocket", settings.ws.addr);
+            }
+        }
+    }
+
+    fn live(&self) -> MutexGuard<'_, LiveSettings> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take_asked(&self, front_end: FrontEnd) -> Option<StartFrontEnd> {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = asked.iter().position(|(of, _)| *of == front_end)?;
-        Some(asked.swap_remove(place).1)
+        let place = asked.iter().position(|asked| asked.front_end == front_end)?;
+        Some(asked.swap_remove(place))
+    }
+
+    /// Brings what a front-end goes by to its server, if it is open. Gives what it shows then.
+    async fn apply(&self, front_end: FrontEnd) -> Result<ExposureReport, Failure> {
+        let _applying = self.applying.lock().await;
+        let (mut settings, until) = {
+            let live = self.live();
+            (live.effective(front_end)?, live.until(front_end))
+        };
+        (settings.http.enabled, settings.ws.enabled) = (front_end == FrontEnd::Http, front_end == FrontEnd::WebSocket);
+        // Without its secret no token is accepted: what is open is then not more than was wanted.
+        let secret = front_ends::secret(&settings, self.names);
+        let path = secret.as_ref().ok().and_then(Option::as_deref);
+        let (exposure, changed) = match front_end {
+            FrontEnd::Http => {
+                let rules = front_ends::http(&settings, self.names).rules;
+                let changed = self.servers.change_http(&rules, path).await;
+                (rules.exposure, changed)
+            }
+            FrontEnd::WebSocket => {
+                let rules = front_ends::websocket(&settings, self.names).rules;
+                let changed = self.servers.change_websocket(&rules, path).await;
+                (rules.exposure, changed)
+            }
+        };
+        let is_open = secret.map_err(failure).and(changed.map_err(failure))?;
+        let (open, with_token) = (exposure.open.as_text().to_owned(), exposure.with_token.as_text().to_owned());
+        tracing::info!(module = module_name(front_end), %open, %with_token, until, "front-end shows");
+        if is_open {
+            self.warn_of_powerful(front_end, &settings);
+        }
+        let denied_methods = match front_end {
+            FrontEnd::Http => settings.http.methods_deny.to_vec(),
+            FrontEnd::WebSocket => settings.ws.methods_deny.to_vec(),
+        };
+        Ok(ExposureReport {
+            is_open,
+            open: exposure.open.namespaces().unwrap_or_default().to_vec(),
+            with_token: exposure.with_token.namespaces().unwrap_or_default().to_vec(),
+            denied_methods,
+            until,
+        })
+    }
+
+    /// Changes what a front-end shows, and changes it back when the time is over that was asked for.
+    async fn set_exposure(self: &Arc<Self>, request: SetExposure) -> Result<ExposureReport, Failure> {
+        let front_end = request.front_end;
+        tracing::info!(module = module_name(front_end), ?request, "exposure asked for");
+        let (number, until) = self.live().change(request)?;
+        let report = self.apply(front_end).await;
+        if let Some(until) = until {
+            tokio::spawn(end_change(Arc::downgrade(self), front_end, number, until));
+        }
+        report
+    }
+
+    /// Takes over what settings that were read again say about exposure, and gives what differs.
+    ///
+    /// # Errors
+    /// When the secret for tokens can't be used. No token is accepted then.
+    pub(crate) async fn reload(&self, settings: &Settings) -> Result<Vec<ChangedSetting>, Failure> {
+        let changed = self.live().reload(settings);
+        if !changed.is_empty() {
+            // Both, also where the first can't take the new tokens.
+            let http = self.apply(FrontEnd::Http).await;
+            let websocket = self.apply(FrontEnd::WebSocket).await;
+            http.and(websocket)?;
+        }
+        Ok(changed)
     }
 
     /// Starts a front-end as it is asked for, through the host like every module.
     async fn start_as_asked(&self, host: &Weak<PluginHost>, request: StartFrontEnd) -> Result<(), Failure> {
         let front_end = request.front_end;
-        let settings = asked_settings(&self.settings, &request)?;
+        let settings = self.live().asked(&request)?;
         let _asking = self.asking.lock().await;
         self.refuse_if_open(front_end, &settings)?;
         let host = host.upgrade().ok_or_else(|| Failure::server("the node is shutting down"))?;
         tracing::info!(module = module_name(front_end), ?request, "front-end asked for");
-        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push((front_end, settings));
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner).push(request);
         let outcome = host.change(module_name(front_end), ModuleChange::Enable, true).await;
         self.take_asked(front_end);
         outcome.map(drop).map_err(Failure::from)
@@ -199,63 +298,33 @@ fn failure(error: impl std::fmt::Display) -> Failure {
     Failure::server(error.to_string())
 }
 
-/// The settings with what is asked for in their place.
-///
-/// # Errors
-/// What is wrong with it.
-fn asked_settings(settings: &Settings, request: &StartFrontEnd) -> Result<Settings, Failure> {
-    let mut settings = settings.clone();
-    let host = request.host.as_deref().map(address).transpose()?;
-    let list = |list: &Option<Vec<String>>| {
-        let trimmed = |names: &Vec<String>| -> Vec<String> {
-            names.iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect()
-        };
-        list.as_ref().map(trimmed)
-    };
-    let (origins, namespaces, hosts) =
-        (list(&request.origins), list(&request.namespaces), list(&request.virtual_hosts));
-    match request.front_end {
-        FrontEnd::Http => {
-            let http = &mut settings.http;
-            http.addr = host.unwrap_or(http.addr);
-            http.port = request.port.unwrap_or(http.port);
-            http.corsdomain = origins.unwrap_or_else(|| std::mem::take(&mut http.corsdomain));
-            http.api = namespaces.unwrap_or_else(|| std::mem::take(&mut http.api));
-            http.vhosts = hosts.unwrap_or_else(|| std::mem::take(&mut http.vhosts));
-        }
-        FrontEnd::WebSocket => {
-            if hosts.is_some() {
-                return Err(Failure::invalid_params("WebSocket knows no virtual hosts, but origins"));
-            }
-            let ws = &mut settings.ws;
-            ws.addr = host.unwrap_or(ws.addr);
-            ws.port = request.port.unwrap_or(ws.port);
-            ws.origins = origins.unwrap_or_else(|| std::mem::take(&mut ws.origins));
-            ws.api = namespaces.unwrap_or_else(|| std::mem::take(&mut ws.api));
-        }
-    }
-    Ok(settings)
-}
-
-/// The address of a host: names other than this one would depend on who resolves them.
-fn address(host: &str) -> Result<IpAddr, Failure> {
-    match host.trim() {
-        "localhost" => Ok(Ipv4Addr::LOCALHOST.into()),
-        text => text.parse().map_err(|_| {
-            Failure::invalid_params(format!("host {text:?} is neither an IP address nor localhost; name one of these"))
-        }),
-    }
-}
-
 fn module(name: &'static str, summary: &'static str, is_wanted: bool, control: ActorControl) -> ActorModule {
     ActorModule { name, summary, uses: &[], answers: &[], stage: ActorStage::AfterPlugins, is_wanted, control }
 }
 
-/// Answers [`StartFrontEnd`].
+/// Waits until a change ends, and brings back what holds without it. Looks at the clock of the day every minute at least,
+/// which may be set meanwhile.
+async fn end_change(front_ends: Weak<FrontEnds>, front_end: FrontEnd, number: u64, until: u64) {
+    while let Some(left) = until.checked_sub(now()).filter(|left| *left > 0) {
+        tokio::time::sleep(Duration::from_secs(left.min(60))).await;
+    }
+    let Some(front_ends) = front_ends.upgrade() else { return };
+    let is_over = front_ends.live().end_change(front_end, number);
+    if is_over && let Err(error) = front_ends.apply(front_end).await {
+        tracing::error!(module = module_name(front_end), %error, "what was shown for a time is shown on");
+    }
+}
+
+/// Answers [`StartFrontEnd`] and [`SetExposure`].
 ///
 /// # Errors
 /// [`RegisterError`] when another module answers it already.
 pub(crate) fn register(bus: &Bus, host: &Arc<PluginHost>, front_ends: &Arc<FrontEnds>) -> Result<(), RegisterError> {
+    let of_exposure = Arc::clone(front_ends);
+    bus.handle(move |request: SetExposure, _: CallContext| {
+        let front_ends = Arc::clone(&of_exposure);
+        async move { front_ends.set_exposure(request).await }
+    })?;
     let (host, front_ends) = (Arc::downgrade(host), Arc::clone(front_ends));
     bus.handle(move |request: StartFrontEnd, _: CallContext| {
         let (host, front_ends) = (Weak::clone(&host), Arc::clone(&front_ends));
@@ -288,62 +357,5 @@ impl ActorSwitch for FrontEndSwitch {
             FrontEnd::WebSocket => open.websocket.is_none(),
         };
         is_closed && self.front_ends.open_connections(self.front_end) > 0
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn request(front_end: FrontEnd) -> StartFrontEnd {
-        StartFrontEnd { front_end, host: None, port: None, origins: None, namespaces: None, virtual_hosts: None }
-    }
-
-    #[test]
-    fn what_is_not_asked_for_is_as_the_settings_have_it() {
-        let mut settings = Settings::default();
-        settings.http.port = 9999;
-        settings.ws.api = vec!["eth".to_owned()];
-
-        for front_end in [FrontEnd::Http, FrontEnd::WebSocket] {
-            assert_eq!(asked_settings(&settings, &request(front_end)), Ok(settings.clone()));
-        }
-    }
-
-    #[test]
-    fn what_is_asked_for_takes_the_settings_place() {
-        let list = |text: &str| Some(text.split(',').map(str::to_owned).collect());
-        let asked = StartFrontEnd {
-            host: Some("0.0.0.0".to_owned()),
-            port: Some(0),
-            origins: list("https://a.example, https://b.example"),
-            namespaces: list("eth, debug"),
-            virtual_hosts: list(""),
-            ..request(FrontEnd::Http)
-        };
-
-        let settings = asked_settings(&Settings::default(), &asked).unwrap();
-
-        assert_eq!((settings.http.addr, settings.http.port), (Ipv4Addr::UNSPECIFIED.into(), 0));
-        assert_eq!(settings.http.corsdomain, ["https://a.example", "https://b.example"]);
-        assert_eq!(settings.http.api, ["eth", "debug"]);
-        assert_eq!(settings.http.vhosts, Vec::<String>::new());
-        assert_eq!(settings.ws, Settings::default().ws);
-    }
-
-    #[test]
-    fn refuses_hosts_that_it_would_have_to_look_up() {
-        for (host, wanted) in [("localhost", true), ("::1", true), ("example.org", false), ("", false)] {
-            let asked = StartFrontEnd { host: Some(host.to_owned()), ..request(FrontEnd::WebSocket) };
-            let settings = asked_settings(&Settings::default(), &asked);
-            assert_eq!(settings.is_ok(), wanted, "{host:?}: {settings:?}");
-        }
-    }
-
-    #[test]
-    fn websocket_takes_no_virtual_hosts() {
-        let asked = StartFrontEnd { virtual_hosts: Some(vec!["a".to_owned()]), ..request(FrontEnd::WebSocket) };
-
-        assert!(asked_settings(&Settings::default(), &asked).is_err());
     }
 }

@@ -7,26 +7,36 @@ use std::path::{Path, PathBuf};
 
 use tenon_config::{NamespaceNames, Settings};
 use tenon_ipc::{
-    EnvelopeLimits, HttpLimits, HttpSettings, SocketLimits, SocketSettings, WebSocketLimits, WebSocketSettings,
+    EnvelopeLimits, HttpLimits, HttpRules, HttpSettings, SocketLimits, SocketSettings, WebSocketLimits, WebSocketRules,
+    WebSocketSettings,
 };
 
 use crate::exit::Stop;
+use crate::exposure::Shown;
 
 /// What the front-ends are started with, where namespaces have these names.
 ///
 /// # Errors
 /// [`Stop::DataFolder`] when the file with the token's secret has to be made and can't be.
 pub(crate) fn settings(settings: &Settings, names: NamespaceNames) -> Result<tenon_ipc::Settings, Stop> {
+    Ok(tenon_ipc::Settings {
+        token_secret: secret(settings, names)?,
+        http: settings.http.enabled.then(|| http(settings, names)),
+        websocket: settings.ws.enabled.then(|| websocket(settings, names)),
+        socket: (!settings.ipc.disabled).then(|| socket(settings)),
+    })
+}
+
+/// The file with the secret of tokens, made when it is needed and not there; none when it is neither.
+///
+/// # Errors
+/// As [`settings`].
+pub(crate) fn secret(settings: &Settings, names: NamespaceNames) -> Result<Option<PathBuf>, Stop> {
     let secret = settings.in_data_folder(&settings.auth.jwtsecret);
     if needs_secret(settings, names) {
         make_secret(&secret)?;
     }
-    Ok(tenon_ipc::Settings {
-        http: settings.http.enabled.then(|| http(settings, names)),
-        websocket: settings.ws.enabled.then(|| websocket(settings, names)),
-        socket: (!settings.ipc.disabled).then(|| socket(settings)),
-        token_secret: secret.is_file().then_some(secret),
-    })
+    Ok(secret.is_file().then_some(secret))
 }
 
 /// Namespaces that are served over TCP and for which no plugin is there.
@@ -57,27 +67,29 @@ fn envelope(settings: &Settings) -> EnvelopeLimits {
     }
 }
 
-/// Of a list of namespaces, those that need no token.
-fn without_token(settings: &Settings, names: NamespaceNames, api: &[String]) -> Vec<String> {
-    // By whichever name a namespace stands in the list of those that need one, wherever that name is served.
-    let with_token = own_names(&settings.auth.namespaces, NamespaceNames::WITH_ALIASES);
-    own_names(api, names).into_iter().filter(|name| !with_token.contains(name)).collect()
+/// What HTTP shows.
+pub(crate) fn shown_by_http(settings: &Settings, names: NamespaceNames) -> Shown<'_> {
+    let http = &settings.http;
+    Shown { namespaces: &http.api, denied: &http.methods_deny, with_token: &settings.auth.namespaces, names }
 }
 
-/// A list of namespaces by our names, where it may say the reference's.
-fn own_names(api: &[String], names: NamespaceNames) -> Vec<String> {
-    api.iter().map(|name| names.own_name(name).to_owned()).collect()
+/// What WebSocket shows.
+pub(crate) fn shown_by_websocket(settings: &Settings, names: NamespaceNames) -> Shown<'_> {
+    let ws = &settings.ws;
+    Shown { namespaces: &ws.api, denied: &ws.methods_deny, with_token: &settings.auth.namespaces, names }
 }
 
-fn http(settings: &Settings, names: NamespaceNames) -> HttpSettings {
+/// HTTP, as the settings have it.
+pub(crate) fn http(settings: &Settings, names: NamespaceNames) -> HttpSettings {
     let http = &settings.http;
     HttpSettings {
         address: http.addr,
         port: http.port,
-        modules: own_names(&http.api, names),
-        without_token: without_token(settings, names, &http.api),
-        cors_origins: http.corsdomain.clone(),
-        virtual_hosts: http.vhosts.clone(),
+        rules: HttpRules {
+            exposure: shown_by_http(settings, names).exposure(),
+            cors_origins: http.corsdomain.to_vec(),
+            virtual_hosts: http.vhosts.clone(),
+        },
         limits: HttpLimits {
             envelope: envelope(settings),
             connections: http.connections as usize,
@@ -89,14 +101,16 @@ fn http(settings: &Settings, names: NamespaceNames) -> HttpSettings {
     }
 }
 
-fn websocket(settings: &Settings, names: NamespaceNames) -> WebSocketSettings {
+/// WebSocket, as the settings have it.
+pub(crate) fn websocket(settings: &Settings, names: NamespaceNames) -> WebSocketSettings {
     let ws = &settings.ws;
     WebSocketSettings {
         address: ws.addr,
         port: ws.port,
-        modules: own_names(&ws.api, names),
-        without_token: without_token(settings, names, &ws.api),
-        origins: ws.origins.clone(),
+        rules: WebSocketRules {
+            exposure: shown_by_websocket(settings, names).exposure(),
+            origins: ws.origins.to_vec(),
+        },
         limits: WebSocketLimits {
             envelope: envelope(settings),
             connections: ws.connections as usize,
@@ -120,8 +134,8 @@ fn socket(settings: &Settings) -> SocketSettings {
 
 /// Whether a namespace that needs a token is served over TCP.
 fn needs_secret(settings: &Settings, names: NamespaceNames) -> bool {
-    let lists = [(settings.http.enabled, &settings.http.api), (settings.ws.enabled, &settings.ws.api)];
-    lists.iter().any(|(is_enabled, api)| *is_enabled && without_token(settings, names, api).len() < api.len())
+    let (http, websocket) = (shown_by_http(settings, names), shown_by_websocket(settings, names));
+    (settings.http.enabled && http.needs_secret()) || (settings.ws.enabled && websocket.needs_secret())
 }
 
 /// Makes the secret when there is none: 32 random bytes in hexadecimal, readable by the owner only.
@@ -149,6 +163,8 @@ pub(crate) fn absolute(path: &Path) -> PathBuf {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use tenon_config::MethodPatterns;
+
     use super::*;
 
     #[test]
@@ -169,13 +185,18 @@ mod tests {
     }
 
     #[test]
-    fn leaves_a_namespace_open_only_where_the_operator_took_it_off_the_list() {
+    fn each_front_end_shows_its_own_lists() {
         let mut chosen = Settings::default();
-        chosen.http.api = ["eth", "debug", "admin"].map(str::to_owned).to_vec();
-        assert_eq!(http(&chosen, NamespaceNames::OWN).without_token, ["eth"]);
+        chosen.http.api = ["eth", "debug"].map(str::to_owned).to_vec();
+        chosen.http.methods_deny = MethodPatterns::new(vec!["eth_sign*".into()]).unwrap();
+        chosen.auth.namespaces = vec!["eth".into()];
 
-        chosen.auth.namespaces = vec!["admin".into()];
-        assert_eq!(http(&chosen, NamespaceNames::OWN).without_token, ["eth", "debug"]);
+        let http = http(&chosen, NamespaceNames::OWN).rules.exposure;
+        let websocket = websocket(&chosen, NamespaceNames::OWN).rules.exposure;
+
+        assert_eq!(http.open.as_text(), "debug,rpc,!eth_sign*");
+        assert_eq!(http.with_token.as_text(), "debug,eth,rpc,!eth_sign*");
+        assert_eq!(websocket.open.as_text(), "net,rpc,web3");
     }
 
     #[test]
@@ -184,24 +205,15 @@ mod tests {
         chosen.http.api = vec!["XDPoS".into()];
         let served = ["Consensus".to_owned()];
 
-        assert_eq!(http(&chosen, NamespaceNames::WITH_ALIASES).modules, ["Consensus"]);
+        let exposed = |names| http(&chosen, names).rules.exposure.open;
+        assert_eq!(exposed(NamespaceNames::WITH_ALIASES).as_text(), "Consensus,XDPoS,rpc");
         assert!(
             missing_namespaces(&chosen, NamespaceNames::WITH_ALIASES, &served)
                 .iter()
                 .all(|(key, _)| *key != "http.api")
         );
-        assert_eq!(http(&chosen, NamespaceNames::OWN).modules, ["XDPoS"]);
+        assert_eq!(exposed(NamespaceNames::OWN).as_text(), "XDPoS,rpc");
         assert!(missing_namespaces(&chosen, NamespaceNames::OWN, &served).contains(&("http.api", "XDPoS")));
-    }
-
-    #[test]
-    fn a_token_is_asked_for_by_whichever_name_the_list_says() {
-        let mut chosen = Settings::default();
-        chosen.auth.namespaces = vec!["XDPoS".into()];
-        for (name, names) in [("XDPoS", NamespaceNames::WITH_ALIASES), ("Consensus", NamespaceNames::OWN)] {
-            chosen.http.api = vec![name.into()];
-            assert!(http(&chosen, names).without_token.is_empty(), "{name}");
-        }
     }
 
     #[test]

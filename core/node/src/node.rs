@@ -35,6 +35,8 @@ use crate::{node_facts, plugin_folder, pool_settings, process_facts};
 
 /// How long actors and tasks may take to finish what they have accepted.
 const DRAIN: Duration = Duration::from_secs(2);
+/// The namespace of the native engines, which other chains do not have.
+const NATIVE_NAMESPACE: &str = "Consensus";
 /// File of the data folder with what the operator chose about modules at run time.
 const MODULE_CHOICES: &str = "modules.json";
 
@@ -113,15 +115,14 @@ impl Node {
         chain_files::register(&bus, &work, RequestFolders::of(&settings), chain.reader(), writer.clone())?;
         checkpoints::register(&bus, &work, &folder, Arc::clone(&chain.store))?;
         let plugins = plugin_host(&bus, &settings, &chain)?;
-        let reloader = Reloader::new(source, Arc::clone(&plugins));
-        reloader.register(&bus)?;
+        let is_confined = matches!(role, Role::Develop { .. }) && !settings.dev.expose;
         let accounts = role.accounts(&chain);
         let pool = open_pool(&bus, &settings, &chain, &accounts)?;
         tenon_accounts::register(&bus, &accounts)?;
         add_actors(&plugins, role, &bus, &supervisor, &chain, &pool, writer)?;
         let endpoints = Arc::new(Announcer::new(&folder));
         let servers = Arc::new(Servers::new(plugins.router(), Some(health_check(&chain, &supervisor))));
-        let source = NodeSource {
+        let node_source = NodeSource {
             bus: bus.clone(),
             router: plugins.router(),
             servers: Arc::clone(&servers),
@@ -131,11 +132,15 @@ impl Node {
             supervisor: Arc::downgrade(&supervisor),
             chain: Arc::clone(&chain.info),
         };
-        let front_ends = add_entrances(&plugins, &settings, namespace_names(&settings, &chain), source, &endpoints)?;
+        let names = namespace_names(&settings, &chain);
+        let front_ends = add_entrances(&plugins, &settings, is_confined, names, node_source, &endpoints)?;
+        let reloader = Reloader::new(source, Arc::clone(&plugins), Arc::clone(&front_ends));
+        reloader.register(&bus)?;
         plugins.start_actors(ActorStage::BeforePlugins).await.map_err(Stop::failure)?;
         tasks.spawn(log_blocks(bus.clone()));
 
         start_plugins(&plugins, &settings)?;
+        tasks.spawn(Arc::clone(&plugins).end_on_time());
         front_ends.open_fixed().await?;
         plugins.start_actors(ActorStage::AfterPlugins).await.map_err(Stop::failure)?;
         endpoints.announce()?;
@@ -295,12 +300,14 @@ fn add_actors(
 fn add_entrances(
     host: &Arc<PluginHost>,
     settings: &Settings,
+    is_confined: bool,
     names: NamespaceNames,
     source: NodeSource,
     endpoints: &Arc<Announcer>,
 ) -> Result<Arc<FrontEnds>, Stop> {
     let (servers, endpoints) = (Arc::clone(&source.servers), Arc::clone(endpoints));
-    let front_ends = FrontEnds::new(servers, host.router(), settings.clone(), names, Arc::clone(&endpoints));
+    let front_ends =
+        FrontEnds::new(servers, host.router(), settings.clone(), is_confined, names, Arc::clone(&endpoints));
     front_end_modules::register(&source.bus, host, &front_ends)?;
     let metrics = metrics::module(settings, source, endpoints);
     for module in front_ends.modules().into_iter().chain([metrics]) {
@@ -326,11 +333,16 @@ fn plugin_host(bus: &Bus, settings: &Settings, chain: &OpenedChain) -> Result<Ar
     options.processes = Some(IsolationOptions::of_this_program());
     options.folders = plugin_folder::folders(settings, &plugin_folder::program_folder()?);
     options.choices_file = Some(settings.node.datadir.join(MODULE_CHOICES));
-    let alias = |(name, namespace): &(&str, &str)| NamespaceAlias {
-        name: (*name).to_owned(),
-        namespace: (*namespace).to_owned(),
+    let served = namespace_names(settings, chain).aliases();
+    let alias = |alias: &(&str, &str)| NamespaceAlias {
+        name: alias.0.to_owned(),
+        namespace: alias.1.to_owned(),
+        is_served: served.contains(alias),
     };
-    options.aliases = namespace_names(settings, chain).aliases().iter().map(alias).collect();
+    options.aliases = NamespaceNames::WITH_ALIASES.aliases().iter().map(alias).collect();
+    if chain.spec.native.is_none() {
+        options.unserved = vec![NATIVE_NAMESPACE.to_owned()];
+    }
     options.spaces = Some(Arc::clone(&chain.store) as Arc<dyn PluginSpaces>);
     let host = PluginHost::new(bus.clone(), options);
     tenon_host::register(bus, &host)?;

@@ -198,7 +198,10 @@ pub(crate) fn chosen_genesis(resolved: &Resolved, folder: &DataFolder) -> Result
         (None, Some(name)) => match Network::by_name(name, resolved.origin("network"))? {
             Network::Dev => match folder.genesis()? {
                 Some(kept) => Ok(kept),
-                None => crate::commands::dev::genesis(&resolved.settings),
+                None => {
+                    let settings = crate::commands::dev::with_mnemonic(resolved)?;
+                    crate::commands::dev::genesis(&settings)
+                }
             },
             Network::Public(name) => public_genesis(name),
             Network::File(path) => genesis_file(&path, resolved.origin("network")),

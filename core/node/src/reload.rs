@@ -1,7 +1,7 @@
 //! Reading the settings again while the node runs: SIGHUP, `admin_reloadSettings`, `tenon module reload`.
 //!
-//! Plugins change at once, each in a transaction of its own with its report. Every other setting that says something else
-//! than at the start is named, because it counts from the next start on.
+//! Plugins change at once, each in a transaction of its own with its report, and so does what the front-ends show. Every
+//! other setting that says something else than at the start is named, because it counts from the next start on.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,6 +13,8 @@ use tenon_config::{Settings, Value, all_settings};
 use tenon_host::{AppliedPlan, PluginHost};
 
 use crate::exit::Stop;
+use crate::front_end_modules::FrontEnds;
+use crate::live_settings::LIVE;
 use crate::plugin_folder;
 
 /// Where the settings of a node come from.
@@ -44,11 +46,12 @@ impl fmt::Debug for SettingsSource {
 pub(crate) struct Reloader {
     source: SettingsSource,
     plugins: Arc<PluginHost>,
+    front_ends: Arc<FrontEnds>,
 }
 
 impl Reloader {
-    pub(crate) const fn new(source: SettingsSource, plugins: Arc<PluginHost>) -> Self {
-        Self { source, plugins }
+    pub(crate) const fn new(source: SettingsSource, plugins: Arc<PluginHost>, front_ends: Arc<FrontEnds>) -> Self {
+        Self { source, plugins, front_ends }
     }
 
     /// Answers [`ReloadSettings`].
@@ -77,17 +80,23 @@ impl Reloader {
         });
         let outcome = reading.await.map_err(|_| Failure::server("the settings could not be read"))?;
         let (settings, plans) = outcome.map_err(|error| Failure::server(format!("nothing changed: {error}")))?;
+        // First, so that no plugin that comes is shown where it is not to be any more.
+        let changed = self.front_ends.reload(&settings).await?;
         let applied = self.plugins.apply(plans, asked_by).await;
-        let needs_restart = differences(&self.source.started_with, &settings);
-        let report = report(applied, needs_restart);
+        let needs_restart = differences(&self.source.started_with, &settings, |key| !LIVE.contains(&key));
+        let report = SettingsReport { changed, ..report(applied, needs_restart) };
         tracing::info!(
             changes = report.modules.len(),
+            settings = report.changed.len(),
             failures = report.failures.len(),
             needs_restart = report.needs_restart.len(),
             "settings read again"
         );
         for ModuleFailure { module, reason } in &report.failures {
             tracing::error!(module, reason, "a change of the settings could not be applied");
+        }
+        for ChangedSetting { key, .. } in &report.changed {
+            tracing::info!(key, "this setting changed and counts from now on");
         }
         for ChangedSetting { key, .. } in &report.needs_restart {
             tracing::warn!(key, "this setting changed and counts from the next start on");
@@ -107,8 +116,12 @@ fn report(applied: Vec<AppliedPlan>, needs_restart: Vec<ChangedSetting>) -> Sett
     report
 }
 
-/// What the settings of the table say in two readings where they differ.
-fn differences(running: &Settings, wanted: &Settings) -> Vec<ChangedSetting> {
+/// What settings of the table say in two readings where they differ.
+pub(crate) fn differences(
+    running: &Settings,
+    wanted: &Settings,
+    is_looked_at: impl Fn(&str) -> bool,
+) -> Vec<ChangedSetting> {
     let text = |settings: &Settings, key: &str| {
         settings.show(key).filter(|value| *value != Value::Absent).map(|value| value.to_string())
     };
@@ -116,7 +129,7 @@ fn differences(running: &Settings, wanted: &Settings) -> Vec<ChangedSetting> {
         let (running, wanted) = (text(running, key), text(wanted, key));
         (running != wanted).then(|| ChangedSetting { key: key.to_owned(), running, wanted })
     };
-    all_settings().iter().filter_map(|row| of_key(row.key)).collect()
+    all_settings().iter().filter(|row| is_looked_at(row.key)).filter_map(|row| of_key(row.key)).collect()
 }
 
 #[cfg(test)]
@@ -126,7 +139,7 @@ mod tests {
     #[test]
     fn names_the_settings_that_differ_as_they_stand_in_a_file() {
         let (running, mut wanted) = (Settings::default(), Settings::default());
-        assert_eq!(differences(&running, &wanted), []);
+        assert_eq!(differences(&running, &wanted, |_| true), []);
 
         wanted.http.port = 9000;
         wanted.plugins.dir = Some("/opt/plugins".into());
@@ -138,6 +151,7 @@ mod tests {
         };
         let expected =
             [change("http.port", Some("8545"), Some("9000")), change("plugins.dir", None, Some("\"/opt/plugins\""))];
-        assert_eq!(differences(&running, &wanted), expected);
+        assert_eq!(differences(&running, &wanted, |_| true), expected);
+        assert_eq!(differences(&running, &wanted, |key| key == "ws.port"), []);
     }
 }

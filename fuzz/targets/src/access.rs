@@ -54,8 +54,10 @@ fn signed(header: &[u8], claims: &[u8], flipped: u8) {
         // What stands in members that nobody asks for is not looked at: broken UTF-8, numbers beyond all bounds.
         let (Ok(header), Ok(claims)) = (read(header), read(claims)) else { return };
         assert_eq!(header["alg"], "HS256");
+        assert!(header.get("crit").is_none(), "extensions that must be understood");
         assert!(claims["iat"].as_u64().expect("a time").abs_diff(NOW) <= LEEWAY);
-        assert!(claims["exp"].is_null() || claims["exp"].as_u64().expect("a time") >= NOW);
+        assert!(claims["exp"].is_null() || claims["exp"].as_u64().expect("a time") > NOW);
+        assert!(claims["nbf"].is_null() || claims["nbf"].as_u64().expect("a time") <= NOW);
         let mut other = value;
         // Behind `Bearer `, whose letters may be of either case.
         let at = 7 + usize::from(flipped) % (other.len() - 7);
@@ -87,7 +89,7 @@ pub(crate) fn headers(input: &[u8]) {
         let without_port = host.rsplit_once(':').map_or("", |(name, _)| name);
         let is_known = |name: &str| {
             let name = name.trim_matches(['[', ']']);
-            name.is_empty() || name.parse::<IpAddr>().is_ok() || hosts.iter().any(|listed| listed == name)
+            name.parse::<IpAddr>().is_ok() || hosts.iter().any(|listed| listed.eq_ignore_ascii_case(name))
         };
         assert!(is_known(&host) || (is_known(without_port) && !without_port.is_empty()), "{host:?}");
     }
@@ -112,7 +114,7 @@ pub(crate) fn headers(input: &[u8]) {
 /// Tokens, good and bad, and secrets.
 pub(crate) fn tokens() -> Vec<Vec<u8>> {
     let good = format!("\x01{{\"typ\":\"JWT\",\"alg\":\"HS256\"}}\n{{\"iat\":{NOW}}}");
-    let expiring = format!("\x04{{\"alg\":\"HS256\"}}\n{{\"iat\":{},\"exp\":{}}}", NOW - LEEWAY, NOW);
+    let expiring = format!("\x04{{\"alg\":\"HS256\"}}\n{{\"iat\":{},\"exp\":{}}}", NOW - LEEWAY, NOW + 1);
     let other = format!("\x01{{\"alg\":\"none\"}}\n{{\"iat\":{NOW}}}");
     let stale = format!("\x01{{\"alg\":\"HS256\"}}\n{{\"iat\":{}}}", NOW - LEEWAY - 1);
     let parts = format!(

@@ -15,10 +15,11 @@ use std::{
     pin::pin,
     sync::{Arc, Mutex, PoisonError},
     task::Poll,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::{Bytes, BytesMut};
+use tenon_api::Failure;
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite},
     sync::Semaphore,
@@ -33,9 +34,10 @@ use writer::Writer;
 
 use crate::{
     envelope::{Answer, Dispatcher, Opened, RawMessage, Reply, Subscriptions, poll_once},
+    exposure::ConnectionExposure,
     patience::Patience,
     seldom::Seldom,
-    service::{Exposure, Notifications as _, Origin, RpcService},
+    service::{Notifications as _, Origin, RpcService},
     traffic::{Meter, TransportTraffic},
 };
 
@@ -92,6 +94,8 @@ pub(crate) trait Framing: Send + 'static {
     fn keep_alive() -> Option<Bytes>;
     /// What is said when the node stops.
     fn goodbye() -> Option<Bytes>;
+    /// What is said when the client's token has expired.
+    fn expired() -> Option<Bytes>;
     /// What the end of the incoming bytes means: whether answers may still be wanted.
     fn may_half_close() -> bool;
 }
@@ -99,7 +103,7 @@ pub(crate) trait Framing: Send + 'static {
 /// Everything a connection's tasks share.
 struct Shared<S: RpcService> {
     dispatcher: Dispatcher<S>,
-    exposure: Exposure,
+    exposure: ConnectionExposure,
     origin: Origin,
     outgoing: Outgoing,
     traffic: Arc<TransportTraffic>,
@@ -113,9 +117,11 @@ struct Shared<S: RpcService> {
 /// A connection that has been accepted and, where the transport has one, has made its handshake.
 pub(crate) struct Connection<S: RpcService, F> {
     pub(crate) dispatcher: Dispatcher<S>,
-    pub(crate) exposure: Exposure,
+    pub(crate) exposure: ConnectionExposure,
     /// Who is at the other end.
     pub(crate) origin: Origin,
+    /// When the client's token ends, and with it the connection.
+    pub(crate) expiry: Option<Instant>,
     pub(crate) limits: DuplexLimits,
     pub(crate) framing: F,
     /// Bytes that arrived together with the handshake.
@@ -208,10 +214,12 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         gone: &impl Fn() -> G,
     ) -> io::Result<End> {
         // A token of its own: its lock is taken at every wake, and all connections would share the other's.
-        let stopping = self.stopping.child_token();
+        let (stopping, expiry) = (self.stopping.child_token(), self.expiry);
         let mut reading = pin!(self.read_all(shared, reader, gone));
         let cancelled = pin!(stopping.cancelled());
         let mut stopped = pin!(Seldom::new(cancelled));
+        let expiring = expiry.map(|expiry| Seldom::new(Box::pin(tokio::time::sleep_until(expiry.into()))));
+        let mut expired = pin!(expiring);
         poll_fn(|context| {
             shared.outgoing.writer_is_awake();
             if let Poll::Ready(end) = reading.as_mut().poll(context) {
@@ -220,6 +228,11 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
             // After reading, so that what reading has answered is written at once.
             if let Poll::Ready(error) = writer.poll(context) {
                 return Poll::Ready(Err(error));
+            }
+            if let Some(expired) = expired.as_mut().as_pin_mut()
+                && expired.poll(context).is_ready()
+            {
+                return Poll::Ready(Ok(End::Finish(F::expired())));
             }
             stopped.as_mut().poll(context).map(|()| Ok(End::Finish(F::goodbye())))
         })
@@ -322,7 +335,7 @@ async fn start_call<S: RpcService>(shared: &Arc<Shared<S>>, text: Bytes, message
     let call = {
         let shared = Arc::clone(shared);
         async move {
-            let caller = shared.dispatcher.caller(shared.exposure.clone(), shared.origin);
+            let caller = shared.dispatcher.caller(shared.exposure.now(), shared.origin);
             let guard = caller.context.cancel_on_drop();
             let answer = shared.dispatcher.answer(&text, &message, &caller, Some(&shared.subscriptions)).await;
             guard.disarm();
@@ -360,6 +373,12 @@ fn deliver<S: RpcService>(shared: &Arc<Shared<S>>, answer: Answer<S>) {
 
 async fn feed<S: RpcService>(shared: Arc<Shared<S>>, mut opened: Opened<S>) {
     while let Some(payload) = opened.notifications.next().await {
+        if !shared.exposure.still_shows(&opened.namespace) {
+            let notice = format!("subscription closed: namespace {} is not available any more", opened.namespace);
+            let notice = Reply::notification(&opened.namespace, &opened.id, Err::<S::Json, _>(Failure::server(notice)));
+            let _ = shared.outgoing.push_notification(notice);
+            break;
+        }
         let notification = Reply::notification(&opened.namespace, &opened.id, payload);
         if shared.outgoing.push_notification(notification).is_err() {
             break;

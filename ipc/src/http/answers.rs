@@ -35,6 +35,11 @@ pub(super) fn refused(status: StatusCode, text: &str) -> Answer {
     answer
 }
 
+/// What a request gets that is addressed to a host which is not served.
+pub(super) fn foreign_host() -> Answer {
+    refused(StatusCode::FORBIDDEN, "invalid host specified")
+}
+
 /// What `GET /health` says.
 pub(super) fn report(report: &HealthReport) -> Answer {
     let mut answer = Response::new(AnswerBody::text(format!("{}\n", report.details)));

@@ -11,16 +11,13 @@ use std::{
 
 use hyper::upgrade::OnUpgrade;
 
-use crate::{
-    patience::Patience,
-    service::{ClientId, Exposure, Origin},
-};
+use crate::{exposure::Admission, patience::Patience, service::ClientId};
 
 /// A WebSocket that begins when hyper lets go of the connection.
 pub(crate) struct Upgrade {
     pub(crate) on_upgrade: OnUpgrade,
-    pub(crate) exposure: Exposure,
-    pub(crate) origin: Origin,
+    /// Who asks, as far as its handshake says.
+    pub(crate) admission: Admission,
 }
 
 /// One connection's state beside hyper's. The connection's task alone uses it; the locks are there because hyper

@@ -7,13 +7,18 @@ pub(super) fn is_root<B>(request: &Request<B>) -> bool {
     request.uri().path() == "/" && request.uri().query().is_none()
 }
 
-/// HTTP/1.1 clients name the host in a header, and some in the target.
-pub(super) fn host_of<B>(request: &Request<B>) -> &str {
-    if let Some(authority) = request.uri().authority() {
-        return authority.as_str();
-    }
+/// Whether the request says once to whom it is addressed. Without that, or with two answers to it, this node and a proxy
+/// before it could understand different things.
+pub(super) fn has_one_host(headers: &HeaderMap) -> bool {
+    let mut hosts = headers.get_all(header::HOST).iter();
+    hosts.next().is_some_and(|host| !host.is_empty()) && hosts.next().is_none()
+}
+
+/// The hosts that a request names: in its header, and some clients in the target too.
+pub(crate) fn hosts_of<B>(request: &Request<B>) -> impl Iterator<Item = &str> {
     // A host that is no text is none that a list could hold.
-    request.headers().get(header::HOST).map_or("", |value| value.to_str().unwrap_or("?"))
+    let header = request.headers().get(header::HOST).map(|value| value.to_str().unwrap_or("?"));
+    header.into_iter().chain(request.uri().authority().map(|authority| authority.as_str()))
 }
 
 /// Whether the client reads gzip.
@@ -35,18 +40,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_host_is_the_targets_or_the_headers_and_never_text_that_is_none() {
-        for (target, header, host) in [
-            ("/", Some(&b"node.example:8545"[..]), "node.example:8545"),
-            ("http://other.example/", Some(b"node.example"), "other.example"),
-            ("/", Some(b"\xff"), "?"),
-            ("/", None, ""),
+    fn the_hosts_are_the_headers_and_the_targets_and_never_text_that_is_none() {
+        for (target, headers, is_one, hosts) in [
+            ("/", &[&b"node.example:8545"[..]][..], true, &["node.example:8545"][..]),
+            ("http://other.example/", &[b"node.example"], true, &["node.example", "other.example"]),
+            ("/", &[b"\xff"], true, &["?"]),
+            ("/", &[], false, &[]),
+            ("/", &[b""], false, &[""]),
+            ("http://other.example/", &[], false, &["other.example"]),
+            ("/", &[b"localhost", b"localhost"], false, &["localhost"]),
         ] {
             let mut request = Request::builder().uri(target);
-            if let Some(header) = header {
-                request = request.header(header::HOST, header);
+            for header in headers {
+                request = request.header(header::HOST, *header);
             }
-            assert_eq!(host_of(&request.body(()).unwrap()), host, "{target} {header:?}");
+            let request = request.body(()).unwrap();
+            assert_eq!(has_one_host(request.headers()), is_one, "{target} {headers:?}");
+            assert_eq!(hosts_of(&request).collect::<Vec<_>>(), hosts, "{target} {headers:?}");
         }
     }
 

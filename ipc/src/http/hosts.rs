@@ -1,27 +1,33 @@
 //! Under which names a browser may reach this node: the guard against DNS rebinding (`spec/rpc-eth.md` 2.2).
 
-use std::{collections::HashSet, net::IpAddr};
+use std::net::IpAddr;
+
+use http::Request;
+
+use super::head::hosts_of;
 
 /// The virtual hosts that an operator allows.
 #[derive(Clone, Debug)]
 pub(crate) struct VirtualHosts {
     allows_all: bool,
-    names: HashSet<String>,
+    names: Vec<String>,
 }
 
 impl VirtualHosts {
     /// A list from settings; `*` allows every name.
     pub(crate) fn new(names: &[String]) -> Self {
-        Self {
-            allows_all: names.iter().any(|name| name == "*"),
-            names: names.iter().map(|name| name.to_ascii_lowercase()).collect(),
-        }
+        Self { allows_all: names.iter().any(|name| name == "*"), names: names.to_vec() }
+    }
+
+    /// Whether a request is served by the hosts that it names, of which all must be allowed.
+    pub(crate) fn allow_request<B>(&self, request: &Request<B>) -> bool {
+        self.allows_all || hosts_of(request).all(|host| self.allow(host))
     }
 
     /// Whether a request with this `Host` header is served. Addresses always are: a page cannot bring them
-    /// under its own name.
+    /// under its own name. Capitals don't count in the names of hosts.
     pub(crate) fn allow(&self, host: &str) -> bool {
-        if self.allows_all || host.is_empty() {
+        if self.allows_all {
             return true;
         }
         // `::1` has colons and no port; in `[::1]:80` the brackets tell the two apart.
@@ -33,7 +39,7 @@ impl VirtualHosts {
             _ => host,
         };
         let name = name.trim_start_matches('[').trim_end_matches(']');
-        name.parse::<IpAddr>().is_ok() || self.names.contains(name)
+        name.parse::<IpAddr>().is_ok() || self.names.iter().any(|known| known.eq_ignore_ascii_case(name))
     }
 }
 
@@ -45,8 +51,11 @@ mod tests {
     fn serves_addresses_and_listed_names_only() {
         let hosts = VirtualHosts::new(&["localhost".to_owned(), "Node.example".to_owned()]);
         for (host, allowed) in [
-            ("", true),
+            ("", false),
+            (":8545", false),
             ("localhost", true),
+            ("LocalHost:8545", true),
+            ("NODE.EXAMPLE", true),
             ("localhost:8545", true),
             ("node.example:1", true),
             ("127.0.0.1:8545", true),

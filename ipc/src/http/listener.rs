@@ -19,6 +19,7 @@ use super::{
 };
 use crate::{
     duplex::{Connection, Half, reap, sends_no_more},
+    exposure::ConnectionExposure,
     seldom::Seldom,
     service::{ClientId, RpcService},
     traffic::{Meter, TransportTraffic},
@@ -175,8 +176,12 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
     let _open = side.traffic.connect();
     let connection = Connection {
         dispatcher: side.dispatcher.clone(),
-        exposure: upgrade.exposure,
-        origin: upgrade.origin,
+        exposure: ConnectionExposure::Port {
+            access: Arc::clone(&side.access),
+            has_token: upgrade.admission.origin.has_token,
+        },
+        origin: upgrade.admission.origin,
+        expiry: upgrade.admission.ends,
         limits: side.limits.duplex(),
         framing: Messages::new(side.dispatcher.clone(), side.limits.message_bytes),
         buffer: BytesMut::from(&parts.read_buf[..]),

@@ -24,6 +24,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use arc_swap::ArcSwap;
 use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
@@ -32,17 +33,17 @@ use tenon_bus::CallContext;
 
 use crate::{
     envelope::{Dispatcher, EnvelopeLimits},
+    exposure::{Admission, HttpAccess, WebSocketAccess},
     service::{Caller, ClientId, Exposure, Origin, RpcService, Transport},
-    token::{Authorization, TokenCheck},
     traffic::TransportTraffic,
-    websocket::{OriginRules, WebSocketLimits, handshake},
+    websocket::{WebSocketLimits, handshake},
 };
-use answers::{Answer, coded, refused, report, status_only, timed_out};
+use answers::{Answer, coded, foreign_host, refused, report, status_only, timed_out};
 use body::AnswerBody;
 use conversation::{Conversation, Upgrade};
 pub(crate) use cors::Cors;
 pub(crate) use ends::Ends;
-use head::{host_of, is_json, is_root, takes_gzip};
+use head::{has_one_host, is_json, is_root, takes_gzip};
 pub(crate) use hosts::VirtualHosts;
 pub(crate) use listener::HttpServer;
 
@@ -91,37 +92,11 @@ pub struct HealthReport {
 /// Asked at every `GET /health`; must answer at once.
 pub type HealthCheck = Arc<dyn Fn() -> HealthReport + Send + Sync>;
 
-/// What callers of a TCP port may see.
-#[derive(Clone, Debug)]
-pub(crate) struct Doors {
-    /// Without a token.
-    pub(crate) open: Exposure,
-    /// With one.
-    pub(crate) with_token: Exposure,
-    pub(crate) tokens: Option<TokenCheck>,
-}
-
-impl Doors {
-    /// What a request with these headers may see, and who makes it. `from` is its sender by transport and address.
-    fn admit(&self, headers: &HeaderMap, from: Origin) -> Result<(&Exposure, Origin), &'static str> {
-        let Some(tokens) = &self.tokens else { return Ok((&self.open, from)) };
-        match tokens.check(headers) {
-            Authorization::Absent => Ok((&self.open, from)),
-            Authorization::Valid(named) => {
-                let client = named.unwrap_or(from.client);
-                Ok((&self.with_token, Origin { client, has_token: true, ..from }))
-            }
-            Authorization::Refused(reason) => Err(reason),
-        }
-    }
-}
-
 /// JSON-RPC over HTTP on a port.
 pub(crate) struct HttpSide<S> {
     pub(crate) dispatcher: Dispatcher<S>,
-    pub(crate) doors: Doors,
-    pub(crate) cors: Option<Cors>,
-    pub(crate) hosts: VirtualHosts,
+    /// Who may ask what; looked at for every request.
+    pub(crate) access: ArcSwap<HttpAccess>,
     pub(crate) limits: HttpLimits,
     pub(crate) health: Option<HealthCheck>,
     pub(crate) ends: Ends,
@@ -131,8 +106,8 @@ pub(crate) struct HttpSide<S> {
 /// JSON-RPC over WebSocket on a port.
 pub(crate) struct WebSocketSide<S> {
     pub(crate) dispatcher: Dispatcher<S>,
-    pub(crate) doors: Doors,
-    pub(crate) origins: OriginRules,
+    /// Who may ask what; its connections look at it for every message.
+    pub(crate) access: Arc<ArcSwap<WebSocketAccess>>,
     pub(crate) limits: WebSocketLimits,
     pub(crate) ends: Ends,
     pub(crate) traffic: Arc<TransportTraffic>,
@@ -188,6 +163,9 @@ impl<S> Port<S> {
 impl<S: RpcService> Port<S> {
     /// Looks at the head of a request.
     pub(crate) fn begin(&self, mut request: Request<Incoming>, conversation: &Conversation) -> Step {
+        if !has_one_host(request.headers()) {
+            return Step::Done(refused(StatusCode::BAD_REQUEST, "a request needs exactly one Host header"));
+        }
         if let Some(side) = &self.websocket
             && !side.ends.stopping.is_cancelled()
             && handshake::is_upgrade(request.headers())
@@ -214,14 +192,15 @@ impl<S: RpcService> WebSocketSide<S> {
         if !is_root(request) {
             return status_only(StatusCode::NOT_FOUND);
         }
+        let access = self.access.load();
         let from = Origin::new(Transport::WebSocket, conversation.client);
-        let (exposure, origin) = match self.doors.admit(request.headers(), from) {
-            Ok((exposure, origin)) => (exposure.clone(), origin),
+        let admission = match access.gatekeeper.admit(request.headers(), from) {
+            Ok(admission) => admission,
             Err(reason) => return refused(StatusCode::UNAUTHORIZED, reason),
         };
-        match handshake::accept(request, &self.origins) {
+        match handshake::accept(request, &access.origins) {
             Ok(key) => {
-                conversation.upgrade_to(Upgrade { on_upgrade: hyper::upgrade::on(request), exposure, origin });
+                conversation.upgrade_to(Upgrade { on_upgrade: hyper::upgrade::on(request), admission });
                 let mut answer = status_only(StatusCode::SWITCHING_PROTOCOLS);
                 let headers = answer.headers_mut();
                 headers.insert(header::UPGRADE, HeaderValue::from_static("websocket"));
@@ -242,14 +221,16 @@ impl<S: RpcService> HttpSide<S> {
     /// The reference's order: path, time-out, gzip, virtual host, CORS, JSON-RPC. The request itself stays where it is
     /// until its body is wanted: it is large, and would be moved from check to check.
     fn begin(&self, mut request: Request<Incoming>, client: ClientId) -> Step {
+        let access = self.access.load();
         if !is_root(&request) {
             return Step::Done(match (&self.health, request.uri().path(), request.method()) {
+                (Some(_), "/health", &Method::GET) if !access.hosts.allow_request(&request) => foreign_host(),
                 (Some(health), "/health", &Method::GET) => report(&health()),
                 _ => refused(StatusCode::NOT_FOUND, "404 page not found"),
             });
         }
         let takes_gzip = takes_gzip(request.headers());
-        let (verdict, cors) = self.guarded(&request, client);
+        let (verdict, cors) = self.guarded(&access, &request, client);
         match verdict {
             Verdict::InOrder(exposure, origin) => {
                 let cors = cors.map(Box::new);
@@ -267,11 +248,16 @@ impl<S: RpcService> HttpSide<S> {
     }
 
     /// What the head is worth, and what the answer must tell a browser.
-    fn guarded(&self, request: &Request<Incoming>, client: ClientId) -> (Verdict, Option<HeaderMap>) {
-        if !self.hosts.allow(host_of(request)) {
-            return (Verdict::Answered(refused(StatusCode::FORBIDDEN, "invalid host specified")), None);
+    fn guarded(
+        &self,
+        access: &HttpAccess,
+        request: &Request<Incoming>,
+        client: ClientId,
+    ) -> (Verdict, Option<HeaderMap>) {
+        if !access.hosts.allow_request(request) {
+            return (Verdict::Answered(foreign_host()), None);
         }
-        let Some(cors) = &self.cors else { return (self.checked(request, client), None) };
+        let Some(cors) = &access.cors else { return (self.checked(access, request, client), None) };
         if Cors::is_preflight(request.method(), request.headers()) {
             let mut answer = Response::new(AnswerBody::empty());
             *answer.headers_mut() = cors.preflight(request.headers());
@@ -279,10 +265,10 @@ impl<S: RpcService> HttpSide<S> {
         }
         let mut added = HeaderMap::new();
         cors.decorate(request.method(), request.headers(), &mut added);
-        (self.checked(request, client), Some(added))
+        (self.checked(access, request, client), Some(added))
     }
 
-    fn checked(&self, request: &Request<Incoming>, client: ClientId) -> Verdict {
+    fn checked(&self, access: &HttpAccess, request: &Request<Incoming>, client: ClientId) -> Verdict {
         let (method, headers) = (request.method(), request.headers());
         let declared = request.body().size_hint().exact();
         match *method {
@@ -300,8 +286,10 @@ impl<S: RpcService> HttpSide<S> {
             let text = "invalid content type, only application/json is supported";
             return Verdict::Answered(refused(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
         }
-        match self.doors.admit(headers, Origin::new(Transport::Http, client)) {
-            Ok((exposure, origin)) => Verdict::InOrder(exposure.clone(), origin),
+        match access.gatekeeper.admit(headers, Origin::new(Transport::Http, client)) {
+            Ok(Admission { origin, .. }) => {
+                Verdict::InOrder(access.gatekeeper.exposure(origin.has_token).clone(), origin)
+            }
             Err(reason) => Verdict::Answered(refused(StatusCode::UNAUTHORIZED, reason)),
         }
     }

@@ -2,6 +2,9 @@
 
 use bytes::{Buf as _, Bytes, BytesMut};
 
+/// The longest reason of a close frame, bytes (RFC 6455, 5.5): 125 with the code.
+const MAX_REASON: usize = 123;
+
 /// Why a connection is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CloseCode(pub(crate) u16);
@@ -10,13 +13,21 @@ impl CloseCode {
     pub(crate) const NORMAL: Self = Self(1000);
     pub(crate) const GOING_AWAY: Self = Self(1001);
     pub(crate) const PROTOCOL: Self = Self(1002);
+    pub(crate) const POLICY: Self = Self(1008);
     pub(crate) const TOO_BIG: Self = Self(1009);
 
     /// The close frame that says so.
     pub(crate) fn frame(self) -> Bytes {
-        let mut frame = Vec::with_capacity(4);
-        frame.extend_from_slice(&[0x80 | CLOSE, 2]);
+        self.frame_with("")
+    }
+
+    /// The close frame that says so, with a reason that is cut at [`MAX_REASON`] bytes.
+    pub(crate) fn frame_with(self, reason: &'static str) -> Bytes {
+        let reason = reason.as_bytes().get(..MAX_REASON).unwrap_or(reason.as_bytes());
+        let mut frame = Vec::with_capacity(4 + reason.len());
+        frame.extend_from_slice(&[0x80 | CLOSE, 2 + u8::try_from(reason.len()).unwrap_or_default()]);
         frame.extend_from_slice(&self.0.to_be_bytes());
+        frame.extend_from_slice(reason);
         frame.into()
     }
 }

@@ -115,6 +115,10 @@ impl<S: RpcService> Framing for Messages<S> {
         Some(CloseCode::GOING_AWAY.frame())
     }
 
+    fn expired() -> Option<Bytes> {
+        Some(CloseCode::POLICY.frame_with("token is expired"))
+    }
+
     fn may_half_close() -> bool {
         false
     }

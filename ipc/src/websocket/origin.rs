@@ -18,8 +18,10 @@ struct Origin {
 impl OriginRules {
     /// Rules from settings. An empty list means this machine by its names.
     pub(crate) fn new(origins: &[String]) -> Self {
-        let mut rules: Vec<Origin> = origins.iter().map(|origin| Origin::parse(origin)).collect();
-        if rules.is_empty() {
+        // A rule that states no host would match the pages of every host.
+        let mut rules: Vec<Origin> =
+            origins.iter().map(|origin| Origin::parse(origin)).filter(|rule| !rule.host.is_empty()).collect();
+        if origins.is_empty() {
             rules.push(Origin::parse("http://localhost"));
             if let Some(name) = host_name() {
                 rules.push(Origin::parse(&format!("http://{name}")));
@@ -81,6 +83,8 @@ mod tests {
             (&["http://a.example"], None, true),
             (&[], Some("http://localhost:3000"), true),
             (&[], Some("http://evil.example"), false),
+            (&[""], Some("http://evil.example"), false),
+            (&["http://"], Some("http://evil.example"), false),
         ] {
             let list: Vec<String> = rules.iter().map(|rule| (*rule).to_owned()).collect();
             assert_eq!(OriginRules::new(&list).allow(origin), allowed, "{rules:?} {origin:?}");

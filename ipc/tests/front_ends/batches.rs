@@ -4,7 +4,11 @@ use std::{sync::atomic::Ordering, time::Duration};
 
 use tenon_ipc::{EnvelopeLimits, HttpSettings, Servers, Settings, SocketLimits, SocketSettings, WebSocketSettings};
 
-use crate::{raw_http, service::TestService, socket, websocket};
+use crate::{
+    raw_http,
+    service::{TestService, http_rules, websocket_rules},
+    socket, websocket,
+};
 
 /// All front-ends, with a client of each.
 struct FrontEnds {
@@ -21,10 +25,10 @@ impl FrontEnds {
         let service = TestService::default();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("tenon.ipc");
-        let modules = vec!["test".to_owned()];
         let (mut http, mut websocket) = (HttpSettings::default(), WebSocketSettings::default());
-        (http.port, http.modules, http.limits.envelope) = (0, modules.clone(), envelope.clone());
-        (websocket.port, websocket.modules, websocket.limits.envelope) = (0, modules, envelope.clone());
+        (http.port, http.rules, http.limits.envelope) = (0, http_rules(&["test"]), envelope.clone());
+        (websocket.port, websocket.rules, websocket.limits.envelope) =
+            (0, websocket_rules(&["test"]), envelope.clone());
         let limits = SocketLimits { envelope, ..SocketLimits::default() };
         let settings = Settings {
             http: Some(http),

@@ -2,7 +2,10 @@
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
-use tenon_ipc::{EnvelopeLimits, HealthReport, HttpLimits, HttpSettings, Servers, Settings, StartError};
+use tenon_ipc::{
+    EnvelopeLimits, Exposure, HealthReport, HttpLimits, HttpRules, HttpSettings, PortExposure, Servers, Settings,
+    StartError,
+};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -11,7 +14,7 @@ use tokio::{
 
 use crate::{
     raw_http::Client,
-    service::{TestService, until},
+    service::{TestService, http_rules, until},
 };
 
 async fn start(http: HttpSettings) -> (Servers<TestService>, SocketAddr, TestService) {
@@ -23,12 +26,15 @@ async fn start(http: HttpSettings) -> (Servers<TestService>, SocketAddr, TestSer
 }
 
 fn with_limits(limits: HttpLimits) -> HttpSettings {
-    HttpSettings { modules: vec!["test".to_owned()], limits, ..HttpSettings::default() }
+    HttpSettings { rules: http_rules(&["test"]), limits, ..HttpSettings::default() }
 }
 
 #[tokio::test]
-async fn the_default_serves_three_namespaces_to_local_programs_only() {
-    let (_servers, address, _) = start(HttpSettings::default()).await;
+async fn a_port_serves_what_it_is_told_to_local_programs_only() {
+    let (_silent, address, _) = start(HttpSettings::default()).await;
+    let nothing = Client::connect(address).await.post(&[], r#"{"id":1,"method":"eth_open"}"#).await;
+    assert!(nothing.text().contains("does not exist/is not available"), "nobody said what to show");
+    let (_servers, address, _) = start(HttpSettings { rules: http_rules(&["eth"]), ..HttpSettings::default() }).await;
     assert!(address.ip().is_loopback());
     let mut client = Client::connect(address).await;
 
@@ -49,9 +55,10 @@ async fn powerful_namespaces_need_a_token() {
     let folder = tempfile::tempdir().unwrap();
     let secret = folder.path().join("jwt.hex");
     std::fs::write(&secret, "07".repeat(32)).unwrap();
-    let modules = vec!["eth".to_owned(), "debug".to_owned()];
+    let exposure = PortExposure { open: Exposure::of(["eth"]), with_token: Exposure::of(["eth", "debug"]) };
+    let rules = HttpRules { exposure, ..HttpRules::default() };
     let settings = Settings {
-        http: Some(HttpSettings { port: 0, modules, ..HttpSettings::default() }),
+        http: Some(HttpSettings { port: 0, rules, ..HttpSettings::default() }),
         token_secret: Some(secret),
         ..Settings::default()
     };
@@ -298,7 +305,7 @@ async fn stopping_waits_for_calls_only_as_long_as_it_may() {
     let (servers, address, service) = start(with_limits(HttpLimits::default())).await;
     let stuck = tokio::spawn(async move {
         let mut client = Client::connect(address).await;
-        client.send(b"POST / HTTP/1.1\r\nContent-Type: application/json\r\nContent-Length: 32\r\n\r\n{\"id\":1,\"method\":\"test_forever\"}").await;
+        client.send(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 32\r\n\r\n{\"id\":1,\"method\":\"test_forever\"}").await;
         client.answer(false).await
     });
     let context = service.call_after(0).await;

@@ -2,17 +2,25 @@
 
 use tenon_ipc::{HttpSettings, Servers, Settings, SocketSettings, WebSocketSettings};
 
-use crate::{http::token_for, raw_http, service::TestService, socket, websocket};
+use crate::{
+    http::token_for,
+    raw_http,
+    service::{TestService, http_rules, websocket_rules},
+    socket, websocket,
+};
 
 #[tokio::test]
 async fn a_caller_is_known_by_its_token_else_its_address_and_on_the_socket_by_its_process() {
     let folder = tempfile::tempdir().unwrap();
     let (secret, path) = (folder.path().join("jwt.hex"), folder.path().join("tenon.ipc"));
     std::fs::write(&secret, "07".repeat(32)).unwrap();
-    let modules = vec!["test".to_owned()];
     let settings = Settings {
-        http: Some(HttpSettings { port: 0, modules: modules.clone(), ..HttpSettings::default() }),
-        websocket: Some(WebSocketSettings { port: 0, modules, ..WebSocketSettings::default() }),
+        http: Some(HttpSettings { port: 0, rules: http_rules(&["test"]), ..HttpSettings::default() }),
+        websocket: Some(WebSocketSettings {
+            port: 0,
+            rules: websocket_rules(&["test"]),
+            ..WebSocketSettings::default()
+        }),
         socket: Some(SocketSettings { path: path.clone(), limits: Default::default() }),
         token_secret: Some(secret),
     };

@@ -55,6 +55,9 @@ impl Client {
         body: Option<&[u8]>,
     ) -> Answer {
         let mut head = format!("{method} {path} HTTP/1.1\r\n");
+        if !headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("host")) {
+            head.push_str("Host: 127.0.0.1\r\n");
+        }
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }

@@ -5,7 +5,8 @@ use std::{path::PathBuf, sync::Arc};
 use serde_json::{Value, value::RawValue};
 use tenon_api::{Failure, FailureCode};
 use tenon_ipc::{
-    Endpoints, HttpLimits, HttpSettings, Servers, Settings, SocketLimits, SocketSettings, WebSocketSettings,
+    Endpoints, HttpLimits, HttpRules, HttpSettings, Servers, Settings, SocketLimits, SocketSettings, WebSocketRules,
+    WebSocketSettings,
 };
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -14,7 +15,7 @@ use tokio::{
 
 use crate::{
     raw_http::Client,
-    service::{Outcomes, TestService},
+    service::{Outcomes, TestService, http_rules, websocket_rules},
     websocket,
 };
 
@@ -79,22 +80,21 @@ fn outcomes() -> Outcomes {
 }
 
 async fn start(folder: &std::path::Path) -> (Servers<TestService>, Endpoints) {
-    let all = ["XDPoS", "admin", "debug", "eth", "miner", "net", "txpool", "web3"].map(str::to_owned).to_vec();
+    let all = ["XDPoS", "admin", "debug", "eth", "miner", "net", "rpc", "txpool", "web3"];
     let settings = Settings {
         http: Some(HttpSettings {
             port: 0,
-            modules: all.clone(),
-            without_token: all.clone(),
-            cors_origins: vec!["*".to_owned()],
-            virtual_hosts: vec!["*".to_owned()],
+            rules: HttpRules {
+                cors_origins: vec!["*".to_owned()],
+                virtual_hosts: vec!["*".to_owned()],
+                ..http_rules(&all)
+            },
             limits: HttpLimits::default(),
             ..HttpSettings::default()
         }),
         websocket: Some(WebSocketSettings {
             port: 0,
-            modules: all.clone(),
-            without_token: all,
-            origins: vec!["*".to_owned()],
+            rules: WebSocketRules { origins: vec!["*".to_owned()], ..websocket_rules(&all) },
             ..WebSocketSettings::default()
         }),
         socket: Some(SocketSettings { path: folder.join("tenon.ipc"), limits: SocketLimits::default() }),

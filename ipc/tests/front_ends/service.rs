@@ -11,7 +11,7 @@ use std::{
 
 use tenon_api::{Failure, FailureCode};
 use tenon_bus::CallContext;
-use tenon_ipc::{Caller, Notifications, Origin, RpcService};
+use tenon_ipc::{Caller, Exposure, HttpRules, Notifications, Origin, PortExposure, RpcService, WebSocketRules};
 use tokio::sync::Notify;
 
 /// Outcomes by method and `params` text.
@@ -49,6 +49,16 @@ pub(crate) async fn take_turns(count: usize) {
 
 pub(crate) fn not_found(message: String) -> Failure {
     Failure { code: FailureCode::METHOD_NOT_FOUND, message, data: None }
+}
+
+/// Rules that show these namespaces to everybody.
+pub(crate) fn http_rules(namespaces: &[&str]) -> HttpRules {
+    HttpRules { exposure: PortExposure::open(Exposure::of(namespaces.to_vec())), ..HttpRules::default() }
+}
+
+/// Rules that show these namespaces to everybody.
+pub(crate) fn websocket_rules(namespaces: &[&str]) -> WebSocketRules {
+    WebSocketRules { exposure: PortExposure::open(Exposure::of(namespaces.to_vec())), ..WebSocketRules::default() }
 }
 
 impl TestService {

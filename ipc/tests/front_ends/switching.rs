@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 
 use crate::{
     raw_http,
-    service::{TestService, until},
+    service::{TestService, http_rules, until, websocket_rules},
     websocket,
 };
 
@@ -15,11 +15,11 @@ const GRACE: Duration = Duration::from_secs(30);
 const ECHO: &str = r#"{"id":1,"method":"test_echo","params":[7]}"#;
 
 fn http(port: u16) -> HttpSettings {
-    HttpSettings { port, modules: vec!["test".to_owned()], ..HttpSettings::default() }
+    HttpSettings { port, rules: http_rules(&["test"]), ..HttpSettings::default() }
 }
 
 fn ws(port: u16) -> WebSocketSettings {
-    WebSocketSettings { port, modules: vec!["test".to_owned()], ..WebSocketSettings::default() }
+    WebSocketSettings { port, rules: websocket_rules(&["test"]), ..WebSocketSettings::default() }
 }
 
 /// Front-ends on one port, HTTP first.

@@ -15,7 +15,7 @@ use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _};
 
 use crate::{
     raw_http,
-    service::{TestService, until},
+    service::{TestService, http_rules, until, websocket_rules},
 };
 
 /// A WebSocket client.
@@ -67,7 +67,7 @@ impl Client {
 async fn start(limits: WebSocketLimits) -> (Servers<TestService>, SocketAddr, TestService) {
     let service = TestService::default();
     let websocket =
-        WebSocketSettings { port: 0, modules: vec!["test".to_owned()], limits, ..WebSocketSettings::default() };
+        WebSocketSettings { port: 0, rules: websocket_rules(&["test"]), limits, ..WebSocketSettings::default() };
     let settings = Settings { websocket: Some(websocket), ..Settings::default() };
     let servers = Servers::start(settings, service.clone(), None).await.unwrap();
     let address = servers.endpoints().websocket.unwrap();
@@ -247,10 +247,9 @@ async fn http_and_websocket_share_a_port() {
     let probe = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = probe.local_addr().unwrap().port();
     drop(probe);
-    let modules = vec!["test".to_owned()];
     let settings = Settings {
-        http: Some(HttpSettings { port, modules: modules.clone(), ..HttpSettings::default() }),
-        websocket: Some(WebSocketSettings { port, modules, ..WebSocketSettings::default() }),
+        http: Some(HttpSettings { port, rules: http_rules(&["test"]), ..HttpSettings::default() }),
+        websocket: Some(WebSocketSettings { port, rules: websocket_rules(&["test"]), ..WebSocketSettings::default() }),
         ..Settings::default()
     };
     let servers = Servers::start(settings, TestService::default(), None).await.unwrap();

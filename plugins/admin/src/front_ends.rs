@@ -14,7 +14,39 @@ fn port(port: Option<Number>) -> Result<Option<u16>, Failure> {
     u16::try_from(port).map(Some).map_err(refusal)
 }
 
-/// Without an argument the settings decide. True when it listens.
+/// The second argument of `admin_setExposure`.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(crate) struct ExposureOptions {
+    /// Namespaces to serve.
+    namespaces: Option<Vec<String>>,
+    /// Methods to refuse, by name or by pattern.
+    denied_methods: Option<Vec<String>>,
+    /// Namespaces that need a token.
+    token_namespaces: Option<Vec<String>>,
+    /// How long this holds; without them it has no end.
+    seconds: Option<u64>,
+}
+
+/// What is left out of the options stays; without options the settings hold again.
+pub(crate) async fn set_exposure(
+    context: AdminContext,
+    front_end: String,
+    options: Option<Json<ExposureOptions>>,
+) -> Result<ExposureReport, Failure> {
+    let front_end = match front_end.as_str() {
+        "http" => FrontEnd::Http,
+        "ws" | "websocket" => FrontEnd::WebSocket,
+        other => return Err(Failure::invalid_params(format!("there is no front-end {other:?}: http or websocket"))),
+    };
+    let is_reset = options.is_none();
+    let none = ExposureOptions { namespaces: None, denied_methods: None, token_namespaces: None, seconds: None };
+    let ExposureOptions { namespaces, denied_methods, token_namespaces, seconds } =
+        options.map_or(none, |Json(options)| options);
+    context.call(SetExposure { front_end, namespaces, denied_methods, token_namespaces, seconds, is_reset }).await
+}
+
+/// What is left out is narrow: `localhost`, port 8546, no other origins, `eth,net,web3`. True when it listens.
 pub(crate) async fn start_http(
     context: AdminContext,
     host: Option<String>,

@@ -49,12 +49,23 @@ fn table() -> Table<Admin> {
         )
         .method("admin_startRPC", &["host", "port", "cors", "apis", "vhosts"], "Opens HTTP.", start_http)
         .method("admin_startWS", &["host", "port", "cors", "apis"], "Opens WebSocket.", start_websocket)
+        .method(
+            "admin_setExposure",
+            &["frontEnd", "options"],
+            "Changes which namespaces and methods HTTP or WebSocket shows; without options as the settings have it.",
+            set_exposure,
+        )
         .method("admin_stopRPC", &[], "Closes HTTP.", stop_http)
         .method("admin_stopWS", &[], "Closes WebSocket.", stop_websocket)
         .read("admin_listModules", &[], "All modules and their states.", list_modules)
         .read("admin_moduleInfo", &["name"], "One module, with all that is known of it.", module_info)
         .method("admin_loadModule", &["nameOrPath", "options"], "Makes a module known and enables it.", load_module)
-        .method("admin_enableModule", &["name"], "Starts a module.", enable_module)
+        .method(
+            "admin_enableModule",
+            &["name", "options"],
+            "Starts a module, for as long as the options say.",
+            enable_module,
+        )
         .method("admin_disableModule", &["name"], "Stops a module; it can be enabled again.", disable_module)
         .method("admin_replaceModule", &["name", "options"], "Puts another build in a module's place.", replace_module)
         .method("admin_unloadModule", &["name"], "Stops a module and forgets it.", unload_module)
@@ -78,7 +89,7 @@ tenon_sdk::export!(Admin, table);
 mod front_ends;
 mod node_info;
 
-use front_ends::{start_http, start_websocket, stop_http, stop_websocket};
+use front_ends::{set_exposure, start_http, start_websocket, stop_http, stop_websocket};
 use node_info::{node_info, peers};
 
 /// Every block as if a peer had sent it; those before one that is refused stay.
@@ -127,6 +138,14 @@ struct ReplaceOptions {
     settings: Option<Settings>,
 }
 
+/// The second argument of `admin_enableModule`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct EnableOptions {
+    /// After how many seconds it is disabled again; without them it stays.
+    seconds: Option<u64>,
+}
+
 /// A plugin's own settings: any JSON object.
 type Settings = serde_json::Map<String, serde_json::Value>;
 
@@ -162,8 +181,14 @@ async fn load_module(
     context.call(ChangeModule { name, change, waits_for_drain: true }).await
 }
 
-async fn enable_module(context: AdminContext, name: String) -> Result<ModuleReport, Failure> {
-    context.call(ChangeModule { name, change: ModuleChange::Enable, waits_for_drain: true }).await
+async fn enable_module(
+    context: AdminContext,
+    name: String,
+    options: Option<Json<EnableOptions>>,
+) -> Result<ModuleReport, Failure> {
+    let EnableOptions { seconds } = options.map(|Json(options)| options).unwrap_or_default();
+    let change = seconds.map_or(ModuleChange::Enable, |seconds| ModuleChange::EnableFor { seconds });
+    context.call(ChangeModule { name, change, waits_for_drain: true }).await
 }
 
 async fn disable_module(context: AdminContext, name: String) -> Result<ModuleReport, Failure> {

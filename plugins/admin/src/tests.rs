@@ -35,6 +35,7 @@ fn info(name: &str) -> ModuleInfo {
         faults: ModuleFaults::default(),
         warnings: Vec::new(),
         storage: None,
+        until: None,
     }
 }
 
@@ -109,6 +110,40 @@ fn never_takes_itself_away_and_does_not_wait_for_its_own_end() {
 }
 
 #[test]
+fn enables_for_a_time_only_when_one_is_named() {
+    let change = |params: &str| asked("admin_enableModule", params).1[0].change.clone();
+
+    assert_eq!(change(r#"["debug"]"#), ModuleChange::Enable);
+    assert_eq!(change(r#"["debug",{}]"#), ModuleChange::Enable);
+    assert_eq!(change(r#"["debug",{"seconds":600}]"#), ModuleChange::EnableFor { seconds: 600 });
+}
+
+#[test]
+fn sets_what_a_front_end_shows_and_takes_it_back() {
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let log = Arc::clone(&asked);
+    let host = FakeHost::new().answer(move |request: SetExposure| {
+        log.lock().unwrap().push(request);
+        let (open, with_token) = (vec!["eth".to_owned()], vec!["eth".to_owned()]);
+        Ok(ExposureReport { is_open: true, open, with_token, denied_methods: Vec::new(), until: Some(9) })
+    });
+    let call = |params: &str| host.call(&table(), &Arc::new(Admin), "admin_setExposure", params);
+
+    let answer = call(r#"["http",{"deniedMethods":["eth_sign*"],"seconds":60}]"#).unwrap();
+    call(r#"["websocket"]"#).unwrap();
+    let wrong = [call(r#"["ipc"]"#), call(r#"["http",{"denied":[]}]"#)];
+
+    let expected = r#"{"isOpen":true,"open":["eth"],"withToken":["eth"],"deniedMethods":[],"until":9}"#;
+    assert_eq!(answer, expected);
+    let asked = asked.lock().unwrap().clone();
+    assert_eq!(asked.len(), 2);
+    assert_eq!((asked[0].front_end, asked[0].seconds, asked[0].is_reset), (FrontEnd::Http, Some(60), false));
+    assert_eq!(asked[0].denied_methods.as_deref(), Some(&["eth_sign*".to_owned()][..]));
+    assert_eq!((asked[1].front_end, asked[1].is_reset), (FrontEnd::WebSocket, true));
+    assert!(wrong.iter().all(Result::is_err), "{wrong:?}");
+}
+
+#[test]
 fn names_what_is_wrong_with_options() {
     let (answer, asked) = asked("admin_replaceModule", r#"["eth",{"pfad":"/x"}]"#);
 
@@ -121,7 +156,12 @@ fn reloads_the_settings_without_waiting_for_itself_and_reports_in_the_words_of_j
     let host = FakeHost::new().answer(|request: ReloadSettings| {
         let failures = vec![ModuleFailure { module: request.asked_by.unwrap_or_default(), reason: "no".to_owned() }];
         let change = ChangedSetting { key: "http.port".to_owned(), running: None, wanted: Some("1".to_owned()) };
-        Ok(SettingsReport { modules: vec![report("eth")], failures, needs_restart: vec![change] })
+        Ok(SettingsReport {
+            modules: vec![report("eth")],
+            failures,
+            needs_restart: vec![change.clone()],
+            changed: vec![change],
+        })
     });
 
     let answer = host.call(&table(), &Arc::new(Admin), "admin_reloadSettings", "[]").unwrap();
@@ -129,6 +169,7 @@ fn reloads_the_settings_without_waiting_for_itself_and_reports_in_the_words_of_j
     let json: serde_json::Value = serde_json::from_str(&answer).unwrap();
     assert_eq!((&json["modules"][0]["module"], &json["failures"][0]["module"]), (&"eth".into(), &"admin".into()));
     assert_eq!(json["needsRestart"][0]["key"], "http.port");
+    assert_eq!(json["changed"][0]["key"], "http.port");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //! document.
 //!
 //! It owns nothing; everything comes from the tables of the loaded plugins. It never tells a caller of a
-//! namespace that the caller's endpoint does not expose.
+//! namespace that the caller's endpoint does not expose, nor of a method that it refuses.
 
 #![deny(unsafe_code)]
 
@@ -42,8 +42,22 @@ async fn modules(context: Context<Rpc>) -> Result<BTreeMap<String, String>, Fail
 async fn discover(context: Context<Rpc>) -> Result<serde_json::Value, Failure> {
     let mut namespaces = context.call(ListNamespaces).await?;
     namespaces.retain(|of| is_told(&context, &of.namespace));
+    namespaces.iter_mut().for_each(|of| leave_out_refused(&context, of));
     let client_version = context.call(GetClientVersion).await?;
     document::build(&namespaces, &client_version)
+}
+
+/// Leaves out what the caller's endpoint refuses by one of its names.
+fn leave_out_refused(context: &Context<Rpc>, of: &mut NamespaceInfo) {
+    let NamespaceInfo { namespace, aliases, methods, subscriptions, .. } = of;
+    let is_refused = |name: &str| {
+        let rest = name.strip_prefix(namespace.as_str()).unwrap_or_default();
+        context.is_refused(name) || aliases.iter().any(|alias| context.is_refused(&format!("{alias}{rest}")))
+    };
+    methods.retain(|method| !is_refused(&method.name));
+    if is_refused(&format!("{namespace}_subscribe")) {
+        subscriptions.clear();
+    }
 }
 
 /// Whether the caller is told of a namespace. Whoever got here sees `rpc`, whatever the list says.
@@ -110,6 +124,23 @@ mod tests {
         assert_eq!(ask(&host, "rpc_modules"), both);
         assert_eq!(ask(&host.clone().exposing(&["Consensus"]), "rpc_modules"), both);
         assert_eq!(ask(&host.exposing(&["eth"]), "rpc_modules"), serde_json::json!({}));
+    }
+
+    #[test]
+    fn the_document_leaves_out_what_the_endpoint_refuses_by_any_name() {
+        let host = host().answer(|_: ListNamespaces| {
+            let native = NamespaceInfo { aliases: vec!["XDPoS".to_owned()], ..namespace("Consensus", &[]) };
+            Ok(vec![native, namespace("eth", &["logs"]), namespace("net", &["peers"])])
+        });
+        let names = |exposed: &[&str]| {
+            let document = ask(&host.clone().exposing(exposed), "rpc_discover");
+            let methods = document["methods"].as_array().unwrap().clone();
+            methods.iter().map(|method| method["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+
+        let refusing = names(&["Consensus", "XDPoS", "eth", "net", "!XDPoS_d*", "!eth_do", "!net_subscribe"]);
+
+        assert_eq!(refusing, ["eth_subscribe", "eth_unsubscribe", "net_do"]);
     }
 
     #[test]

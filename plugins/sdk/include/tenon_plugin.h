@@ -104,7 +104,8 @@ typedef struct TenonSubscription {
 /* Who calls, and for how long. Valid for the duration of the call that it is passed to. */
 typedef struct TenonCallContext {
     const void *call; /* for TenonHost.call; valid until the returned future or stream has been dropped */
-    TenonSlice namespaces;   /* what the caller's endpoint exposes, separated by commas; "*" means all */
+    TenonSlice namespaces;   /* what the caller's endpoint exposes, separated by commas; "*" means all;
+                               an item that begins with "!" is a pattern of refused methods: "!eth_sign*" */
     uint64_t deadline_nanos; /* until the host gives up; 0 means no deadline */
 } TenonCallContext;
 

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use tenon_api::{Event, Failure, FailureCode, Request, codec};
+use tenon_api::{Event, Failure, FailureCode, MethodPattern, Request, codec};
 
 use crate::boundary::{CallToken, ForeignFuture, ForeignStream};
 
@@ -98,6 +98,9 @@ struct Inner<S> {
     deadline: Option<Duration>,
 }
 
+/// Begins a pattern of refused methods among the namespaces that the host names.
+const REFUSED: char = '!';
+
 enum Namespaces {
     All,
     Listed(Box<str>),
@@ -147,13 +150,27 @@ impl<S> Context<S> {
     pub fn namespaces(&self) -> Option<impl Iterator<Item = &str>> {
         match &self.inner.namespaces {
             Namespaces::All => None,
-            Namespaces::Listed(text) => Some(text.split(',').map(str::trim).filter(|name| !name.is_empty())),
+            Namespaces::Listed(text) => {
+                let is_namespace = |name: &&str| !name.is_empty() && !name.starts_with(REFUSED);
+                Some(text.split(',').map(str::trim).filter(is_namespace))
+            }
         }
     }
 
     /// Whether the caller's endpoint exposes a namespace.
     pub fn is_exposed(&self, namespace: &str) -> bool {
         self.namespaces().is_none_or(|mut names| names.any(|name| name == namespace))
+    }
+
+    /// Whether the caller's endpoint refuses a method of this name, though it may show its namespace.
+    pub fn is_refused(&self, method: &str) -> bool {
+        match &self.inner.namespaces {
+            Namespaces::All => false,
+            Namespaces::Listed(text) => text
+                .split(',')
+                .filter_map(|item| item.trim().strip_prefix(REFUSED))
+                .any(|pattern| MethodPattern::new(pattern).matches(method)),
+        }
     }
 
     /// How long the host still waits for the answer; none when it has set no bound.

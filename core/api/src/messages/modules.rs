@@ -117,6 +117,8 @@ pub struct ModuleInfo {
     pub warnings: Vec<String>,
     /// How full its own storage is; none when it may not store anything and has not.
     pub storage: Option<SpaceUsage>,
+    /// When it is disabled again because it was enabled for a time, seconds after 1970.
+    pub until: Option<u64>,
 }
 
 /// The bounds that hold for a module; none where there is no bound.
@@ -156,7 +158,7 @@ pub struct ModuleFaults {
 /// All modules, plugins and actors, each kind by name (`admin_listModules`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListModules;
-request!(ListModules => Vec<ModuleInfo>, topic 0x0700, schema 3, Administer);
+request!(ListModules => Vec<ModuleInfo>, topic 0x0700, schema 4, Administer);
 
 /// One module (`admin_moduleInfo`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,7 +166,7 @@ pub struct GetModule {
     /// Its name.
     pub name: String,
 }
-request!(GetModule => ModuleInfo, topic 0x0701, schema 3, Administer);
+request!(GetModule => ModuleInfo, topic 0x0701, schema 4, Administer);
 
 /// One step of a module's life. Answered when the step is done as a whole or has changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,17 +178,17 @@ pub struct ChangeModule {
     /// Whether the answer waits until what ran in the old instance has ended. A module that changes itself must not.
     pub waits_for_drain: bool,
 }
-request!(ChangeModule => ModuleReport, topic 0x0702, schema 2, Administer);
+request!(ChangeModule => ModuleReport, topic 0x0702, schema 3, Administer);
 
 /// Reads the settings again, as the node read them at its start, and takes over what changed and needs no restart: the
-/// plugins (`admin_reloadSettings`).
+/// plugins and what the front-ends show (`admin_reloadSettings`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReloadSettings {
     /// The namespace whose call asks; none when no module does. If its own module is among those that change, the answer
     /// does not wait until what ran in the old instance has ended, which would be waiting for itself.
     pub asked_by: Option<String>,
 }
-request!(ReloadSettings => SettingsReport, topic 0x0703, Administer);
+request!(ReloadSettings => SettingsReport, topic 0x0703, schema 2, Administer);
 
 /// What reading the settings again has brought about. All is empty when the settings are those of before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -196,7 +198,9 @@ pub struct SettingsReport {
     pub modules: Vec<ModuleReport>,
     /// What could not be done.
     pub failures: Vec<ModuleFailure>,
-    /// What else the settings say than at the start of the node: it counts from the next start on.
+    /// What else the settings say than before, and counts from now on: what the front-ends show.
+    pub changed: Vec<ChangedSetting>,
+    /// What the settings say otherwise than at the start of the node and cannot be taken over: it counts from the next start on.
     pub needs_restart: Vec<ChangedSetting>,
 }
 
@@ -247,6 +251,12 @@ pub enum ModuleChange {
     },
     /// Disables it if it is enabled, and forgets it.
     Unload,
+    /// Starts it for a time, after which it is disabled, also when the node was started again meanwhile. One that is enabled
+    /// for a time already gets a new end.
+    EnableFor {
+        /// How long, seconds.
+        seconds: u64,
+    },
 }
 
 /// What was done.

@@ -83,16 +83,17 @@ pub enum FrontEnd {
     WebSocket,
 }
 
-/// Starts a front-end that does not listen (`admin_startRPC`, `admin_startWS`). Everything that is left out is as the
-/// settings have it, and everything that is asked for is checked as if it stood there: powerful namespaces need a bearer
-/// token. It holds until the front-end is stopped.
+/// Starts a front-end that does not listen (`admin_startRPC`, `admin_startWS`). What is left out is narrow, whatever the
+/// settings say: `localhost`, port 8546, no web pages of other origins, `eth`, `net` and `web3`. What is asked for is checked
+/// as if it stood in the settings, which also say who needs a token and which methods are refused. It holds until the
+/// front-end is stopped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StartFrontEnd {
     /// Which one.
     pub front_end: FrontEnd,
     /// The address to listen on: an IP address, or `localhost`.
     pub host: Option<String>,
-    /// The port; 0 takes a free one.
+    /// The port; 0 takes a free one. Where the other front-end listens on it, one listener carries both.
     pub port: Option<u16>,
     /// Origins whose web pages may call.
     pub origins: Option<Vec<String>>,
@@ -118,4 +119,40 @@ pub struct NamespaceVersion {
     pub version: String,
     /// Other names under which the same methods are served.
     pub aliases: Vec<String>,
+}
+
+/// Changes what a front-end shows while it serves, or will show when it is opened (`admin_setExposure`). What is left out
+/// stays. It holds until its time is over, the settings say something else about this front-end when they are read again, or
+/// the node ends.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetExposure {
+    /// Which one.
+    pub front_end: FrontEnd,
+    /// Namespaces to serve.
+    pub namespaces: Option<Vec<String>>,
+    /// Methods to refuse, by name or by pattern: `eth_sign*`.
+    pub denied_methods: Option<Vec<String>>,
+    /// Namespaces that need a bearer token; `*` for all.
+    pub token_namespaces: Option<Vec<String>>,
+    /// How long the change holds, seconds; none sets no end.
+    pub seconds: Option<u64>,
+    /// Whether to take back what was changed, and go by the settings again. Nothing else counts then.
+    pub is_reset: bool,
+}
+request!(SetExposure => ExposureReport, topic 0x0607, Administer);
+
+/// What a front-end shows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ExposureReport {
+    /// Whether it listens.
+    pub is_open: bool,
+    /// Namespaces that need no token, by all their names.
+    pub open: Vec<String>,
+    /// Namespaces that holders of a token are served, by all their names.
+    pub with_token: Vec<String>,
+    /// Patterns of methods that are refused to everybody.
+    pub denied_methods: Vec<String>,
+    /// When the settings hold again, seconds after 1970; none when no end is set.
+    pub until: Option<u64>,
 }

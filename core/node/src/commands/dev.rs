@@ -3,6 +3,7 @@
 mod native;
 
 use std::fmt::Write as _;
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use clap::{Arg, ArgMatches, Command};
@@ -10,8 +11,10 @@ use tenon_accounts::Accounts;
 use tenon_api::{Bytes, ConsensusEngine, U256};
 use tenon_config::{DevGenesis, DevProfile, Layers, Resolved, Settings, Value};
 use tenon_consensus::{DevEngine, SealMode, SealerOptions};
+use zeroize::Zeroizing;
 
 use self::native::Masternode;
+use crate::bounded_file;
 use crate::command_line;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
@@ -45,8 +48,16 @@ const PROMINENT: &[&str] = &[
 ];
 
 /// Settings that a chain is made with and that can't change afterwards.
-const FIXED: &[&str] =
-    &["dev.profile", "dev.epoch", "dev.accounts", "dev.balance", "dev.mnemonic", "dev.chain-id", "dev.gas-limit"];
+const FIXED: &[&str] = &[
+    "dev.profile",
+    "dev.epoch",
+    "dev.accounts",
+    "dev.balance",
+    "dev.mnemonic",
+    "dev.mnemonic-file",
+    "dev.chain-id",
+    "dev.gas-limit",
+];
 
 /// Wei in one ether.
 const ETHER: u64 = 1_000_000_000_000_000_000;
@@ -79,6 +90,9 @@ fn defaults() -> [(&'static str, Value); 5] {
 }
 
 /// The settings of a development network.
+///
+/// # Errors
+/// [`Stop::Usage`] naming the value that can't be used; also an address that others reach, unless the settings insist.
 pub(crate) fn settings(matches: &ArgMatches) -> Result<Resolved, Stop> {
     let port = matches.try_get_one::<String>("port").ok().flatten();
     let port = port.map(|port| ("http.port", "--port".to_owned(), port.clone()));
@@ -89,7 +103,44 @@ pub(crate) fn settings(matches: &ArgMatches) -> Result<Resolved, Stop> {
         resolved.follow("ws.port", "http.port")?;
         resolved.follow("ws.addr", "http.addr")?;
     }
+    resolved.settings = with_mnemonic(&resolved)?;
+    refuse_exposure(&resolved)?;
     Ok(resolved)
+}
+
+/// The settings with the words of `dev.mnemonic-file`, if there is one, in the place of `dev.mnemonic`.
+///
+/// # Errors
+/// [`Stop::Usage`] when both are given, or the file can't be used.
+pub(crate) fn with_mnemonic(resolved: &Resolved) -> Result<Settings, Stop> {
+    let mut settings = resolved.settings.clone();
+    let Some(path) = &settings.dev.mnemonic_file else { return Ok(settings) };
+    let origin = resolved.origin("dev.mnemonic-file");
+    if resolved.is_chosen("dev.mnemonic") {
+        let other = resolved.origin("dev.mnemonic");
+        return Err(Stop::Usage(format!(
+            "`dev.mnemonic-file` ({origin}) and `dev.mnemonic` ({other}) exclude each other; give one"
+        )));
+    }
+    settings.dev.mnemonic = bounded_file::mnemonic(path)
+        .map_err(|error| Stop::Usage(format!("dev.mnemonic-file ({origin}): {}: {error}", path.display())))?;
+    Ok(settings)
+}
+
+/// A development network signs for whoever reaches it, mostly with keys that everybody knows.
+fn refuse_exposure(resolved: &Resolved) -> Result<(), Stop> {
+    let Settings { http, ws, dev, .. } = &resolved.settings;
+    let is_refused = |is_enabled: bool, address: IpAddr| is_enabled && !address.is_loopback() && !dev.expose;
+    for (key, is_enabled, address) in [("http.addr", http.enabled, http.addr), ("ws.addr", ws.enabled, ws.addr)] {
+        if is_refused(is_enabled, address) {
+            return Err(Stop::Usage(format!(
+                "{key} ({}): {address} is reached by other machines, and a development network signs for whoever reaches \
+                 it; leave it out, or give --dev.expose to insist",
+                resolved.origin(key)
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// The genesis that the settings describe.
@@ -111,7 +162,7 @@ pub(crate) fn genesis(settings: &Settings) -> Result<Vec<u8>, Stop> {
 fn accounts(settings: &Settings) -> Result<Accounts, Stop> {
     let dev = &settings.dev;
     Accounts::from_mnemonic(&dev.mnemonic, dev.accounts, dev.chain_id)
-        .map_err(|error| Stop::Usage(format!("dev.mnemonic, dev.accounts: {error}")))
+        .map_err(|error| Stop::Usage(format!("dev.mnemonic, dev.mnemonic-file, dev.accounts: {error}")))
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
@@ -148,7 +199,8 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         signing: masternode.as_ref().map(Masternode::duty),
         begins_at_once: masternode.is_some(),
     };
-    let about_masternode = masternode.map(|masternode| masternode.banner(&chain.spec)).unwrap_or_default();
+    let shows_keys = resolved.settings.dev.mnemonic.is_well_known();
+    let about_masternode = masternode.map(|masternode| masternode.banner(&chain.spec, shows_keys)).unwrap_or_default();
 
     let runtime = shutdown::runtime()?;
     runtime.block_on(async {
@@ -160,7 +212,8 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         let role = Role::Develop { accounts: accounts.clone(), sealer };
         let plan = NodePlan { settings, folder, chain, engine, role, source };
         let node = Node::start(plan).await?;
-        if !log_output::show(&banner(&resolved.settings, &accounts, &about_masternode, &node)) {
+        let about_accounts = about_accounts(&resolved.settings, &accounts);
+        if !log_output::show(&banner(&resolved.settings, &about_accounts, &about_masternode, &node)) {
             tracing::warn!("standard output takes nothing: accounts and endpoints are not shown");
         }
         let ephemeral = node.ephemeral_folder();
@@ -202,19 +255,25 @@ fn genesis_of(resolved: &Resolved, folder: &DataFolder) -> Result<Vec<u8>, Stop>
     }
 }
 
+/// Accounts, and their keys where everybody knows them: those of other words are their owner's alone.
+fn about_accounts(settings: &Settings, accounts: &Accounts) -> Zeroizing<String> {
+    let mut text = Zeroizing::new(format!("Accounts, {} ether each\n", settings.dev.balance));
+    for (index, address) in accounts.addresses().iter().enumerate() {
+        let _ = writeln!(text, "  ({index}) {address}");
+    }
+    if settings.dev.mnemonic.is_well_known() {
+        text.push_str("\nPrivate keys, known to everybody: never use them on another network\n");
+        for (index, account) in accounts.reveal().iter().enumerate() {
+            let _ = writeln!(text, "  ({index}) {}", *account.secret_key);
+        }
+    }
+    text
+}
+
 /// What the developer needs to begin: accounts, keys, endpoints.
-fn banner(settings: &Settings, accounts: &Accounts, masternode: &str, node: &Node) -> String {
+fn banner(settings: &Settings, accounts: &str, masternode: &str, node: &Node) -> String {
     let dev = &settings.dev;
-    let revealed = accounts.reveal();
-    let mut text = format!("\nTenon {}\n\nAccounts, {} ether each\n", version(), dev.balance);
-    for (index, account) in revealed.iter().enumerate() {
-        let _ = writeln!(text, "  ({index}) {}", account.address);
-    }
-    text.push_str("\nPrivate keys, known to everybody: never use them on another network\n");
-    for (index, account) in revealed.iter().enumerate() {
-        let _ = writeln!(text, "  ({index}) {}", *account.secret_key);
-    }
-    text.push_str(masternode);
+    let mut text = format!("\nTenon {}\n\n{accounts}{masternode}", version());
     let blocks = match dev.block_time {
         Some(period) => format!("every {period:?}"),
         None => "for every transaction".to_owned(),
@@ -223,7 +282,7 @@ fn banner(settings: &Settings, accounts: &Accounts, masternode: &str, node: &Nod
     let kept = if node.ephemeral_folder().is_some() { ", removed at the end" } else { "" };
     let _ = write!(
         text,
-        "\nMnemonic     {}\nPath         m/44'/60'/0'/0/N\nChain id     {}\nBlocks       {blocks}\nData folder  {folder}{kept}\n\n",
+        "\nMnemonic     {:?}\nPath         m/44'/60'/0'/0/N\nChain id     {}\nBlocks       {blocks}\nData folder  {folder}{kept}\n\n",
         dev.mnemonic, dev.chain_id,
     );
     for (name, address) in node.endpoints().list() {

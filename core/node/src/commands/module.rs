@@ -1,6 +1,7 @@
 //! `tenon module`: the modules of a running node, over its Unix socket.
 
 use std::fmt::Write as _;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use serde_json::{Map, Value, json};
@@ -16,6 +17,7 @@ Examples:
   tenon module list                      what is loaded, and whether it serves
   tenon module disable sealing           no more blocks; transactions stay pending
   tenon module disable debug             its calls are refused from now on; running ones may finish
+  tenon module enable debug --for 10m    and disabled again when that is over, also after a restart
   tenon module replace eth               the new build that lies at its path, without a gap
   tenon module load ./libtoken.so --settings '{\"depth\": 3}'
   tenon module reload                    what changed in the settings file
@@ -30,6 +32,11 @@ pub(crate) fn definition() -> Command {
     let path =
         Arg::new("path").value_name("PATH").help("The new library; without it the module's own path, read again");
     let purge = Arg::new("purge").long("purge").action(ArgAction::SetTrue).help("Remove what it has stored, too");
+    let time = Arg::new("for")
+        .long("for")
+        .value_name("TIME")
+        .value_parser(seconds)
+        .help("Disable it again after this time, such as 10m or 1h30m; also when the node was restarted meanwhile");
     let target = Arg::new("target").value_name("NAME|PATH").required(true);
     let load = Command::new("load")
         .about("Make a module known and enable it")
@@ -42,7 +49,10 @@ pub(crate) fn definition() -> Command {
         Command::new("names").about("Print the names of the modules, a line each").hide(true),
         Command::new("info").about("Print all that is known of a module").arg(name()),
         load,
-        Command::new("enable").about("Start a module: a plugin, or a part of the node that was stopped").arg(name()),
+        Command::new("enable")
+            .about("Start a module: a plugin, or a part of the node that was stopped")
+            .arg(name())
+            .arg(time),
         Command::new("disable").about("Stop a module; it can be enabled again").arg(name()),
         Command::new("replace")
             .about("Put another build in a module's place, without a gap")
@@ -69,6 +79,17 @@ fn is_wanted(row: &SettingInfo) -> bool {
     matches!(row.key, "datadir" | "ipc.path")
 }
 
+/// A time in whole seconds.
+fn seconds(text: &str) -> Result<u64, String> {
+    let time = tenon_config::parse_duration(text)?;
+    let has_parts = time.subsec_nanos() > 0;
+    if time.is_zero() || has_parts {
+        Err("expected whole seconds, one at least".to_owned())
+    } else {
+        Ok(time.as_secs())
+    }
+}
+
 fn object(text: &str) -> Result<Map<String, Value>, String> {
     serde_json::from_str(text).map_err(|error| format!("not a JSON object: {error}"))
 }
@@ -92,7 +113,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         "names" => show(&node.call("admin_listModules", &json!([]))?, is_json, names_only),
         "info" => show(&node.call("admin_moduleInfo", &json!([name()]))?, is_json, facts),
         "load" => show(&node.call("admin_loadModule", &load_params(matches))?, is_json, report),
-        "enable" => show(&node.call("admin_enableModule", &json!([name()]))?, is_json, report),
+        "enable" => enable(&mut node, &name(), matches.get_one::<u64>("for").copied(), is_json),
         "disable" => show(&node.call("admin_disableModule", &json!([name()]))?, is_json, report),
         "replace" => show(&node.call("admin_replaceModule", &replace_params(&name(), matches))?, is_json, report),
         "reload" => reload(&mut node, is_json),
@@ -133,6 +154,30 @@ fn add_settings(options: &mut Map<String, Value>, matches: &ArgMatches) {
     }
 }
 
+/// Starts a module, and says when it ends if it does.
+fn enable(node: &mut SocketClient, name: &str, seconds: Option<u64>, is_json: bool) -> Result<(), Stop> {
+    let Some(seconds) = seconds else {
+        return show(&node.call("admin_enableModule", &json!([name]))?, is_json, report);
+    };
+    show(&node.call("admin_enableModule", &json!([name, { "seconds": seconds }]))?, is_json, report)?;
+    if is_json { Ok(()) } else { print(format!("  ends after     {}\n", time(seconds)).as_bytes()) }
+}
+
+/// A time in the largest units that it has.
+fn time(seconds: u64) -> String {
+    let parts = [(seconds / 86_400, "d"), (seconds / 3600 % 24, "h"), (seconds / 60 % 60, "m"), (seconds % 60, "s")];
+    let text: String =
+        parts.into_iter().filter(|(count, _)| *count > 0).map(|(count, unit)| format!("{count}{unit}")).collect();
+    if text.is_empty() { "0s".to_owned() } else { text }
+}
+
+/// When a module that is enabled for a time ends.
+fn end(module: &Value) -> Option<(&'static str, String)> {
+    let until = module["until"].as_u64()?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    Some(("ends after", time(until.saturating_sub(now))))
+}
+
 /// Stops and forgets a module, and with `is_purged` what it has stored. One that is not loaded any more can still be purged.
 fn unload(node: &mut SocketClient, name: &str, is_purged: bool, is_json: bool) -> Result<(), Stop> {
     let mut is_known = || -> Result<bool, Stop> {
@@ -164,6 +209,10 @@ fn reloaded(answer: &Value) -> String {
     let mut lines: String = items("modules").iter().map(report).collect();
     for failure in items("failures") {
         let _ = writeln!(lines, "{:<12} not changed  {}", text(&failure, "module"), text(&failure, "reason"));
+    }
+    for change in items("changed") {
+        let value = |key| change[key].as_str().unwrap_or("not set").to_owned();
+        let _ = writeln!(lines, "{:<28} {} → {}", text(&change, "key"), value("running"), value("wanted"));
     }
     let waiting = items("needsRestart");
     if !waiting.is_empty() {
@@ -290,6 +339,7 @@ fn actor_facts(module: &Value) -> String {
     if let Some(reason) = module["reason"].as_str() {
         rows.insert(3, ("reason", reason.to_owned()));
     }
+    rows.extend(end(module));
     rows.extend(faults(module));
     lines(rows)
 }
@@ -390,6 +440,7 @@ fn facts(module: &Value) -> String {
     if let Some(reason) = module["reason"].as_str() {
         rows.insert(2, ("reason", reason.to_owned()));
     }
+    rows.extend(end(module));
     rows.extend(faults(module));
     lines(rows)
 }
@@ -503,6 +554,7 @@ mine: it fell over
         let done = json!({ "module": "web3", "operation": "disable", "state": "disabled", "reason": null, "old": null,
             "new": null, "totalMicros": 1250 });
         let answer = json!({ "modules": [done], "failures": [{ "module": "mine", "reason": "it is a text file" }],
+            "changed": [{ "key": "auth.namespaces", "running": "[]", "wanted": "[\"eth\"]" }],
             "needsRestart": [{ "key": "http.port", "running": "8545", "wanted": "9000" },
                 { "key": "plugins.dir", "running": null, "wanted": "\"/opt\"" }] });
 
@@ -510,12 +562,24 @@ mine: it fell over
 web3         disable  disabled
   took           1.250 ms
 mine         not changed  it is a text file
+auth.namespaces              [] → [\"eth\"]
 After a restart:
   http.port                    8545 → 9000
   plugins.dir                  not set → \"/opt\"
 ";
         assert_eq!(reloaded(&answer), expected);
         assert_eq!(reloaded(&json!({ "modules": [], "failures": [], "needsRestart": [] })), "nothing changed\n");
+    }
+
+    #[test]
+    fn takes_and_shows_times_in_whole_seconds() {
+        assert_eq!(
+            ["10m", "1h30m", "45s", "2d"].map(|text| seconds(text).map(time)),
+            ["10m", "1h30m", "45s", "2d"].map(|text| Ok(text.to_owned()))
+        );
+        for wrong in ["", "0s", "1500ms", "soon", "-5m"] {
+            assert!(seconds(wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

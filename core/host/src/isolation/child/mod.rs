@@ -259,10 +259,7 @@ impl Child {
     fn caller(&self, namespaces: &str, left: u64) -> Caller {
         let mut last = self.exposure.borrow_mut();
         if last.0 != namespaces {
-            *last = (namespaces.to_owned(), Exposure::of(namespaces.split(',')));
-            if namespaces == "*" {
-                last.1 = Exposure::all();
-            }
+            *last = (namespaces.to_owned(), Exposure::from_text(namespaces));
         }
         Caller::new(last.1.clone(), context_within(left))
     }

@@ -103,11 +103,17 @@ impl Masternode {
         ))
     }
 
-    /// Lines of the banner.
-    pub(super) fn banner(&self, spec: &ChainSpec) -> String {
+    /// Lines of the banner, with the keys only where everybody knows them.
+    pub(super) fn banner(&self, spec: &ChainSpec, shows_keys: bool) -> String {
         let mut text = String::from("\nMasternode, its owner (fees and rewards), and the foundation\n");
-        for account in self.accounts.reveal() {
-            let _ = writeln!(text, "  {}  {}", account.address, *account.secret_key);
+        if shows_keys {
+            for account in self.accounts.reveal() {
+                let _ = writeln!(text, "  {}  {}", account.address, *account.secret_key);
+            }
+        } else {
+            self.accounts.addresses().iter().for_each(|address| {
+                let _ = writeln!(text, "  {address}");
+            });
         }
         if let Some(native) = &spec.native {
             let consensus = &native.consensus;

@@ -1,0 +1,77 @@
+//! The words that a development network's keys are derived from.
+
+use std::fmt;
+use std::ops::Deref;
+
+use zeroize::Zeroizing;
+
+use crate::value::{SettingValue, Value};
+
+/// The development mnemonic that every tool of this family knows; its keys are public.
+const WELL_KNOWN: &str = "test test test test test test test test test test test junk";
+
+/// The words that keys are derived from. Shown only when they are those that everybody knows.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Mnemonic(Zeroizing<String>);
+
+impl Mnemonic {
+    /// These words.
+    pub fn new(words: impl Into<String>) -> Self {
+        Self(Zeroizing::new(words.into()))
+    }
+
+    /// Whether these are the words that every tool for development networks knows, whose keys protect nothing.
+    pub fn is_well_known(&self) -> bool {
+        self.0.split_whitespace().eq(WELL_KNOWN.split(' '))
+    }
+}
+
+impl Default for Mnemonic {
+    fn default() -> Self {
+        Self::new(WELL_KNOWN)
+    }
+}
+
+impl Deref for Mnemonic {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Mnemonic {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(if self.is_well_known() { WELL_KNOWN } else { "(not shown)" })
+    }
+}
+
+impl SettingValue for Mnemonic {
+    const KIND: &'static str = "text";
+
+    fn read(value: &Value) -> Result<Self, String> {
+        // The text of the error would repeat the words.
+        String::read(value).map(Self::new).map_err(|_| "expected text in quotes".to_owned())
+    }
+
+    fn show(&self) -> Value {
+        Value::Text(format!("{self:?}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_well_known_words_are_shown() {
+        let own = Mnemonic::new("legal winner thank year wave sausage worth useful legal winner thank yellow");
+        let spaced = Mnemonic::new(WELL_KNOWN.replace(' ', "  "));
+
+        assert_eq!(Mnemonic::default().show(), Value::Text(WELL_KNOWN.into()));
+        assert!(spaced.is_well_known() && !own.is_well_known());
+        for shown in [format!("{own:?}"), own.show().to_string(), Mnemonic::read(&Value::Integer(7)).unwrap_err()] {
+            assert!(!shown.contains("winner") && !shown.contains('7'), "{shown}");
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Modules that are enabled for a time, and end on time.
+//!
+//! The end is a time of day, kept with the choices: a node that was off meanwhile starts without the module.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, MutexGuard, PoisonError},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use tenon_api::messages::{ModuleChange, ModuleOperation, ModuleReport, ModuleState};
+use tokio::time::Instant;
+
+use crate::{HostError, PluginHost, module::State};
+
+/// The longest time that a module can be enabled for, seconds: ten years.
+const MAX_SECONDS: u64 = 10 * 365 * 24 * 3600;
+/// How long the clock of the day is not looked at, which may be set; and how long an end waits that was refused.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// When modules end, by name, seconds after 1970.
+pub(crate) type Ends = BTreeMap<String, u64>;
+
+/// Seconds after 1970.
+pub(crate) fn now() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+impl PluginHost {
+    /// Disables modules when the time is over for which they were enabled. Runs until it is dropped.
+    pub async fn end_on_time(self: Arc<Self>) {
+        loop {
+            let next = self.ends().values().min().copied();
+            let wait = match next {
+                Some(end) if end <= now() => {
+                    if self.end_due().await {
+                        continue;
+                    }
+                    LOOK
+                }
+                Some(end) => Duration::from_secs(end.saturating_sub(now())).min(LOOK),
+                None => Duration::MAX,
+            };
+            let _ = tokio::time::timeout(wait, self.ends_changed.notified()).await;
+        }
+    }
+
+    /// Ends what is due. False when something that is due could not be ended.
+    async fn end_due(self: &Arc<Self>) -> bool {
+        let due: Vec<String> = {
+            let ends = self.ends();
+            ends.iter().filter(|(_, end)| **end <= now()).map(|(name, _)| name.clone()).collect()
+        };
+        let mut all_ended = true;
+        for name in due {
+            let (host, of_task) = (Arc::clone(self), name.clone());
+            // On a task of its own, as every operation: whoever waits may be dropped.
+            let task = tokio::spawn(async move {
+                let _operation = host.operation.lock().await;
+                host.end_alone(&of_task).await
+            });
+            if let Err(error) = task.await.unwrap_or(Err(HostError::Crashed)) {
+                tracing::warn!(module = name, %error, "enabled for a time that is over, and could not be disabled; tried again");
+                all_ended = false;
+            }
+        }
+        all_ended
+    }
+
+    async fn end_alone(self: &Arc<Self>, name: &str) -> Result<(), HostError> {
+        // It may have been given another end, or none, in the meantime.
+        if self.end_of(name).is_none_or(|end| end > now()) {
+            return Ok(());
+        }
+        let started = Instant::now();
+        let report = if let Some(actor) = self.actor(name) {
+            self.change_actor(&actor, &ModuleChange::Disable, started).await?
+        } else if self.modules().by_name.get(name).is_some_and(|module| module.running().is_some()) {
+            self.disable(name, true, started).await?
+        } else {
+            self.give_up(name, started)
+        };
+        self.set_end(name, None);
+        tracing::info!(module = name, "enabled for a time that is over");
+        self.conclude(report).await.map(drop)
+    }
+
+    /// A module that failed before its time was over: it is not to be started again.
+    fn give_up(&self, name: &str, started: Instant) -> ModuleReport {
+        if let Some(module) = self.modules().by_name.get_mut(name) {
+            module.plan.is_enabled = false;
+            module.state = State::Disabled;
+        }
+        self.report(name, ModuleOperation::Disable, ModuleState::Disabled, started)
+    }
+
+    /// Gives a module that is enabled for a time another end, or none. None for a module that is to be started first.
+    pub(crate) fn change_end(
+        &self,
+        name: &str,
+        end: Option<u64>,
+        started: Instant,
+    ) -> Result<Option<ModuleReport>, HostError> {
+        let is_enabled = self.info(name)?.state == ModuleState::Enabled;
+        match (is_enabled, self.end_of(name), end) {
+            (true, Some(_), end) => {
+                self.set_end(name, end);
+                Ok(Some(self.report(name, ModuleOperation::Enable, ModuleState::Enabled, started)))
+            }
+            (true, None, Some(_)) => {
+                let problem = "is enabled without an end; disable it before it is enabled for a time".to_owned();
+                Err(HostError::WrongState { name: name.to_owned(), problem })
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// When a module ends that is enabled for so many seconds from now on.
+    pub(crate) fn end_after(seconds: u64) -> Result<u64, HostError> {
+        if !(1..=MAX_SECONDS).contains(&seconds) {
+            return Err(HostError::BadTime { most: MAX_SECONDS });
+        }
+        Ok(now() + seconds)
+    }
+
+    /// When a module ends, if it does.
+    pub(crate) fn end_of(&self, name: &str) -> Option<u64> {
+        self.ends().get(name).copied()
+    }
+
+    /// Notes when a module ends; none for a module that does not.
+    pub(crate) fn set_end(&self, name: &str, end: Option<u64>) {
+        match end {
+            Some(end) => self.ends().insert(name.to_owned(), end),
+            None => self.ends().remove(name),
+        };
+        self.ends_changed.notify_one();
+    }
+
+    pub(crate) fn ends(&self) -> MutexGuard<'_, Ends> {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

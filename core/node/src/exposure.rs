@@ -1,0 +1,154 @@
+//! What each front-end shows, computed from the settings. This is the one place that decides it; `tenon-ipc` is handed
+//! the outcome and knows no namespace.
+
+use std::net::IpAddr;
+
+use tenon_api::MethodPattern;
+use tenon_config::{AuthSettings, NamespaceNames};
+use tenon_host::Exposure;
+use tenon_ipc::PortExposure;
+
+/// Served on every port: it tells a client what else is (`spec/rpc-eth.md` 2.1).
+const ALWAYS_SERVED: &str = "rpc";
+/// Every namespace, in a list of those that need a token.
+const ALL: &str = "*";
+
+/// What a port shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shown<'a> {
+    /// Namespaces to serve, by either of their names.
+    pub(crate) namespaces: &'a [String],
+    /// Patterns of methods to refuse.
+    pub(crate) denied: &'a [String],
+    /// Namespaces that need a token, by either of their names.
+    pub(crate) with_token: &'a [String],
+    /// Under which names namespaces are served.
+    pub(crate) names: NamespaceNames,
+}
+
+impl Shown<'_> {
+    /// What is shown without and with a token. Every namespace stands in it by each of its names, so that one that is
+    /// loaded later is judged as well.
+    pub(crate) fn exposure(&self) -> PortExposure {
+        let all = self.served();
+        let open: Vec<String> = all.iter().filter(|name| !self.needs_token(name)).cloned().collect();
+        let of = |namespaces: Vec<String>| {
+            Exposure::of(namespaces).refusing(self.denied.iter().map(|pattern| MethodPattern::new(pattern.trim())))
+        };
+        PortExposure { open: of(open), with_token: of(all) }
+    }
+
+    /// Whether any served namespace needs a token.
+    pub(crate) fn needs_secret(&self) -> bool {
+        self.served().iter().any(|name| self.needs_token(name))
+    }
+
+    /// Says in the log what is open that by default is not.
+    pub(crate) fn warn_of_powerful(&self, endpoint: &'static str, address: IpAddr) {
+        let default = AuthSettings::default().namespaces;
+        for namespace in default.iter().filter(|name| self.namespaces.contains(*name) && !self.needs_token(name)) {
+            // On this machine alone, as in every development network, it asks for no action.
+            if address.is_loopback() {
+                tracing::info!(endpoint, %namespace, "powerful namespace open to every program of this machine");
+            } else {
+                tracing::warn!(endpoint, %namespace, "powerful namespace open to everybody who reaches this port");
+            }
+        }
+    }
+
+    /// The namespaces that are served, by each of their names.
+    fn served(&self) -> Vec<String> {
+        let own = own_names(self.namespaces, self.names);
+        let aliases = self.names.aliases().iter();
+        let others = aliases.filter(|(_, name)| own.iter().any(|own| own == name)).map(|(alias, _)| *alias);
+        let others: Vec<String> = others.map(str::to_owned).collect();
+        own.into_iter().chain(others).chain([ALWAYS_SERVED.to_owned()]).collect()
+    }
+
+    /// By whichever name a namespace stands in the list, wherever that name is served. Capitals don't count: a list with
+    /// a wrong one would leave open what it was to close.
+    fn needs_token(&self, namespace: &str) -> bool {
+        let own_name = |name| NamespaceNames::WITH_ALIASES.own_name(name);
+        self.with_token.iter().map(|name| name.trim()).any(|name| {
+            name == ALL
+                || name.eq_ignore_ascii_case(namespace)
+                || own_name(name).eq_ignore_ascii_case(own_name(namespace))
+        })
+    }
+}
+
+/// A list of namespaces by our names, where it may say the reference's.
+pub(crate) fn own_names(namespaces: &[String], names: NamespaceNames) -> Vec<String> {
+    namespaces.iter().map(|name| names.own_name(name).to_owned()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    /// What is shown without and with a token.
+    fn shown(namespaces: &[&str], denied: &[&str], with_token: &[&str], names: NamespaceNames) -> (String, String) {
+        let (namespaces, denied, with_token) = (words(namespaces), words(denied), words(with_token));
+        let shown = Shown { namespaces: &namespaces, denied: &denied, with_token: &with_token, names };
+        let PortExposure { open, with_token } = shown.exposure();
+        (open.as_text().to_owned(), with_token.as_text().to_owned())
+    }
+
+    #[test]
+    fn every_namespace_of_the_list_needs_a_token_and_no_other() {
+        for (namespaces, with_token, open, with) in [
+            (&["eth", "txpool", "mine"][..], &["eth", "txpool"][..], "mine,rpc", "eth,mine,rpc,txpool"),
+            (&["eth", "debug"], &["admin", "debug"], "eth,rpc", "debug,eth,rpc"),
+            (&["eth", "debug"], &[], "debug,eth,rpc", "debug,eth,rpc"),
+            (&["eth", "debug"], &["*"], "", "debug,eth,rpc"),
+            (&["eth", "rpc"], &["rpc"], "eth", "eth,rpc"),
+            (&["eth"], &["ETH", " debug "], "rpc", "eth,rpc"),
+            (&[], &["eth"], "rpc", "rpc"),
+        ] {
+            let expected = (open.to_owned(), with.to_owned());
+            assert_eq!(
+                shown(namespaces, &[], with_token, NamespaceNames::OWN),
+                expected,
+                "{namespaces:?} {with_token:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_namespace_is_one_by_all_its_names() {
+        let names = NamespaceNames::WITH_ALIASES;
+        let both = ("Consensus,XDPoS,rpc".to_owned(), "Consensus,XDPoS,rpc".to_owned());
+        let closed = ("rpc".to_owned(), both.1.clone());
+        for name in ["XDPoS", "Consensus"] {
+            assert_eq!(shown(&[name], &[], &[], names), both, "{name}");
+            for token in ["XDPoS", "Consensus"] {
+                assert_eq!(shown(&[name], &[], &[token], names), closed, "{name} {token}");
+            }
+        }
+        // Where the reference's names are not served, they mean nothing, and still need the token.
+        assert_eq!(shown(&["XDPoS"], &[], &["Consensus"], NamespaceNames::OWN).1, "XDPoS,rpc");
+        assert_eq!(shown(&["XDPoS"], &[], &["Consensus"], NamespaceNames::OWN).0, "rpc");
+    }
+
+    #[test]
+    fn denied_methods_are_denied_with_a_token_too() {
+        let (open, with_token) = shown(&["eth", "debug"], &["eth_sign*"], &["debug"], NamespaceNames::OWN);
+
+        assert_eq!((open.as_str(), with_token.as_str()), ("eth,rpc,!eth_sign*", "debug,eth,rpc,!eth_sign*"));
+    }
+
+    #[test]
+    fn a_secret_is_needed_only_where_a_token_is() {
+        let needs = |namespaces: &[&str], with_token: &[&str]| {
+            let (namespaces, with_token) = (words(namespaces), words(with_token));
+            let names = NamespaceNames::OWN;
+            Shown { namespaces: &namespaces, denied: &[], with_token: &with_token, names }.needs_secret()
+        };
+
+        assert!(needs(&["eth"], &["eth"]) && needs(&["eth"], &["*"]) && !needs(&["eth"], &["debug"]));
+    }
+}

@@ -1,0 +1,198 @@
+//! Who may ask what on a TCP port. It can change while the port serves: what a connection may ask is looked up for every
+//! message.
+
+use std::{
+    fmt,
+    sync::Arc,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use arc_swap::ArcSwap;
+use http::HeaderMap;
+
+use crate::{
+    http::{Cors, VirtualHosts},
+    service::{Exposure, Origin},
+    settings::{HttpRules, WebSocketRules},
+    token::{Authorization, TokenCheck},
+    websocket::OriginRules,
+};
+
+/// The longest time until a token's end that a timer is made for. A later end is none: no connection lasts so long.
+const MAX_TOKEN_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
+
+/// What callers of a TCP port may see: computed from the settings by whoever opens the port. The default shows nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PortExposure {
+    /// Without a token.
+    pub open: Exposure,
+    /// With one.
+    pub with_token: Exposure,
+}
+
+impl PortExposure {
+    /// The same for everybody who reaches the port.
+    pub fn open(exposure: Exposure) -> Self {
+        Self { open: exposure.clone(), with_token: exposure }
+    }
+}
+
+impl Default for PortExposure {
+    fn default() -> Self {
+        Self::open(Exposure::of(Vec::<String>::new()))
+    }
+}
+
+/// What comes of a request's `Authorization` header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Admission {
+    /// Who makes the request.
+    pub(crate) origin: Origin,
+    /// When the token ends, if it does.
+    pub(crate) ends: Option<Instant>,
+}
+
+/// What a port shows, and to whom. Replaced as a whole.
+#[derive(Clone, Debug)]
+pub(crate) struct Gatekeeper {
+    exposure: PortExposure,
+    tokens: Option<TokenCheck>,
+}
+
+impl Gatekeeper {
+    fn new(exposure: &PortExposure, tokens: Option<TokenCheck>) -> Self {
+        Self { exposure: exposure.clone(), tokens }
+    }
+
+    /// Looks at the token of a request. `from` is its sender by transport and address.
+    ///
+    /// # Errors
+    /// Why a token is refused.
+    pub(crate) fn admit(&self, headers: &HeaderMap, from: Origin) -> Result<Admission, &'static str> {
+        let without = Admission { origin: from, ends: None };
+        let Some(tokens) = &self.tokens else { return Ok(without) };
+        match tokens.check(headers) {
+            Authorization::Absent => Ok(without),
+            Authorization::Valid { client, expiry } => {
+                let origin = Origin { client: client.unwrap_or(from.client), has_token: true, ..from };
+                Ok(Admission { origin, ends: expiry.and_then(instant_of) })
+            }
+            Authorization::Refused(reason) => Err(reason),
+        }
+    }
+
+    /// What is shown with or without a token.
+    pub(crate) const fn exposure(&self, has_token: bool) -> &Exposure {
+        if has_token { &self.exposure.with_token } else { &self.exposure.open }
+    }
+}
+
+/// When it will be so many seconds after 1970. None when that is too far off to matter.
+fn instant_of(seconds: u64) -> Option<Instant> {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let left = Duration::from_secs(seconds).saturating_sub(now);
+    (left < MAX_TOKEN_LIFE).then(|| Instant::now().checked_add(left)).flatten()
+}
+
+/// Who may ask what over HTTP on a port.
+#[derive(Debug)]
+pub(crate) struct HttpAccess {
+    pub(crate) gatekeeper: Gatekeeper,
+    pub(crate) cors: Option<Cors>,
+    pub(crate) hosts: VirtualHosts,
+}
+
+impl HttpAccess {
+    pub(crate) fn new(rules: &HttpRules, tokens: Option<TokenCheck>) -> Self {
+        Self {
+            gatekeeper: Gatekeeper::new(&rules.exposure, tokens),
+            cors: Cors::new(&rules.cors_origins),
+            hosts: VirtualHosts::new(&rules.virtual_hosts),
+        }
+    }
+}
+
+/// Who may ask what over WebSocket on a port.
+#[derive(Debug)]
+pub(crate) struct WebSocketAccess {
+    pub(crate) gatekeeper: Gatekeeper,
+    pub(crate) origins: OriginRules,
+}
+
+impl WebSocketAccess {
+    pub(crate) fn new(rules: &WebSocketRules, tokens: Option<TokenCheck>) -> Self {
+        Self { gatekeeper: Gatekeeper::new(&rules.exposure, tokens), origins: OriginRules::new(&rules.origins) }
+    }
+}
+
+/// What a connection on which both sides speak may ask.
+#[derive(Clone)]
+pub(crate) enum ConnectionExposure {
+    /// The same to its end.
+    Fixed(Exposure),
+    /// What its port shows at the time of asking.
+    Port {
+        /// Who may ask what there.
+        access: Arc<ArcSwap<WebSocketAccess>>,
+        /// Whether the connection began with a valid token.
+        has_token: bool,
+    },
+}
+
+impl ConnectionExposure {
+    /// What it may ask now.
+    pub(crate) fn now(&self) -> Exposure {
+        match self {
+            Self::Fixed(exposure) => exposure.clone(),
+            Self::Port { access, has_token } => access.load().gatekeeper.exposure(*has_token).clone(),
+        }
+    }
+
+    /// Whether the subscriptions of a namespace may go on.
+    pub(crate) fn still_shows(&self, namespace: &str) -> bool {
+        match self {
+            Self::Fixed(_) => true,
+            Self::Port { access, has_token } => {
+                let access = access.load();
+                let exposure = access.gatekeeper.exposure(*has_token);
+                exposure.exposes(namespace) && !exposure.refuses(&format!("{namespace}_subscribe"))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for ConnectionExposure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.now().fmt(formatter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_that_is_told_nothing_shows_nothing() {
+        let exposure = PortExposure::default();
+
+        for namespace in ["eth", "rpc", "", "*"] {
+            assert!(!exposure.open.exposes(namespace) && !exposure.with_token.exposes(namespace), "{namespace}");
+        }
+    }
+
+    #[test]
+    fn a_connection_sees_what_its_port_shows_by_now() {
+        let rules = |open: &[&str]| WebSocketRules {
+            exposure: PortExposure { open: Exposure::of(open.to_vec()), with_token: Exposure::of(["debug"]) },
+            ..WebSocketRules::default()
+        };
+        let access = Arc::new(ArcSwap::from_pointee(WebSocketAccess::new(&rules(&["eth"]), None)));
+        let connection = |has_token| ConnectionExposure::Port { access: Arc::clone(&access), has_token };
+        let (without, with) = (connection(false), connection(true));
+        assert!(without.now().exposes("eth") && !without.still_shows("debug") && with.still_shows("debug"));
+
+        access.store(Arc::new(WebSocketAccess::new(&rules(&["net"]), None)));
+
+        assert!(!without.now().exposes("eth") && without.still_shows("net") && !without.still_shows("eth"));
+    }
+}
