@@ -159,6 +159,7 @@ impl KnownActor {
             faults: ModuleFaults { panics, ..self.switch().map(ActorSwitch::faults).unwrap_or_default() },
             warnings: Vec::new(),
             storage: None,
+            trust: String::new(),
         }
     }
 

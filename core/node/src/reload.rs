@@ -73,10 +73,13 @@ impl Reloader {
             let settings = read()?;
             let folders = plugin_folder::folders(&settings, &plugin_folder::program_folder()?);
             let plans = plugin_folder::plans(&settings, &folders)?;
-            Ok((settings, plans))
+            let vouched = plugin_folder::vouched(&settings)?;
+            Ok((settings, plans, vouched))
         });
         let outcome = reading.await.map_err(|_| Failure::server("the settings could not be read"))?;
-        let (settings, plans) = outcome.map_err(|error| Failure::server(format!("nothing changed: {error}")))?;
+        let (settings, plans, vouched) =
+            outcome.map_err(|error| Failure::server(format!("nothing changed: {error}")))?;
+        self.plugins.vouch_for(vouched);
         let applied = self.plugins.apply(plans, asked_by).await;
         let needs_restart = differences(&self.source.started_with, &settings);
         let report = report(applied, needs_restart);
@@ -107,6 +110,9 @@ fn report(applied: Vec<AppliedPlan>, needs_restart: Vec<ChangedSetting>) -> Sett
     report
 }
 
+/// Settings that count from the next time that a plugin is loaded.
+const APPLIED: [&str; 2] = ["plugins.trusted", "plugins.unsandboxed"];
+
 /// What the settings of the table say in two readings where they differ.
 fn differences(running: &Settings, wanted: &Settings) -> Vec<ChangedSetting> {
     let text = |settings: &Settings, key: &str| {
@@ -116,7 +122,7 @@ fn differences(running: &Settings, wanted: &Settings) -> Vec<ChangedSetting> {
         let (running, wanted) = (text(running, key), text(wanted, key));
         (running != wanted).then(|| ChangedSetting { key: key.to_owned(), running, wanted })
     };
-    all_settings().iter().filter_map(|row| of_key(row.key)).collect()
+    all_settings().iter().filter(|row| !APPLIED.contains(&row.key)).filter_map(|row| of_key(row.key)).collect()
 }
 
 #[cfg(test)]

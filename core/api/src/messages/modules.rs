@@ -117,6 +117,8 @@ pub struct ModuleInfo {
     pub warnings: Vec<String>,
     /// How full its own storage is; none when it may not store anything and has not.
     pub storage: Option<SpaceUsage>,
+    /// Whose its build is: `built-in`, `vouched` or `foreign`; empty while it has none, and of parts of the node.
+    pub trust: String,
 }
 
 /// The bounds that hold for a module; none where there is no bound.
@@ -156,7 +158,7 @@ pub struct ModuleFaults {
 /// All modules, plugins and actors, each kind by name (`admin_listModules`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListModules;
-request!(ListModules => Vec<ModuleInfo>, topic 0x0700, schema 3, Administer);
+request!(ListModules => Vec<ModuleInfo>, topic 0x0700, schema 4, Administer);
 
 /// One module (`admin_moduleInfo`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -164,7 +166,7 @@ pub struct GetModule {
     /// Its name.
     pub name: String,
 }
-request!(GetModule => ModuleInfo, topic 0x0701, schema 3, Administer);
+request!(GetModule => ModuleInfo, topic 0x0701, schema 4, Administer);
 
 /// One step of a module's life. Answered when the step is done as a whole or has changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -176,7 +178,7 @@ pub struct ChangeModule {
     /// Whether the answer waits until what ran in the old instance has ended. A module that changes itself must not.
     pub waits_for_drain: bool,
 }
-request!(ChangeModule => ModuleReport, topic 0x0702, schema 2, Administer);
+request!(ChangeModule => ModuleReport, topic 0x0702, schema 3, Administer);
 
 /// Reads the settings again, as the node read them at its start, and takes over what changed and needs no restart: the
 /// plugins (`admin_reloadSettings`).
@@ -222,6 +224,20 @@ pub struct ChangedSetting {
     pub wanted: Option<String>,
 }
 
+/// What an operator permits a module that is loaded or replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModuleTerms {
+    /// What it is granted of what it asks for; without it what the settings grant, or what it was granted before.
+    pub grant: Option<Vec<Capability>>,
+    /// Whether the operator vouches for this very build: it then runs as a built-in one does.
+    pub is_vouched_for: bool,
+}
+
+impl ModuleTerms {
+    /// Nothing beyond what the settings permit.
+    pub const NONE: Self = Self { grant: None, is_vouched_for: false };
+}
+
 /// A step of a module's life.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ModuleChange {
@@ -233,6 +249,8 @@ pub enum ModuleChange {
         settings: Option<String>,
         /// Whether it is enabled at once.
         is_enabled: bool,
+        /// What the operator permits.
+        terms: ModuleTerms,
     },
     /// Starts it.
     Enable,
@@ -244,6 +262,8 @@ pub enum ModuleChange {
         path: Option<String>,
         /// JSON text of its own settings; without it they stay.
         settings: Option<String>,
+        /// What the operator permits.
+        terms: ModuleTerms,
     },
     /// Disables it if it is enabled, and forgets it.
     Unload,
