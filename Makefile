@@ -21,6 +21,7 @@ build: setup ## install what is missing, build the release program and its plugi
 	@for name in $(PLUGINS); do \
 	    cp $(TARGET_DIR)/release/libtenon_plugin_$$name.so dist/plugins/.$$name.new && \
 	    mv dist/plugins/.$$name.new dist/plugins/libtenon_plugin_$$name.so || exit 1; done
+	@scripts/list-plugins.sh dist/plugins
 	@cp plugins/sdk/include/tenon_plugin.h dist/include/
 	@printf 'built: dist/tenon, %s plugins in dist/plugins, dist/include/tenon_plugin.h\n' $(words $(PLUGINS))
 
@@ -38,7 +39,8 @@ conformance-rpc: build ## run the public JSON-RPC cases over every transport; RP
 # Panics to order need debug assertions, figures of time a release: both are built.
 abuse: build ## kills, full disks, damaged files, rude clients, panics, in the long form, each against its bound; ARGS="kills clients" for a part
 	@scripts/setup.sh test
-	$(CARGO) build -p tenon-node $(PLUGIN_CRATES) -p tenon-test-misbehaving
+	$(CARGO) build -p tenon-node $(PLUGIN_CRATES) -p tenon-test-misbehaving -p tenon-test-intruder
+	@scripts/list-plugins.sh $(TARGET_DIR)/debug
 	scripts/abuse.sh $(ARGS)
 
 fuzz: setup ## fuzz every parser of bytes from outside; FUZZ_SECONDS=3600 for longer, ARGS="TARGET…" for some
@@ -58,6 +60,7 @@ soak: build ## full load for SECONDS (3600) or a million blocks: memory and open
 modules-bench: setup ## 1,000 life-cycle operations and 1,000 replacements under full load, every answer checked; ARGS="--seed N" repeats
 	$(CARGO) build --release -p tenon-node $(PLUGIN_CRATES) -p tenon-example-hello -p tenon-test-counter \
 	    -p tenon-test-misbehaving -p tenon-modules-bench
+	@scripts/list-plugins.sh $(TARGET_DIR)/release
 	$(TARGET_DIR)/release/tenon-modules-bench --timed --tenon $(TARGET_DIR)/release/tenon \
 	    --libraries $(TARGET_DIR)/release $(ARGS)
 	$(CARGO) bench -p tenon-host --bench plugin_hop --bench process_hop

@@ -23,6 +23,8 @@ pytest() {
 }
 for suite in $suites; do
     printf '\n== %s\n' "$suite"
+    # What is run as the program's own is what was built last, and the Rust suite builds too.
+    scripts/list-plugins.sh "$target/debug"
     case "$suite" in
         rust) scripts/cargo.sh test --workspace ;;
         conformance) pytest tests/conformance ;;

@@ -17,6 +17,15 @@ DATA = ROOT / "tests" / "data"
 BINARY = pathlib.Path(os.environ.get("TENON_BIN", ROOT / "dist" / "tenon"))
 
 
+def list_built_in_plugins():
+    """Lists the plugins of a cargo build beside the program, as `make` does for a release: others would be foreign to it."""
+    if BINARY.exists() and not (BINARY.parent / "plugins").is_dir():
+        subprocess.run([str(ROOT / "scripts" / "list-plugins.sh"), str(BINARY.parent)], check=True)
+
+
+list_built_in_plugins()
+
+
 @contextlib.contextmanager
 def folder(prefix="tenon-test-"):
     """A fresh folder that is removed afterwards."""

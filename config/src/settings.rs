@@ -247,8 +247,9 @@ section! {
     "Plugins";
     /// The shared libraries that serve the namespaces. `[plugins.NAME]` in a settings file sets up one of them:
     /// `path`, `enabled`, `required` (the node does not start without it), `isolation` (`in-process`, or `process`: a
-    /// process of its own, the default for foreign libraries), `capabilities` (what it is granted of what it
-    /// asks for; all of it when left out), a table `settings` that it is handed, and a table `limits`: `memory` (default
+    /// process of its own, the default for foreign builds), `capabilities` (what it is granted of what it asks for, by name;
+    /// `all` stands for all but `Sign` and `Administer`; left out, a foreign build is granted nothing, one that is built in or
+    /// vouched for everything), a table `settings` that it is handed, and a table `limits`: `memory` (default
     /// 512 MiB), `call-time` (processor time of one call, default 5 s), `restarts` (of its process in a minute, default
     /// 5), which hold in a process of its own, and `calls` (at a time, no default), `log-lines` (a second, default 50
     /// in a process of its own), `storage` (bytes that it keeps in the node's database, default 1 GiB) and
@@ -258,6 +259,12 @@ section! {
         dir: Option<PathBuf> = None, "plugins.dir", "plugins";
         /// How long a plugin may take to finish its calls when it is stopped.
         grace: Duration = Duration::from_secs(2), "plugins.grace", "plugins.grace";
+        /// SHA-256 (hex) of further builds that are trusted like the built-in ones: they run in the node's own process and are
+        /// granted what they ask for, unless their own section says otherwise.
+        trusted: Vec<String> = Vec::new(), "plugins.trusted", "plugins.trusted";
+        /// Names of plugins whose foreign build is started in its process also where the kernel cannot close the sandbox
+        /// around it (seccomp, and Landlock of Linux 5.13).
+        unsandboxed: Vec<String> = Vec::new(), "plugins.unsandboxed", "plugins.unsandboxed";
     }
 }
 
@@ -298,7 +305,7 @@ pub struct PluginEntry {
     pub is_required: bool,
     /// Where it runs, `in-process` or `process`; none leaves it to the node.
     pub isolation: Option<String>,
-    /// What it is granted of what it asks for; none means all of it.
+    /// What it is granted of what it asks for. None: nothing for a foreign build, everything for others.
     pub capabilities: Option<Vec<String>>,
     /// Its bounds.
     pub limits: PluginLimits,

@@ -27,6 +27,7 @@ CLAUSES = {
     "endless": ("requests without end: cut, stopped when the client has gone", 0),
     "panic": ("a panic in every kind of handler", 0),
     "folder": ("folders that must not be opened", 0),
+    "intruder": ("a plugin that tries to get beyond its grants, and one that does not read", 30),
     "process": ("what the system gives or refuses the process", 0),
 }
 HELD, MISSED, MEASURED, LEFT_OUT = "held", "MISSED", "measured", "left out"

@@ -50,7 +50,7 @@ def node(request):
             shutil.copy(library, plugins / library.name.removeprefix("libtenon_plugin_"))
         shutil.copy(BINARY.parent / "libtenon_test_misbehaving.so", plugins / "bad.so")
         settings = path / "settings.toml"
-        settings.write_text(f'[plugins.bad]\nisolation = "{request.param}"\n')
+        settings.write_text(f'[plugins.bad]\nisolation = "{request.param}"\ncapabilities = ["ReadNode"]\n')
         orders = Orders(path / "orders")
         os.environ["TENON_TEST_PANICS"] = str(orders.path)
         try:

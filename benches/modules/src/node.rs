@@ -45,9 +45,11 @@ impl Node {
                 .map_err(|error| format!("{}: {error}", library.display()))?;
         }
         let settings = folder.path().join("settings.toml");
-        // Foreign ones run in processes of their own unless told otherwise; the counter is to show that state is handed
-        // over at the full speed of one process.
-        fs::write(&settings, "[plugins.counter]\nisolation = \"in-process\"\n")?;
+        // Foreign ones run in processes of their own and are granted nothing unless told otherwise; the counter is to show that
+        // state is handed over at the full speed of one process.
+        let granted = "capabilities = [\"ReadNode\"]\n";
+        let content = format!("[plugins.counter]\nisolation = \"in-process\"\n{granted}[plugins.bad]\n{granted}");
+        fs::write(&settings, content)?;
         let data = folder.path().join("data");
         let mut command = Command::new(&arguments.tenon);
         command.args(["dev", "--port", "0", "--verbosity", "1", "--http.api", SERVED, "--ws.api", SERVED]);

@@ -57,6 +57,37 @@ impl Capability {
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|capability| capability.name() == name)
     }
+
+    /// Whether only its own name grants it, and not `all`: with it a plugin moves funds or changes the node.
+    pub const fn is_granted_by_name_only(self) -> bool {
+        matches!(self, Self::Sign | Self::Administer)
+    }
+
+    /// What a list of names grants. `all` stands for every capability but `Sign` and `Administer`.
+    ///
+    /// # Errors
+    /// Names the one that does not exist, and those that do.
+    pub fn from_names<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Vec<Self>, String> {
+        let mut granted = Vec::new();
+        for name in names.into_iter().map(str::trim) {
+            let named = match (name, Self::from_name(name)) {
+                ("all", _) => {
+                    Self::ALL.into_iter().filter(|capability| !capability.is_granted_by_name_only()).collect()
+                }
+                (_, Some(capability)) => vec![capability],
+                (_, None) => {
+                    let known = Self::ALL.map(Self::name).join(", ");
+                    return Err(format!(
+                        "there is no capability `{name}`; there are: {known}, and `all` for all but Sign \
+                        and Administer"
+                    ));
+                }
+            };
+            granted.extend(named);
+        }
+        let is_granted = |capability: &Self| granted.contains(capability);
+        Ok(Self::ALL.into_iter().filter(is_granted).collect())
+    }
 }
 
 /// A question or command with exactly one answer.
@@ -83,4 +114,28 @@ pub trait Event: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
     const SCHEMA: u16 = 1;
     /// What a plugin needs to have been granted to receive it.
     const CAPABILITY: Capability;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_grants_neither_keys_nor_the_node_itself() {
+        let all = Capability::from_names(["all"]).unwrap();
+        let with_keys = Capability::from_names(["all", " Sign"]).unwrap();
+
+        let expected = [Capability::ReadChain, Capability::CallEvm, Capability::SubmitTransactions];
+        assert_eq!(all, [&expected[..], &[Capability::ReadNode, Capability::Storage]].concat());
+        assert!(with_keys.contains(&Capability::Sign) && !with_keys.contains(&Capability::Administer));
+        assert_eq!(Capability::from_names([]), Ok(Vec::new()));
+    }
+
+    #[test]
+    fn a_capability_that_does_not_exist_is_named_with_those_that_do() {
+        let error = Capability::from_names(["ReadChain", "Fly"]).unwrap_err();
+
+        assert!(error.starts_with("there is no capability `Fly`; there are: ReadChain, CallEvm, "), "{error}");
+        assert!(error.ends_with("Storage, and `all` for all but Sign and Administer"), "{error}");
+    }
 }

@@ -387,6 +387,7 @@ fn module_info() -> ModuleInfo {
         warnings: vec!["memory is not bounded".to_owned()],
         storage: Some(SpaceUsage { records: 11, bytes: 12, most_records: 13, most_bytes: 14 }),
         until: Some(15),
+        trust: "vouched".to_owned(),
     }
 }
 
@@ -414,7 +415,8 @@ fn module_report() -> ModuleReport {
 fn module_frames(frames: &mut Frames) {
     frames.request(ListModules, vec![module_info()]);
     frames.request(GetModule { name: "eth".to_owned() }, module_info());
-    let change = ModuleChange::Load { path: Some("/eth.so".to_owned()), settings: None, is_enabled: true };
+    let terms = ModuleTerms { grant: Some(vec![Capability::ReadChain]), is_vouched_for: true };
+    let change = ModuleChange::Load { path: Some("/eth.so".to_owned()), settings: None, is_enabled: true, terms };
     frames.request(ChangeModule { name: "eth".to_owned(), change, waits_for_drain: true }, module_report());
     let report = SettingsReport {
         modules: vec![module_report()],

@@ -160,6 +160,7 @@ impl KnownActor {
             warnings: Vec::new(),
             storage: None,
             until: None,
+            trust: String::new(),
         }
     }
 

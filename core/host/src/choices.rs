@@ -6,15 +6,22 @@
 use std::{
     collections::BTreeMap,
     fs,
-    io::{self, Write},
+    io::{self, Read, Write},
     os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use serde::{Deserialize, Serialize};
+use tenon_api::Capability;
 
-use crate::{PluginPlan, actors::KnownActor, ends::Ends, module::Modules};
+use crate::{
+    PluginPlan,
+    actors::KnownActor,
+    ends::Ends,
+    library_file::{Ownership, check_owner},
+    module::Modules,
+};
 
 /// The file's content.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,6 +61,40 @@ struct Choice {
     settings: String,
     /// What the settings said then; none when they did not mention the module.
     settled: Option<Settled>,
+    /// What the operator granted at run time; none when the settings decide.
+    #[serde(default)]
+    grants: Option<ChosenGrants>,
+    /// SHA-256 of the build that the operator vouched for at run time.
+    #[serde(default)]
+    vouched: Option<String>,
+}
+
+/// What was granted at run time. It holds as long as the settings grant what they granted then.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct ChosenGrants {
+    capabilities: Vec<String>,
+    settled: Option<Vec<String>>,
+}
+
+impl ChosenGrants {
+    /// What was granted instead of what the settings grant, if anything was.
+    fn of(plan: &PluginPlan, settled: Option<&PluginPlan>) -> Option<Self> {
+        let settled = settled.and_then(|settled| settled.capabilities.as_ref());
+        let chosen = plan.capabilities.as_ref().filter(|chosen| Some(*chosen) != settled)?;
+        Some(Self { capabilities: names(chosen), settled: settled.map(|granted| names(granted)) })
+    }
+
+    /// What the plan grants with this choice. A name that this version does not know grants nothing.
+    fn apply(&self, plan: &PluginPlan) -> Option<Vec<Capability>> {
+        if plan.capabilities.as_deref().map(names) != self.settled {
+            return plan.capabilities.clone();
+        }
+        Some(self.capabilities.iter().filter_map(|name| Capability::from_name(name)).collect())
+    }
+}
+
+fn names(capabilities: &[Capability]) -> Vec<String> {
+    capabilities.iter().map(|capability| capability.name().to_owned()).collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -77,10 +118,20 @@ impl Settled {
     }
 }
 
+/// Reads a file that nobody else can write.
+fn read_own(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = fs::File::open(path)?;
+    check_owner(Ownership::of(&file.metadata()?), "it").map_err(io::Error::other)?;
+    let mut text = Vec::new();
+    file.read_to_end(&mut text)?;
+    Ok(text)
+}
+
 impl Choices {
-    /// Reads the file; one that is missing has no choices, and one that cannot be read neither, with a warning.
+    /// Reads the file; one that is missing has no choices, and one that cannot be read, or that others could have written,
+    /// neither, with a warning: it says what plugins are granted.
     pub(crate) fn read(path: &Path) -> Self {
-        let text = match fs::read(path) {
+        let text = match read_own(path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Self::default(),
             Err(error) => {
@@ -132,6 +183,11 @@ impl Choices {
             is_enabled: choice.state == Chosen::Enabled,
             path: choice.path.clone(),
             settings: choice.settings.clone(),
+            capabilities: match &choice.grants {
+                Some(grants) => grants.apply(&plan),
+                None => plan.capabilities.clone(),
+            },
+            vouched: choice.vouched.clone(),
             ..plan
         };
         let settled = plans.iter().filter_map(|plan| match valid(&plan.name, Some(plan)) {
@@ -179,7 +235,10 @@ impl Choices {
         }
         for (name, module) in &modules.by_name {
             let plan = plans.get(name);
-            if plan.map(Settled::of) == Some(Settled::of(&module.plan)) {
+            let grants = ChosenGrants::of(&module.plan, plan);
+            let vouched = module.plan.vouched.clone();
+            let is_as_settled = plan.map(Settled::of) == Some(Settled::of(&module.plan));
+            if is_as_settled && grants.is_none() && vouched.is_none() {
                 continue;
             }
             let choice = Choice {
@@ -187,6 +246,8 @@ impl Choices {
                 path: module.plan.path.clone(),
                 settings: module.plan.settings.clone(),
                 settled: plan.map(Settled::of),
+                grants,
+                vouched,
             };
             choices.modules.insert(name.clone(), choice);
         }
@@ -196,6 +257,8 @@ impl Choices {
                 path: plan.path.clone(),
                 settings: plan.settings.clone(),
                 settled: Some(Settled::of(plan)),
+                grants: None,
+                vouched: None,
             };
             choices.modules.insert(name.clone(), choice);
         }
@@ -249,6 +312,45 @@ mod tests {
         assert_eq!(choices.end_of("debug", Some(true)), Some(7));
         assert_eq!(choices.end_of("debug", Some(false)), None);
         assert_eq!(choices.end_of("eth", Some(true)), None);
+    }
+
+    #[test]
+    fn what_was_granted_and_vouched_for_at_run_time_is_kept_until_the_settings_grant_something_else() {
+        let settled =
+            PluginPlan { capabilities: Some(vec![Capability::ReadNode]), ..PluginPlan::new("mine", "/mine.so") };
+        let chosen = PluginPlan {
+            capabilities: Some(vec![Capability::ReadChain, Capability::Sign]),
+            vouched: Some("ab".repeat(32)),
+            ..settled.clone()
+        };
+        let plans = BTreeMap::from([("mine".to_owned(), settled.clone())]);
+        let mut modules = Modules::default();
+        modules.by_name.insert("mine".into(), module(chosen.clone()));
+        let added =
+            PluginPlan { capabilities: Some(vec![Capability::Storage]), ..PluginPlan::new("other", "/other.so") };
+        modules.by_name.insert("other".into(), module(added.clone()));
+
+        let choices = Choices::decode(&Choices::of(&modules, &plans, &[], &Ends::default()).encode().unwrap()).unwrap();
+
+        assert_eq!(choices.apply(std::slice::from_ref(&settled)), (vec![chosen.clone()], vec![added]));
+        let fewer = PluginPlan { capabilities: Some(Vec::new()), ..settled };
+        let kept = choices.apply(std::slice::from_ref(&fewer)).0.remove(0);
+        assert_eq!(kept.capabilities, Some(Vec::new()), "the settings changed: they have the last word");
+    }
+
+    #[test]
+    fn choices_of_the_version_before_are_read_and_those_that_others_could_write_are_not() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("modules.json");
+        let old = r#"{"modules":{"mine":{"state":"enabled","path":"/mine.so","settings":"{}","settled":null}}}"#;
+        fs::write(&file, old).unwrap();
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+
+        assert_eq!(Choices::read(&file).apply(&[]).1, [PluginPlan::new("mine", "/mine.so")]);
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
+
+        assert_eq!(Choices::read(&file), Choices::default());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tenon_api::{Failure, messages::ModuleInfo};
+use tenon_api::{Capability, Failure, messages::ModuleInfo};
 use tenon_bus::{Bus, CallContext};
 
 use crate::{
@@ -103,6 +103,8 @@ pub async fn check_plugin(
         Some(IsolationOptions { restarts: u32::MAX, longest_pause: Duration::from_millis(50), ..processes });
     let mut plan = PluginPlan::new("checked", path);
     (plan.isolation, plan.is_required) = (Some(Isolation::Process), true);
+    // Over a bus that nobody answers there is nothing to protect, and what it asks for is what the check looks at.
+    plan.capabilities = Some(Capability::ALL.to_vec());
     plan.settings = settings.to_owned();
     let subject = Subject { options, plan };
     let (host, module) = subject.start()?;

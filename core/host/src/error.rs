@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-use tenon_api::Failure;
+use tenon_api::{Capability, Failure};
 
 /// Why a plugin was not loaded.
 #[derive(Debug, thiserror::Error)]
@@ -83,6 +83,17 @@ pub enum HostError {
         /// What is wrong, and how to put it right.
         reason: String,
     },
+    /// A built-in plugin, or one that was vouched for, would be replaced by a build of which nobody said whose it is.
+    #[error("module {name}: {}: this build (SHA-256 {hash}) is neither built in nor vouched for, and the module is not a \
+        foreign one; vouch for it with --trust or plugins.trusted, or load it under another name", path.display())]
+    UnknownBuild {
+        /// The module.
+        name: String,
+        /// The library.
+        path: PathBuf,
+        /// SHA-256 of the library, hex.
+        hash: String,
+    },
     /// Another plugin serves the namespace.
     #[error("plugin {}: namespace {namespace} is served by {by} already", path.display())]
     NamespaceTaken {
@@ -102,12 +113,14 @@ pub enum HostError {
         capability: String,
     },
     /// The plugin itself said no.
-    #[error("plugin {}: did not start: {failure}", path.display())]
+    #[error("plugin {}: did not start: {failure}{}", path.display(), missing_grants(missing))]
     NotStarted {
         /// The file.
         path: PathBuf,
         /// Its reason.
         failure: Failure,
+        /// What it asks for and was not granted.
+        missing: Vec<Capability>,
     },
     /// The process of its own, in which it was to run, did not come to serve.
     #[error("plugin {}: {reason}", path.display())]
@@ -215,6 +228,19 @@ impl HostError {
         let problem = "is a part of the node; give the library another name".to_owned();
         Self::WrongState { name: name.to_owned(), problem }
     }
+}
+
+/// What an operator may have to grant a plugin that did not start.
+fn missing_grants(missing: &[Capability]) -> String {
+    if missing.is_empty() {
+        return String::new();
+    }
+    let names: Vec<_> = missing.iter().map(|capability| capability.name()).collect();
+    let names = names.join(",");
+    format!(
+        "; it asks for {names}, which it was not granted: grant what it may have with --grant {names}, or under \
+        capabilities in its settings"
+    )
 }
 
 impl From<HostError> for Failure {

@@ -15,7 +15,7 @@ use tenon_bus::{Bus, CallContext, RegisterError};
 use tokio::time::Instant;
 
 use crate::{
-    HostError, HostOptions, Isolation, Manifest, PluginLimits, PluginPlan, Router,
+    HostError, HostOptions, Isolation, IsolationOptions, Manifest, PluginPlan, Router, VouchedBuilds,
     actors::KnownActor,
     boundary::Library,
     choices::Choices,
@@ -23,12 +23,13 @@ use crate::{
     instance::{OpenedPlugin, Start},
     isolation,
     library_cache::{CheckedLibrary, LibraryCache},
-    library_file::{Plainly, Steps, library_name, own_name},
+    library_file::{Plainly, Steps, library_name},
     module::{Build, Module, Modules, State},
     patient::{InPieces, blocking, patiently},
     router::RouteTable,
     running::Running,
     space::Space,
+    trust::Trust,
 };
 
 /// What [`PluginHost::shutdown`] left behind.
@@ -58,6 +59,8 @@ pub struct PluginHost {
     pub(crate) ends: Mutex<Ends>,
     /// Told of every change of `ends`.
     pub(crate) ends_changed: tokio::sync::Notify,
+    /// Builds that the settings vouch for. Nothing awaits under the lock.
+    vouched: Mutex<VouchedBuilds>,
     /// What the settings said last. Used by operations only.
     pub(crate) settled: Mutex<BTreeMap<String, PluginPlan>>,
     /// Held by the one operation that is under way.
@@ -70,12 +73,21 @@ pub(crate) struct Candidate {
     opened: Box<dyn OpenedPlugin>,
 }
 
+/// A library that was checked, with where it runs and whose it is.
+#[derive(Clone)]
+pub(crate) struct Judged {
+    pub(crate) library: CheckedLibrary,
+    pub(crate) isolation: Isolation,
+    pub(crate) trust: Trust,
+}
+
 impl PluginHost {
     /// A host without plugins. `bus` is what plugins may ask.
     pub fn new(bus: Bus, options: HostOptions) -> Arc<Self> {
         let HostOptions { slow_calls, slow_queue, ref aliases, ref unserved, .. } = options;
         let router = Router::new(slow_calls.get(), slow_queue, aliases.clone(), unserved.clone());
         let libraries = LibraryCache::new(options.cache_folder.clone());
+        let vouched = Mutex::new(options.vouched.clone());
         Arc::new(Self {
             bus,
             options,
@@ -86,6 +98,7 @@ impl PluginHost {
             actors: Mutex::default(),
             ends: Mutex::default(),
             ends_changed: tokio::sync::Notify::new(),
+            vouched,
             settled: Mutex::default(),
             operation: tokio::sync::Mutex::default(),
         })
@@ -191,7 +204,47 @@ impl PluginHost {
     /// Checks a library, and opens the copy of what was checked. Blocks.
     fn open(&self, plan: &PluginPlan, is_path_settled: bool) -> Result<Candidate, HostError> {
         let library = self.take(plan, is_path_settled, &Plainly)?;
-        self.open_checked(library, self.isolation(plan), plan.limits)
+        self.open_checked(self.judge(library, plan, false)?, plan)
+    }
+
+    /// Changes which builds the operator's settings vouch for. What runs already stays as it is.
+    pub fn vouch_for(&self, builds: VouchedBuilds) {
+        *self.vouched.lock().unwrap_or_else(PoisonError::into_inner) = builds;
+    }
+
+    /// Whose a build is.
+    fn trust(&self, plan: &PluginPlan, hash: &str, is_vouched_for: bool) -> Trust {
+        if self.options.built_ins.has(hash) {
+            return Trust::BuiltIn;
+        }
+        let of_settings = || self.vouched.lock().unwrap_or_else(PoisonError::into_inner).has(hash);
+        let is_vouched =
+            is_vouched_for || self.options.vouches_for_all || plan.vouched.as_deref() == Some(hash) || of_settings();
+        if is_vouched { Trust::Vouched } else { Trust::Foreign }
+    }
+
+    /// Says whose a checked library is, and where it runs. Nothing of it has been mapped yet.
+    ///
+    /// # Errors
+    /// [`HostError::UnknownBuild`] for a foreign build under the name of a built-in plugin, or in the place of one that is
+    /// built in or vouched for.
+    pub(crate) fn judge(
+        &self,
+        library: CheckedLibrary,
+        plan: &PluginPlan,
+        is_vouched_for: bool,
+    ) -> Result<Judged, HostError> {
+        let trust = self.trust(plan, &library.hash, is_vouched_for);
+        let has_own_build = || {
+            let modules = self.modules();
+            let build = modules.by_name.get(&plan.name).and_then(|module| module.build.as_ref());
+            build.is_some_and(|build| build.trust != Trust::Foreign)
+        };
+        if trust == Trust::Foreign && (self.options.built_ins.has_name(&plan.name) || has_own_build()) {
+            return Err(HostError::UnknownBuild { name: plan.name.clone(), path: library.path, hash: library.hash });
+        }
+        let default = if trust == Trust::Foreign { Isolation::Process } else { Isolation::InProcess };
+        Ok(Judged { library, isolation: plan.isolation.unwrap_or(default), trust })
     }
 
     /// Checks a library, and copies what was checked. Blocks.
@@ -205,56 +258,53 @@ impl PluginHost {
         self.libraries.take_by(&plan.path, folders, steps)
     }
 
-    /// Where a plugin runs.
-    pub(crate) fn isolation(&self, plan: &PluginPlan) -> Isolation {
-        let is_foreign = own_name(&plan.path).is_none() && self.options.processes.is_some();
-        let default = if is_foreign { Isolation::Process } else { Isolation::InProcess };
-        plan.isolation.unwrap_or(default)
-    }
-
     /// Opens a library that was checked before. Blocks.
-    pub(crate) fn open_checked(
-        &self,
-        library: CheckedLibrary,
-        isolation: Isolation,
-        limits: PluginLimits,
-    ) -> Result<Candidate, HostError> {
+    pub(crate) fn open_checked(&self, judged: Judged, plan: &PluginPlan) -> Result<Candidate, HostError> {
+        let Judged { library, isolation, trust } = judged;
         let opened: Box<dyn OpenedPlugin> = match (isolation, &self.options.processes) {
             (Isolation::InProcess, _) => {
                 let opened = Library::open(&library)?;
                 self.libraries.note_mapped(&library.copy);
                 Box::new(opened)
             }
-            (Isolation::Process, Some(options)) => isolation::open(&library, &limits.apply_to(options))?,
+            (Isolation::Process, Some(options)) => {
+                let needs_sandbox = trust == Trust::Foreign && !plan.may_run_unsandboxed;
+                let options = IsolationOptions { needs_sandbox, ..plan.limits.apply_to(options) };
+                isolation::open(&library, &options)?
+            }
             (Isolation::Process, None) => {
                 let reason = "this program cannot start plugins in processes of their own".to_owned();
                 return Err(HostError::Process { path: library.path, reason });
             }
         };
         let manifest = opened.manifest().clone();
-        Ok(Candidate { build: Build { library, manifest, isolation }, opened })
+        Ok(Candidate { build: Build { library, manifest, isolation, trust }, opened })
     }
 
-    /// As [`PluginHost::open`], beside the calls of others.
+    /// As [`PluginHost::open`], beside the calls of others. A build that the operator vouches for is noted in the plan.
     pub(crate) async fn open_in_background(
         self: &Arc<Self>,
-        plan: &PluginPlan,
+        plan: &mut PluginPlan,
         is_path_settled: bool,
+        is_vouched_for: bool,
     ) -> Result<Candidate, HostError> {
         let (host, of_plan) = (Arc::clone(self), plan.clone());
         let library = patiently(move || host.take(&of_plan, is_path_settled, &InPieces)).await?;
-        self.open_checked_in_background(library, self.isolation(plan), plan).await
+        let judged = self.judge(library, plan, is_vouched_for)?;
+        if is_vouched_for {
+            plan.vouched = Some(judged.library.hash.clone());
+        }
+        self.open_checked_in_background(judged, plan).await
     }
 
     /// As [`PluginHost::open_checked`], beside the calls of others.
     pub(crate) async fn open_checked_in_background(
         self: &Arc<Self>,
-        library: CheckedLibrary,
-        isolation: Isolation,
+        judged: Judged,
         plan: &PluginPlan,
     ) -> Result<Candidate, HostError> {
-        let (host, limits) = (Arc::clone(self), plan.limits);
-        let open = move || host.open_checked(library, isolation, limits);
+        let (host, plan, isolation) = (Arc::clone(self), plan.clone(), judged.isolation);
+        let open = move || host.open_checked(judged, &plan);
         match isolation {
             Isolation::InProcess => patiently(open).await,
             // A process has the priority of the thread that starts it, for good: its callers would wait longer after every
@@ -263,13 +313,32 @@ impl PluginHost {
         }
     }
 
-    /// What a plugin is granted: what it asks for, as far as the host and its settings allow.
-    pub(crate) fn grants(&self, plan: &PluginPlan, manifest: &Manifest) -> Vec<Capability> {
+    /// What a plugin is granted of what it asks for: what its settings name. Where they say nothing, everything if its build is
+    /// built in or vouched for, and nothing if it is foreign.
+    pub(crate) fn grants(&self, plan: &PluginPlan, manifest: &Manifest, trust: Trust) -> Vec<Capability> {
         let is_granted = |wanted: &Capability| {
-            self.options.granted.contains(wanted)
-                && plan.capabilities.as_ref().is_none_or(|allowed| allowed.contains(wanted))
+            let is_open = match &plan.capabilities {
+                Some(named) => named.contains(wanted),
+                None => trust != Trust::Foreign,
+            };
+            is_open && self.options.granted.contains(wanted)
         };
         manifest.capabilities.iter().copied().filter(is_granted).collect()
+    }
+
+    /// Tells the log what a plugin is granted. Of a plugin that was built with this node it is what it always was.
+    fn log_grants(plan: &PluginPlan, build: &Build, granted: &[Capability]) {
+        let names = |capabilities: &[Capability]| {
+            let names: Vec<_> = capabilities.iter().map(|capability| capability.name()).collect();
+            names.join(",")
+        };
+        let (trust, isolation, hash) = (build.trust.name(), build.isolation.name(), build.library.hash.as_str());
+        let (wanted, granted) = (names(&build.manifest.capabilities), names(granted));
+        if build.trust == Trust::BuiltIn {
+            tracing::debug!(module = plan.name, trust, isolation, hash, granted, wanted, "capabilities of a plugin");
+        } else {
+            tracing::info!(module = plan.name, trust, isolation, hash, granted, wanted, "capabilities of a plugin");
+        }
     }
 
     /// Starts an instance. Nothing is routed to it yet. Blocks.
@@ -280,11 +349,20 @@ impl PluginHost {
         handover: &[u8],
     ) -> Result<(Build, Arc<Running>), HostError> {
         let Candidate { build, opened } = candidate;
-        let granted = self.grants(plan, &build.manifest);
+        let granted = self.grants(plan, &build.manifest, build.trust);
+        Self::log_grants(plan, &build, &granted);
+        let wanted = build.manifest.capabilities.iter().copied();
+        let missing = wanted.filter(|capability| !granted.contains(capability)).collect();
         let limits = plan.storage.unwrap_or(self.options.space_limits);
         let space = Space::new(&plan.name, limits, self.options.spaces.as_ref());
         let in_force = plan.limits.in_force(build.isolation, self.options.processes.as_ref());
         let mut not_held = plan.limits.not_held(build.isolation);
+        if (build.trust, build.isolation) == (Trust::Foreign, Isolation::InProcess) {
+            not_held.push(
+                "a foreign build runs in the node's own process, as its settings say: no capability and no sandbox binds it"
+                    .to_owned(),
+            );
+        }
         for warning in &not_held {
             tracing::warn!(module = plan.name, "{warning}");
         }
@@ -300,9 +378,11 @@ impl PluginHost {
             settings: &plan.settings,
             handover,
         };
-        let instance = opened
-            .start(start)
-            .map_err(|failure| HostError::NotStarted { path: build.library.path.clone(), failure })?;
+        let instance = opened.start(start).map_err(|failure| HostError::NotStarted {
+            path: build.library.path.clone(),
+            failure,
+            missing,
+        })?;
         let calls = self.router.places(&build.manifest);
         let running = Arc::new(Running::new(build.manifest.clone(), instance, calls, in_force, not_held));
         Ok((build, running))
@@ -322,7 +402,7 @@ impl PluginHost {
 
     /// Notes where a module stands, and routes accordingly.
     pub(crate) fn put(&self, plan: &PluginPlan, build: Build, state: State) {
-        let granted = self.grants(plan, &build.manifest);
+        let granted = self.grants(plan, &build.manifest, build.trust);
         let mut modules = self.modules();
         let is_path_settled = match modules.by_name.get(&plan.name) {
             Some(known) => known.is_path_settled && known.plan.path == plan.path,
@@ -373,6 +453,17 @@ impl PluginHost {
             (module.info(modules.needing(name)), module.plan.storage)
         };
         Ok(ModuleInfo { until: self.end_of(name), ..self.with_storage(info, limits) })
+    }
+
+    /// Bytes that the node holds because of each plugin in a process of its own: what it has asked and not read, its questions
+    /// that run, and items that wait for its subscribers.
+    pub fn held_for_processes(&self) -> Vec<(String, usize)> {
+        let modules = self.modules();
+        let held = |(name, module): (&String, &Module)| {
+            let instance = &module.running()?.instance;
+            instance.process().map(|_| (name.clone(), instance.held_bytes()))
+        };
+        modules.by_name.iter().filter_map(held).collect()
     }
 
     /// Takes all methods away, closes subscriptions, waits at most `grace` for running calls, and stops the

@@ -86,6 +86,11 @@ pub(crate) trait PluginInstance: Send + Sync {
         ModuleFaults::default()
     }
 
+    /// Bytes that the node holds because of the process that it runs in.
+    fn held_bytes(&self) -> usize {
+        0
+    }
+
     /// How often the node's own answers told it of a panic, which it may have passed on.
     fn bus_crashes(&self) -> u64 {
         0

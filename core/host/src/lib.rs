@@ -43,6 +43,7 @@ mod router;
 mod running;
 mod space;
 mod stream;
+mod trust;
 
 pub use actors::{ActorControl, ActorModule, ActorStage, ActorSwitch};
 pub use caller::Caller;
@@ -59,3 +60,4 @@ pub use manifest::{Cost, Manifest, Method, Need};
 pub use options::{HostOptions, NamespaceAlias, PluginFolder, PluginPlan};
 pub use router::{JsonBytes, Router};
 pub use stream::PluginStream;
+pub use trust::{BUILT_IN_LIST, BuiltIns, VouchedBuilds};

@@ -8,12 +8,14 @@ use std::{
     time::Duration,
 };
 
-use tenon_api::messages::{ModuleBuild, ModuleChange, ModuleChanged, ModuleOperation, ModuleReport, ModuleState};
+use tenon_api::messages::{
+    ModuleBuild, ModuleChange, ModuleChanged, ModuleOperation, ModuleReport, ModuleState, ModuleTerms,
+};
 use tokio::time::{Instant, timeout};
 
 use crate::{
     HostError, PluginHost, PluginPlan,
-    host::{Candidate, unavailable},
+    host::{Candidate, Judged, unavailable},
     library_file::{find, library_name},
     module::{Build, State},
     patient::blocking,
@@ -38,6 +40,31 @@ pub struct AppliedPlan {
     pub name: String,
     /// The report of the step that was taken, or why it could not be.
     pub outcome: Result<ModuleReport, HostError>,
+}
+
+/// What an operator gives with a module that is loaded or replaced.
+struct Given {
+    path: Option<String>,
+    settings: Option<String>,
+    terms: ModuleTerms,
+}
+
+impl Given {
+    /// Puts it into a plan, whose other parts stay. Says whether the path is the one that the plan had, and whether the
+    /// operator vouches for the build.
+    fn put_into(self, plan: &mut PluginPlan) -> (bool, bool) {
+        let is_same_path = self.path.as_deref().is_none_or(|path| plan.path == Path::new(path));
+        if let Some(path) = self.path {
+            plan.path = PathBuf::from(path);
+        }
+        if let Some(settings) = self.settings {
+            plan.settings = settings;
+        }
+        if let Some(grant) = self.terms.grant {
+            plan.capabilities = Some(grant);
+        }
+        (is_same_path, self.terms.is_vouched_for)
+    }
 }
 
 /// What became of what was in flight.
@@ -132,8 +159,9 @@ impl PluginHost {
         let is_enabled = self.modules().by_name.get(name).map(|module| module.running().is_some());
         let report = match (is_enabled, plan.is_enabled) {
             (Some(true), true) => {
-                let candidate = self.open_in_background(plan, true).await?;
-                self.switch(name, plan.clone(), candidate, waits_for_drain, started).await
+                let mut plan = plan.clone();
+                let candidate = self.open_in_background(&mut plan, true, false).await?;
+                self.switch(name, plan, candidate, waits_for_drain, started).await
             }
             (Some(true), false) => {
                 let report = self.disable(name, waits_for_drain, started).await;
@@ -141,8 +169,9 @@ impl PluginHost {
                 report
             }
             (_, true) => {
-                let candidate = self.open_in_background(plan, true).await?;
-                self.enable_candidate(plan.clone(), candidate, ModuleOperation::Enable, started).await
+                let mut plan = plan.clone();
+                let candidate = self.open_in_background(&mut plan, true, false).await?;
+                self.enable_candidate(plan, candidate, ModuleOperation::Enable, started).await
             }
             (Some(false), false) => {
                 let mut modules = self.modules();
@@ -200,13 +229,15 @@ impl PluginHost {
         }
         let keeps_end = matches!(change, ModuleChange::Replace { .. });
         let report = match change {
-            ModuleChange::Load { path, settings, is_enabled } => {
-                self.load_module(name, path, settings, is_enabled, started).await?
+            ModuleChange::Load { path, settings, is_enabled, terms } => {
+                let given = Given { path, settings, terms };
+                self.load_module(name, given, is_enabled, started).await?
             }
             ModuleChange::Enable | ModuleChange::EnableFor { .. } => self.enable_module(name, started).await?,
             ModuleChange::Disable => self.disable(name, waits_for_drain, started).await?,
-            ModuleChange::Replace { path, settings } => {
-                self.replace_module(name, path, settings, waits_for_drain, started).await?
+            ModuleChange::Replace { path, settings, terms } => {
+                let given = Given { path, settings, terms };
+                self.replace_module(name, given, waits_for_drain, started).await?
             }
             ModuleChange::Unload => self.unload(name, waits_for_drain, started).await?,
         };
@@ -219,8 +250,7 @@ impl PluginHost {
     async fn load_module(
         self: &Arc<Self>,
         name: &str,
-        path: Option<String>,
-        settings: Option<String>,
+        given: Given,
         is_enabled: bool,
         started: Instant,
     ) -> Result<ModuleReport, HostError> {
@@ -228,19 +258,18 @@ impl PluginHost {
             let problem = "is loaded already; replace it, or unload it first".to_owned();
             return Err(HostError::WrongState { name: name.to_owned(), problem });
         }
-        // What the settings say about the name counts, unless a library is named.
-        let settled = self.settled().get(name).cloned().filter(|_| path.is_none());
-        let is_path_settled = settled.is_some();
-        let mut plan = match (settled, path) {
+        // What the settings say about the name counts: its capabilities, isolation and bounds also for another library.
+        let settled = self.settled().get(name).cloned();
+        let is_settled = settled.is_some();
+        let mut plan = match (settled, &given.path) {
             (Some(plan), _) => plan,
             (None, Some(path)) => PluginPlan::new(name, path),
             (None, None) => PluginPlan::new(name, self.find(name)?),
         };
         plan.is_enabled = is_enabled;
-        if let Some(settings) = settings {
-            plan.settings = settings;
-        }
-        let candidate = self.open_in_background(&plan, is_path_settled).await?;
+        let (is_same_path, is_vouched_for) = given.put_into(&mut plan);
+        let is_path_settled = is_settled && is_same_path;
+        let candidate = self.open_in_background(&mut plan, is_path_settled, is_vouched_for).await?;
         if is_enabled {
             let report = self.enable_candidate(plan, candidate, ModuleOperation::Load, started).await?;
             self.modules().get_mut(name)?.is_path_settled = is_path_settled;
@@ -268,11 +297,13 @@ impl PluginHost {
             let module = modules.get(name)?;
             (module.state() == ModuleState::Failed, module.running().is_some())
         };
+        let mut plan = PluginPlan { is_enabled: true, ..plan };
         let candidate = match build {
-            Some(build) if !is_failed => self.open_checked_in_background(build.library, build.isolation, &plan).await?,
-            _ => self.open_in_background(&plan, is_path_settled).await?,
+            Some(Build { library, isolation, trust, .. }) if !is_failed => {
+                self.open_checked_in_background(Judged { library, isolation, trust }, &plan).await?
+            }
+            _ => self.open_in_background(&mut plan, is_path_settled, false).await?,
         };
-        let plan = PluginPlan { is_enabled: true, ..plan };
         if is_running {
             // Its process failed for good: a new instance takes the place of the dead one.
             return self.switch(name, plan, candidate, true, started).await;
@@ -360,8 +391,7 @@ impl PluginHost {
     async fn replace_module(
         self: &Arc<Self>,
         name: &str,
-        path: Option<String>,
-        settings: Option<String>,
+        given: Given,
         waits_for_drain: bool,
         started: Instant,
     ) -> Result<ModuleReport, HostError> {
@@ -371,14 +401,9 @@ impl PluginHost {
             let old = module.build.as_ref().map(Build::describe);
             (module.plan.clone(), module.is_path_settled, module.running().is_some(), old)
         };
-        if let Some(path) = path {
-            is_path_settled &= plan.path == Path::new(&path);
-            plan.path = PathBuf::from(path);
-        }
-        if let Some(settings) = settings {
-            plan.settings = settings;
-        }
-        let candidate = self.open_in_background(&plan, is_path_settled).await?;
+        let (is_same_path, is_vouched_for) = given.put_into(&mut plan);
+        is_path_settled &= is_same_path;
+        let candidate = self.open_in_background(&mut plan, is_path_settled, is_vouched_for).await?;
         if is_enabled {
             return self.switch(name, plan, candidate, waits_for_drain, started).await;
         }

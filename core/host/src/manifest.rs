@@ -9,6 +9,12 @@ use tenon_api::{
 
 /// Longest namespace.
 const MAX_NAMESPACE: usize = 32;
+/// Longest name of a plugin or a method, and longest text about its build, bytes.
+const MAX_NAME: usize = 256;
+/// Longest description of a method, bytes.
+const MAX_DESCRIPTION: usize = 256 * 1024;
+/// The most namespaces that a plugin can need.
+const MAX_NEEDS: usize = 64;
 
 /// How expensive a method is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +53,11 @@ impl Need {
     /// # Errors
     /// What is malformed, and the right form.
     pub(crate) fn parse_list(text: &str) -> Result<Vec<Self>, String> {
-        text.split(',').map(str::trim).filter(|need| !need.is_empty()).map(Self::parse).collect()
+        let needs = text.split(',').map(str::trim).filter(|need| !need.is_empty());
+        if needs.clone().nth(MAX_NEEDS).is_some() {
+            return Err(format!("it needs more than {MAX_NEEDS} namespaces"));
+        }
+        needs.map(Self::parse).collect()
     }
 
     fn parse(text: &str) -> Result<Self, String> {
@@ -116,7 +126,12 @@ impl Manifest {
     /// # Errors
     /// What it is, and what it should be.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let Self { namespace, version, .. } = self;
+        let Self { name, namespace, version, built_with, .. } = self;
+        for (what, text) in [("name", name), ("build", built_with)] {
+            if text.len() > MAX_NAME || text.chars().any(char::is_control) {
+                return Err(format!("its {what} is malformed: at most {MAX_NAME} bytes, without control characters"));
+            }
+        }
         if !is_namespace(namespace) {
             return Err(format!(
                 "namespace {namespace:?} is malformed: a letter, then at most {} letters and digits",
@@ -151,6 +166,11 @@ impl Manifest {
         let Some(rest) = rest else {
             return Err(format!("method {name:?} is not of namespace {}", self.namespace));
         };
+        if name.len() > MAX_NAME || description.len() > MAX_DESCRIPTION {
+            return Err(format!(
+                "a method of it has more than {MAX_NAME} bytes of name or {MAX_DESCRIPTION} of description"
+            ));
+        }
         if rest.is_empty() || !rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
             return Err(format!("method {name:?} is malformed: letters, digits and _ after the namespace"));
         }
@@ -223,6 +243,7 @@ mod tests {
         assert_eq!(needs.iter().map(Need::to_string).collect::<Vec<_>>(), ["eth >= 1.2", "net"]);
         assert!(needs[0].is_met_by("1.2") && needs[0].is_met_by("1.10") && needs[0].is_met_by("2.0"));
         assert!(!needs[0].is_met_by("1.1") && needs[1].is_met_by("0.1"));
+        assert!(Need::parse_list(&"a,".repeat(65)).unwrap_err().contains("more than 64"));
         for text in ["eth > 1", "eth >=", ">= 1", "e th", "eth >= x.1"] {
             assert!(Need::parse_list(text).unwrap_err().contains("is malformed"), "{text}");
         }
@@ -231,7 +252,11 @@ mod tests {
     #[test]
     fn what_is_malformed_is_named() {
         type Case = (fn(&mut Manifest), &'static str);
-        let cases: [Case; 10] = [
+        let cases: [Case; 14] = [
+            (|m| m.name = "a\nb".into(), "its name is malformed"),
+            (|m| m.built_with = "x".repeat(257), "its build is malformed"),
+            (|m| m.methods[0].name += &"x".repeat(256), "more than 256 bytes of name"),
+            (|m| m.methods[0].description = " ".repeat(256 * 1024) + "{}", "262144 of description"),
             (|m| m.namespace = String::new(), "namespace \"\" is malformed"),
             (|m| m.namespace = "a_b".into(), "namespace \"a_b\" is malformed"),
             (|m| m.version = "1".into(), "version \"1\" of namespace good is malformed"),

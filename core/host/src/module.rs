@@ -11,7 +11,9 @@ use tenon_api::{
     messages::{ModuleBuild, ModuleInfo, ModuleKind, ModuleState},
 };
 
-use crate::{HostError, Isolation, Manifest, PluginPlan, library_cache::CheckedLibrary, running::Running};
+use crate::{
+    HostError, Isolation, Manifest, PluginPlan, library_cache::CheckedLibrary, running::Running, trust::Trust,
+};
 
 /// A library that was checked, opened and believed.
 #[derive(Clone, Debug)]
@@ -19,6 +21,7 @@ pub(crate) struct Build {
     pub(crate) library: CheckedLibrary,
     pub(crate) manifest: Manifest,
     pub(crate) isolation: Isolation,
+    pub(crate) trust: Trust,
 }
 
 impl Build {
@@ -105,6 +108,7 @@ impl Module {
             warnings: running.map(|running| running.warnings.clone()).unwrap_or_default(),
             storage: None,
             until: None,
+            trust: self.build.as_ref().map_or("", |build| build.trust.name()).to_owned(),
         }
     }
 }

@@ -2,7 +2,7 @@ use std::{num::NonZeroUsize, path::PathBuf, sync::Arc, thread::available_paralle
 
 use tenon_api::{Capability, PluginSpaces, SpaceLimits};
 
-use crate::{Isolation, IsolationOptions, PluginLimits};
+use crate::{BuiltIns, Isolation, IsolationOptions, PluginLimits, VouchedBuilds};
 
 /// A folder that libraries may be loaded from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,11 +69,18 @@ pub struct HostOptions {
     pub unserved: Vec<String>,
     /// What plugins can be granted at most; each gets what it asks for out of these and out of its own settings.
     pub granted: Vec<Capability>,
+    /// The plugins that were built with this node.
+    pub built_ins: BuiltIns,
+    /// Builds that the operator's settings vouch for. [`PluginHost::vouch_for`](crate::PluginHost::vouch_for) changes them.
+    pub vouched: VouchedBuilds,
+    /// Whether every library counts as vouched for: for programs that load nothing but their own, such as benches. The node
+    /// never sets it.
+    pub vouches_for_all: bool,
 }
 
 impl HostOptions {
-    /// Defaults: no folders, nothing kept, a grace of two seconds, as many slow calls as processors, 1024 waiting,
-    /// everything granted.
+    /// Defaults: no folders, nothing kept, a grace of two seconds, as many slow calls as processors, 1024 waiting, every
+    /// plugin foreign.
     pub fn new(cache_folder: impl Into<PathBuf>) -> Self {
         Self {
             cache_folder: cache_folder.into(),
@@ -88,6 +95,9 @@ impl HostOptions {
             aliases: Vec::new(),
             unserved: Vec::new(),
             granted: Capability::ALL.to_vec(),
+            built_ins: BuiltIns::default(),
+            vouched: VouchedBuilds::default(),
+            vouches_for_all: false,
         }
     }
 }
@@ -105,12 +115,16 @@ pub struct PluginPlan {
     pub is_required: bool,
     /// JSON text of its own settings.
     pub settings: String,
-    /// What it is granted of what it asks for; none means all of it.
+    /// What it is granted of what it asks for. None: everything for a build that is built in or vouched for, nothing for a
+    /// foreign one.
     pub capabilities: Option<Vec<Capability>>,
+    /// SHA-256 (hex) of the build that the operator vouched for at run time, if one was.
+    pub vouched: Option<String>,
+    /// Whether a foreign build is started in its process also where the kernel cannot close the sandbox.
+    pub may_run_unsandboxed: bool,
     /// How much it can store; none means [`HostOptions::space_limits`].
     pub storage: Option<SpaceLimits>,
-    /// Where it runs. None: in this process when it is called like one of this workspace (`libtenon_plugin_NAME.so`),
-    /// others in a process of their own if the host can start one.
+    /// Where it runs. None: in this process when its build is built in or vouched for, others in processes of their own.
     pub isolation: Option<Isolation>,
     /// Its bounds.
     pub limits: PluginLimits,
@@ -126,6 +140,8 @@ impl PluginPlan {
             is_required: false,
             settings: "{}".to_owned(),
             capabilities: None,
+            vouched: None,
+            may_run_unsandboxed: false,
             storage: None,
             isolation: None,
             limits: PluginLimits::default(),

@@ -6,7 +6,7 @@ mod support;
 
 use futures_util::future::poll_immediate;
 use support::{TestHost, rust_plugin};
-use tenon_api::messages::ModuleChange;
+use tenon_api::messages::{ModuleChange, ModuleTerms};
 use tenon_bus::{ClientId, Origin, Transport};
 use tenon_host::{CallCounts, Caller, NamespaceAlias, PluginPlan, Router};
 
@@ -64,7 +64,7 @@ async fn a_namespace_is_counted_under_one_name_and_on_over_its_replacement() {
 
     router.call("counter_next", None, &Caller::local()).await.unwrap();
     router.call("abacus_next", None, &Caller::local()).await.unwrap();
-    let replace = ModuleChange::Replace { path: None, settings: None };
+    let replace = ModuleChange::Replace { path: None, settings: None, terms: ModuleTerms::NONE };
     test.host.change("counter", replace, true).await.unwrap();
     router.call("abacus_next", None, &Caller::local()).await.unwrap();
 

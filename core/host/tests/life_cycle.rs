@@ -19,20 +19,27 @@ use std::{
 use support::{TestHost, c_library, rust_plugin, text};
 use tenon_api::{
     BlockNumber, FailureCode,
-    messages::{ChangeModule, GetModule, ListModules, ModuleChange, ModuleChanged, ModuleOperation, ModuleState},
+    messages::{
+        ChangeModule, GetModule, ListModules, ModuleChange, ModuleChanged, ModuleOperation, ModuleState, ModuleTerms,
+    },
     messages::{SyncChanged, SyncStatus},
 };
 use tenon_bus::{CallContext, Delivery};
 use tenon_host::{Caller, HostError, PluginPlan, PluginStream};
 
-const REPLACE: ModuleChange = ModuleChange::Replace { path: None, settings: None };
+const REPLACE: ModuleChange = ModuleChange::Replace { path: None, settings: None, terms: ModuleTerms::NONE };
 
 fn load(path: &Path) -> ModuleChange {
-    ModuleChange::Load { path: Some(path.display().to_string()), settings: None, is_enabled: true }
+    ModuleChange::Load {
+        path: Some(path.display().to_string()),
+        settings: None,
+        is_enabled: true,
+        terms: ModuleTerms::NONE,
+    }
 }
 
 fn replace_by(path: &Path) -> ModuleChange {
-    ModuleChange::Replace { path: Some(path.display().to_string()), settings: None }
+    ModuleChange::Replace { path: Some(path.display().to_string()), settings: None, terms: ModuleTerms::NONE }
 }
 
 /// Another build of a plugin: the same code in a file with another content, and so another mapping.
@@ -213,7 +220,10 @@ async fn a_replacement_that_fails_changes_nothing() {
     let before = test.host.info("counter").unwrap();
     let settings = Some("{\"please\":\"refuse\"}".to_owned());
 
-    let refused = test.host.change("counter", ModuleChange::Replace { path: None, settings }, true).await;
+    let refused = test
+        .host
+        .change("counter", ModuleChange::Replace { path: None, settings, terms: ModuleTerms::NONE }, true)
+        .await;
     let other = test.host.change("counter", replace_by(&rust_plugin("tenon-example-hello")), true).await;
     let missing = test.host.change("counter", replace_by(Path::new("/nowhere/counter.so")), true).await;
 
@@ -289,30 +299,10 @@ async fn a_cycle_of_needs_is_shown_as_a_whole_however_long_it_is() {
 }
 
 #[tokio::test]
-async fn foreign_libraries_run_in_processes_of_their_own_unless_the_settings_say_otherwise() {
-    let test = TestHost::with_options(|options| {
-        let program = env!("CARGO_BIN_EXE_tenon-plugin-child");
-        options.processes = Some(tenon_host::IsolationOptions::of_program(program, Vec::<String>::new()));
-    });
-    let foreign = build(test.folder.path(), "tenon-example-hello", 0);
-    let told = PluginPlan {
-        isolation: Some(tenon_host::Isolation::InProcess),
-        ..PluginPlan::new("told", rust_plugin("tenon-test-counter"))
-    };
-    let own = PluginPlan::new("own", rust_plugin("tenon-plugin-net"));
-
-    let modules = test.host.start(&[PluginPlan::new("foreign", &foreign), own, told]).unwrap();
-
-    let found: Vec<_> =
-        modules.iter().map(|info| (info.name.as_str(), info.isolation.as_str(), info.process.is_some())).collect();
-    assert_eq!(found, [("foreign", "process", true), ("own", "in-process", false), ("told", "in-process", false)]);
-}
-
-#[tokio::test]
 async fn every_way_into_a_wrong_state_is_refused_by_name() {
     let test = TestHost::new();
     fs::copy(rust_plugin("tenon-example-hello"), test.folder.path().join("hello.so")).unwrap();
-    let by_name = |is_enabled| ModuleChange::Load { path: None, settings: None, is_enabled };
+    let by_name = |is_enabled| ModuleChange::Load { path: None, settings: None, is_enabled, terms: ModuleTerms::NONE };
     let change = |name: &'static str, change| test.host.change(name, change, true);
     let refusal = |outcome: Result<_, HostError>| outcome.unwrap_err().to_string();
 
@@ -522,7 +512,10 @@ async fn one_that_fails_at_start_is_noted_and_only_a_required_one_stops_the_star
     assert!(required.unwrap_err().to_string().ends_with("did not start: told to refuse"));
     // A mended one is enabled like any other.
     let settings = Some("{}".to_owned());
-    test.host.change("counter", ModuleChange::Replace { path: None, settings }, true).await.unwrap();
+    test.host
+        .change("counter", ModuleChange::Replace { path: None, settings, terms: ModuleTerms::NONE }, true)
+        .await
+        .unwrap();
     test.host.change("counter", ModuleChange::Enable, true).await.unwrap();
     assert_eq!(call(&test, "counter_next", None).await.as_deref(), Ok("1"));
 }

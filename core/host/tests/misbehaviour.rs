@@ -18,7 +18,7 @@ use support::{
 };
 use tenon_api::{
     Failure, Request,
-    messages::{GetClientVersion, ModuleChange, ModuleFaults, ModuleState},
+    messages::{GetClientVersion, ModuleChange, ModuleFaults, ModuleState, ModuleTerms},
 };
 use tenon_bus::CallContext;
 use tenon_host::{Caller, Isolation, PluginLimits, PluginPlan};
@@ -273,7 +273,10 @@ async fn state_is_handed_over_from_one_process_to_the_next() {
     }
     let before = test.host.info("counter").unwrap().process;
 
-    test.host.change("counter", ModuleChange::Replace { path: None, settings: None }, true).await.unwrap();
+    test.host
+        .change("counter", ModuleChange::Replace { path: None, settings: None, terms: ModuleTerms::NONE }, true)
+        .await
+        .unwrap();
 
     assert_eq!(call(&router, "counter_next", "[]").await.as_deref(), Ok("4"));
     let info = test.host.info("counter").unwrap();

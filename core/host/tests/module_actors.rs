@@ -15,6 +15,7 @@ use tenon_api::{
     Failure, Request, Topic,
     messages::{
         GetClientVersion, GetDataFolder, ModuleChange, ModuleChanged, ModuleKind, ModuleOperation, ModuleState,
+        ModuleTerms,
     },
 };
 use tenon_bus::{CallContext, Delivery};
@@ -165,8 +166,8 @@ async fn what_can_not_be_done_is_refused_by_name_and_names_are_no_plugins() {
     test.host.add_actor(module("part", &[], &[], &part)).unwrap();
     test.host.start_actors(ActorStage::BeforePlugins).await.unwrap();
     let refusal = async |name: &str, change| test.host.change(name, change, true).await.unwrap_err().to_string();
-    let load = ModuleChange::Load { path: None, settings: None, is_enabled: true };
-    let replace = ModuleChange::Replace { path: None, settings: None };
+    let load = ModuleChange::Load { path: None, settings: None, is_enabled: true, terms: ModuleTerms::NONE };
+    let replace = ModuleChange::Replace { path: None, settings: None, terms: ModuleTerms::NONE };
 
     assert_eq!(refusal("rock", ModuleChange::Disable).await, "module rock cannot be stopped: it is all there is");
     assert!(refusal("rock", ModuleChange::Enable).await.ends_with("is enabled already"));

@@ -17,7 +17,8 @@ use support::{TestHost, rust_plugin, text};
 use tenon_api::{
     PluginSpaces, SpaceError, SpaceLimits,
     messages::{
-        CommitOutcome, CommitRecords, ModuleChange, PurgeSpace, RecordChange, RecordPage, ScanRecords, SpaceUsage,
+        CommitOutcome, CommitRecords, ModuleChange, ModuleTerms, PurgeSpace, RecordChange, RecordPage, ScanRecords,
+        SpaceUsage,
     },
 };
 use tenon_bus::CallContext;
@@ -121,7 +122,10 @@ async fn what_is_stored_is_there_again_after_a_replacement_and_in_another_isolat
         assert_eq!(ask(&router, "keeper_get", "[\"k\"]").await, expected, "{isolation:?}");
 
         assert_eq!(ask(&router, "keeper_put", "[\"k\",\"v\"]").await, "null");
-        test.host.change("mine", ModuleChange::Replace { path: None, settings: None }, true).await.unwrap();
+        test.host
+            .change("mine", ModuleChange::Replace { path: None, settings: None, terms: ModuleTerms::NONE }, true)
+            .await
+            .unwrap();
 
         assert_eq!(ask(&router, "keeper_get", "[\"k\"]").await, "\"v\"", "{isolation:?}");
         test.host.shutdown(Duration::from_secs(5)).await;
@@ -227,7 +231,10 @@ async fn own_work_runs_from_enable_to_disable_and_moves_over_in_a_replacement() 
         let router = test.host.router();
         assert_eq!(ticks_beyond(&router, 2).await.0, 1, "begun once");
 
-        test.host.change("mine", ModuleChange::Replace { path: None, settings: None }, true).await.unwrap();
+        test.host
+            .change("mine", ModuleChange::Replace { path: None, settings: None, terms: ModuleTerms::NONE }, true)
+            .await
+            .unwrap();
         let (begun, count) = ticks(&router).await;
         assert_eq!(ticks_beyond(&router, count + 2).await.0.max(begun), 2, "the new build goes on: {isolation:?}");
 

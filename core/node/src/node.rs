@@ -331,7 +331,10 @@ fn plugin_host(bus: &Bus, settings: &Settings, chain: &OpenedChain) -> Result<Ar
     options.slow_queue = settings.rpc.queue as usize;
     options.grace = settings.plugins.grace;
     options.processes = Some(IsolationOptions::of_this_program());
-    options.folders = plugin_folder::folders(settings, &plugin_folder::program_folder()?);
+    let program_folder = plugin_folder::program_folder()?;
+    options.folders = plugin_folder::folders(settings, &program_folder);
+    options.built_ins = plugin_folder::built_ins(&program_folder)?;
+    options.vouched = plugin_folder::vouched(settings)?;
     options.choices_file = Some(settings.node.datadir.join(MODULE_CHOICES));
     let served = namespace_names(settings, chain).aliases();
     let alias = |alias: &(&str, &str)| NamespaceAlias {

@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 
 use tenon_api::{Capability, SpaceLimits};
 use tenon_config::{PluginEntry, Settings};
-use tenon_host::{Isolation, PluginFolder, PluginLimits, PluginPlan, libraries_in};
+use tenon_host::{
+    BUILT_IN_LIST, BuiltIns, Isolation, PluginFolder, PluginLimits, PluginPlan, VouchedBuilds, libraries_in,
+};
 
 use crate::exit::Stop;
 
@@ -18,6 +20,32 @@ pub(crate) fn folders(settings: &Settings, program_folder: &Path) -> Vec<PluginF
         None if beside.is_dir() => PluginFolder::new(beside),
         None => PluginFolder { path: program_folder.to_owned(), has_only_own_names: true },
     }]
+}
+
+/// The plugins that were built with this program: those of the list beside it, where the build puts it. It is not looked for in
+/// the folder of the settings: libraries that come with a list of their own must not vouch for themselves.
+///
+/// # Errors
+/// [`Stop::Usage`] when others than root and the node's user could have written the list.
+pub(crate) fn built_ins(program_folder: &Path) -> Result<BuiltIns, Stop> {
+    let beside = program_folder.join("plugins");
+    let folder = if beside.is_dir() { beside } else { program_folder.to_owned() };
+    let list = BuiltIns::read(&folder).map_err(|error| Stop::Usage(error.to_string()))?;
+    if list.is_none() {
+        let list = folder.join(BUILT_IN_LIST);
+        tracing::warn!(list = %list.display(), "no list of built-in plugins: every plugin is foreign, and has only what the \
+            settings grant it; scripts/list-plugins.sh FOLDER writes the list of a build");
+    }
+    Ok(list.unwrap_or_default())
+}
+
+/// Builds that the settings vouch for.
+///
+/// # Errors
+/// [`Stop::Usage`] for what is no hash.
+pub(crate) fn vouched(settings: &Settings) -> Result<VouchedBuilds, Stop> {
+    let hashes = settings.plugins.trusted.iter().map(String::as_str);
+    VouchedBuilds::from_hashes(hashes).map_err(|error| Stop::Usage(format!("plugins.trusted: {error}")))
 }
 
 /// What the settings say about every plugin, by name.
@@ -50,20 +78,18 @@ pub(crate) fn plans(settings: &Settings, folders: &[PluginFolder]) -> Result<Vec
         }
     }
     let entry = |name: &str| settings.plugin_entries.get(name).cloned().unwrap_or_default();
-    libraries.into_iter().map(|(name, path)| plan(entry(&name), name, path)).collect()
+    let is_unsandboxed = |name: &String| settings.plugins.unsandboxed.contains(name);
+    let plans = libraries.into_iter().map(|(name, path)| {
+        let may_run_unsandboxed = is_unsandboxed(&name);
+        Ok(PluginPlan { may_run_unsandboxed, ..plan(entry(&name), name, path)? })
+    });
+    plans.collect()
 }
 
 fn plan(entry: PluginEntry, name: String, path: PathBuf) -> Result<PluginPlan, Stop> {
-    let capability = |text: &String| {
-        Capability::from_name(text).ok_or_else(|| {
-            let known = Capability::ALL.map(Capability::name).join(", ");
-            Stop::Usage(format!("plugins.{name}.capabilities: there is no capability `{text}`; there are: {known}"))
-        })
-    };
-    let capabilities = match &entry.capabilities {
-        None => None,
-        Some(names) => Some(names.iter().map(capability).collect::<Result<_, _>>()?),
-    };
+    let named = |names: &Vec<String>| Capability::from_names(names.iter().map(String::as_str));
+    let capabilities = entry.capabilities.as_ref().map(named).transpose();
+    let capabilities = capabilities.map_err(|error| Stop::Usage(format!("plugins.{name}.capabilities: {error}")))?;
     Ok(PluginPlan {
         is_enabled: entry.is_enabled,
         is_required: entry.is_required,
@@ -156,6 +182,44 @@ mod tests {
 
         assert_eq!(plans[1].path, folder.path().join("libtenon_plugin_trace.so"));
         assert!(error.contains("plugins.trace: no library libtenon_plugin_trace.so in the plugin folder"), "{error}");
+    }
+
+    #[test]
+    fn the_list_of_built_in_plugins_is_the_one_beside_the_program_and_not_that_of_a_chosen_folder() {
+        let list = format!("{}  libtenon_plugin_eth.so\n", "ab".repeat(32));
+        let program = folder_with(&["plugins/libtenon_plugin_eth.so"]);
+        let chosen = folder_with(&["eth.so"]);
+        std::fs::write(chosen.path().join(BUILT_IN_LIST), &list).unwrap();
+        let mut settings = Settings::default();
+        settings.plugins.dir = Some(chosen.path().to_owned());
+
+        assert_eq!(built_ins(program.path()).unwrap(), BuiltIns::default());
+        std::fs::write(program.path().join("plugins").join(BUILT_IN_LIST), &list).unwrap();
+
+        assert_ne!(built_ins(program.path()).unwrap(), BuiltIns::default());
+        assert_eq!(names(&settings, program.path()), ["eth"]);
+    }
+
+    #[test]
+    fn only_the_plugins_that_are_listed_may_start_without_a_sandbox() {
+        let folder = folder_with(&["one.so", "two.so"]);
+        let mut settings = Settings::default();
+        settings.plugins.dir = Some(folder.path().to_owned());
+        settings.plugins.unsandboxed = vec!["two".to_owned()];
+
+        let plans = plans(&settings, &folders(&settings, Path::new("/nowhere"))).unwrap();
+
+        assert_eq!(plans.iter().map(|plan| plan.may_run_unsandboxed).collect::<Vec<_>>(), [false, true]);
+    }
+
+    #[test]
+    fn names_a_build_that_is_vouched_for_by_something_else_than_its_hash() {
+        let mut settings = Settings::default();
+        settings.plugins.trusted = vec!["eth".to_owned()];
+
+        let error = vouched(&settings).unwrap_err().to_string();
+
+        assert_eq!(error, "plugins.trusted: `eth` is no SHA-256 in hex; `sha256sum FILE` gives that of a library");
     }
 
     #[test]

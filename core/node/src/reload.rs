@@ -76,14 +76,17 @@ impl Reloader {
             let settings = read()?;
             let folders = plugin_folder::folders(&settings, &plugin_folder::program_folder()?);
             let plans = plugin_folder::plans(&settings, &folders)?;
-            Ok((settings, plans))
+            let vouched = plugin_folder::vouched(&settings)?;
+            Ok((settings, plans, vouched))
         });
         let outcome = reading.await.map_err(|_| Failure::server("the settings could not be read"))?;
-        let (settings, plans) = outcome.map_err(|error| Failure::server(format!("nothing changed: {error}")))?;
+        let (settings, plans, vouched) =
+            outcome.map_err(|error| Failure::server(format!("nothing changed: {error}")))?;
         // First, so that no plugin that comes is shown where it is not to be any more.
         let changed = self.front_ends.reload(&settings).await?;
+        self.plugins.vouch_for(vouched);
         let applied = self.plugins.apply(plans, asked_by).await;
-        let needs_restart = differences(&self.source.started_with, &settings, |key| !LIVE.contains(&key));
+        let needs_restart = differences(&self.source.started_with, &settings, |key| !LIVE.contains(&key) && !APPLIED.contains(&key));
         let report = SettingsReport { changed, ..report(applied, needs_restart) };
         tracing::info!(
             changes = report.modules.len(),
@@ -115,6 +118,9 @@ fn report(applied: Vec<AppliedPlan>, needs_restart: Vec<ChangedSetting>) -> Sett
     }
     report
 }
+
+/// Settings that count from the next time that a plugin is loaded.
+const APPLIED: [&str; 2] = ["plugins.trusted", "plugins.unsandboxed"];
 
 /// What settings of the table say in two readings where they differ.
 pub(crate) fn differences(

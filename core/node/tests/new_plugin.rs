@@ -44,7 +44,7 @@ fn a_new_plugin_builds_as_it_is_tests_itself_passes_the_check_and_serves() {
     let own = folder.path().join("libtokens.so");
     std::fs::copy(library(), &own).unwrap();
     let settings = folder.path().join("node.toml");
-    std::fs::write(&settings, format!("[plugins.tokens]\npath = {own:?}\n")).unwrap();
+    std::fs::write(&settings, format!("[plugins.tokens]\npath = {own:?}\ncapabilities = [\"ReadChain\"]\n")).unwrap();
     let data = folder.path().join("data");
     let node = RunningNode::start_dev(&["--datadir", data.to_str().unwrap(), "--config", settings.to_str().unwrap()]);
     let answer = node.ask_socket(r#"{"jsonrpc":"2.0","id":1,"method":"tokens_above","params":["0x10"]}"#);

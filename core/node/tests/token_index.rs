@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use support::{RunningNode, module_well, send_signal, text};
+use support::{RunningNode, list_built_in_plugins, module_well, send_signal, text};
 
 /// The first contract of the first development account.
 const TOKEN: &str = "0x5fbdb2315678afecb367f032d93f642f64180aa3";
@@ -60,6 +60,7 @@ fn build_into(folder: &Path) {
     for library in [INDEX, DEBUG] {
         std::fs::copy(program.join(library), folder.join(library)).unwrap();
     }
+    list_built_in_plugins();
 }
 
 const INDEX: &str = "libtenon_example_erc20_index.so";
@@ -79,7 +80,7 @@ impl Indexed {
         let (index, debug) = (folder.join(INDEX), folder.join(DEBUG));
         let content = format!(
             "[plugins.debug]\npath = {debug:?}\n[plugins.token]\npath = {index:?}\nisolation = \"{isolation}\"\n\
-             [plugins.token.settings]\ntokens = [\"{TOKEN}\"]\n"
+             capabilities = [\"ReadChain\", \"Storage\"]\n[plugins.token.settings]\ntokens = [\"{TOKEN}\"]\n"
         );
         std::fs::write(&settings, content).unwrap();
         let owned = |path: &Path| path.to_str().unwrap().to_owned();

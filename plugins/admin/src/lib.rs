@@ -126,6 +126,11 @@ struct LoadOptions {
     enabled: Option<bool>,
     /// Its own settings.
     settings: Option<Settings>,
+    /// Names of what it is granted; without it what the node's settings say.
+    grant: Option<Vec<String>>,
+    /// Whether the operator vouches for this build.
+    #[serde(default)]
+    trust: bool,
 }
 
 /// The second argument of `admin_replaceModule`.
@@ -136,6 +141,19 @@ struct ReplaceOptions {
     path: Option<String>,
     /// Its own settings; without them they stay.
     settings: Option<Settings>,
+    /// Names of what it is granted; without it the grants stay.
+    grant: Option<Vec<String>>,
+    /// Whether the operator vouches for this build.
+    #[serde(default)]
+    trust: bool,
+}
+
+/// What the operator permits.
+fn terms(grant: Option<Vec<String>>, trust: bool) -> Result<ModuleTerms, Failure> {
+    let named = |names: Vec<String>| Capability::from_names(names.iter().map(String::as_str));
+    let grant =
+        grant.map(named).transpose().map_err(|error| Failure::invalid_params(format!("options.grant: {error}")))?;
+    Ok(ModuleTerms { grant, is_vouched_for: trust })
 }
 
 /// The second argument of `admin_enableModule`.
@@ -170,14 +188,16 @@ async fn load_module(
     name_or_path: String,
     options: Option<Json<LoadOptions>>,
 ) -> Result<ModuleReport, Failure> {
-    let LoadOptions { name, enabled, settings } = options.map(|Json(options)| options).unwrap_or_default();
+    let LoadOptions { name, enabled, settings, grant, trust } =
+        options.map(|Json(options)| options).unwrap_or_default();
     let (name, path) = match name_or_path.contains('/') {
         // Without a name the host takes that of the library.
         true => (name.unwrap_or_default(), Some(name_or_path)),
         false if name.is_none() => (name_or_path, None),
         false => return Err(Failure::invalid_params("options.name goes with a path, not with a name")),
     };
-    let change = ModuleChange::Load { path, settings: as_text(settings), is_enabled: enabled.unwrap_or(true) };
+    let (settings, terms) = (as_text(settings), terms(grant, trust)?);
+    let change = ModuleChange::Load { path, settings, is_enabled: enabled.unwrap_or(true), terms };
     context.call(ChangeModule { name, change, waits_for_drain: true }).await
 }
 
@@ -214,10 +234,10 @@ async fn replace_module(
     name: String,
     options: Option<Json<ReplaceOptions>>,
 ) -> Result<ModuleReport, Failure> {
-    let ReplaceOptions { path, settings } = options.map(|Json(options)| options).unwrap_or_default();
+    let ReplaceOptions { path, settings, grant, trust } = options.map(|Json(options)| options).unwrap_or_default();
     // This very call runs in the old instance: waiting for its end would be waiting for itself.
     let waits_for_drain = !is_own(&context, &name).await?;
-    let change = ModuleChange::Replace { path, settings: as_text(settings) };
+    let change = ModuleChange::Replace { path, settings: as_text(settings), terms: terms(grant, trust)? };
     context.call(ChangeModule { name, change, waits_for_drain }).await
 }
 

@@ -36,6 +36,7 @@ fn info(name: &str) -> ModuleInfo {
         warnings: Vec::new(),
         storage: None,
         until: None,
+        trust: "built-in".to_owned(),
     }
 }
 
@@ -76,17 +77,23 @@ fn asked(method: &str, params: &str) -> (Result<String, Failure>, Vec<ChangeModu
 
 #[test]
 fn loads_by_name_or_by_path_with_options() {
-    let load = |name: &str, path: Option<&str>, settings: Option<&str>, is_enabled| ChangeModule {
-        name: name.to_owned(),
-        change: ModuleChange::Load { path: path.map(Into::into), settings: settings.map(Into::into), is_enabled },
-        waits_for_drain: true,
+    let load = |name: &str, path: Option<&str>, settings: Option<&str>, is_enabled, terms| {
+        let (path, settings) = (path.map(Into::into), settings.map(Into::into));
+        let change = ModuleChange::Load { path, settings, is_enabled, terms };
+        ChangeModule { name: name.to_owned(), change, waits_for_drain: true }
     };
+    let none = ModuleTerms::default;
+    let granted = ModuleTerms { grant: Some(vec![Capability::ReadChain, Capability::Sign]), is_vouched_for: true };
     let cases = [
-        (r#"["eth"]"#, load("eth", None, None, true)),
-        (r#"["/x/eth.so"]"#, load("", Some("/x/eth.so"), None, true)),
+        (r#"["eth"]"#, load("eth", None, None, true, none())),
+        (r#"["/x/eth.so"]"#, load("", Some("/x/eth.so"), None, true, none())),
+        (
+            r#"["/x/eth.so",{"grant":["Sign","ReadChain"],"trust":true}]"#,
+            load("", Some("/x/eth.so"), None, true, granted),
+        ),
         (
             r#"["/x/eth.so",{"name":"mine","enabled":false,"settings":{"depth":3}}]"#,
-            load("mine", Some("/x/eth.so"), Some(r#"{"depth":3}"#), false),
+            load("mine", Some("/x/eth.so"), Some(r#"{"depth":3}"#), false, none()),
         ),
     ];
     for (params, wanted) in cases {
@@ -148,6 +155,11 @@ fn names_what_is_wrong_with_options() {
     let (answer, asked) = asked("admin_replaceModule", r#"["eth",{"pfad":"/x"}]"#);
 
     assert!(answer.unwrap_err().message.contains("unknown field `pfad`"));
+    assert!(asked.is_empty());
+
+    let (answer, asked) = self::asked("admin_loadModule", r#"["/x/eth.so",{"grant":["Fly"]}]"#);
+
+    assert!(answer.unwrap_err().message.starts_with("options.grant: there is no capability `Fly`; there are: "));
     assert!(asked.is_empty());
 }
 

@@ -119,6 +119,8 @@ pub struct ModuleInfo {
     pub storage: Option<SpaceUsage>,
     /// When it is disabled again because it was enabled for a time, seconds after 1970.
     pub until: Option<u64>,
+    /// Whose its build is: `built-in`, `vouched` or `foreign`; empty while it has none, and of parts of the node.
+    pub trust: String,
 }
 
 /// The bounds that hold for a module; none where there is no bound.
@@ -226,6 +228,20 @@ pub struct ChangedSetting {
     pub wanted: Option<String>,
 }
 
+/// What an operator permits a module that is loaded or replaced.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModuleTerms {
+    /// What it is granted of what it asks for; without it what the settings grant, or what it was granted before.
+    pub grant: Option<Vec<Capability>>,
+    /// Whether the operator vouches for this very build: it then runs as a built-in one does.
+    pub is_vouched_for: bool,
+}
+
+impl ModuleTerms {
+    /// Nothing beyond what the settings permit.
+    pub const NONE: Self = Self { grant: None, is_vouched_for: false };
+}
+
 /// A step of a module's life.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ModuleChange {
@@ -237,6 +253,8 @@ pub enum ModuleChange {
         settings: Option<String>,
         /// Whether it is enabled at once.
         is_enabled: bool,
+        /// What the operator permits.
+        terms: ModuleTerms,
     },
     /// Starts it.
     Enable,
@@ -248,6 +266,8 @@ pub enum ModuleChange {
         path: Option<String>,
         /// JSON text of its own settings; without it they stay.
         settings: Option<String>,
+        /// What the operator permits.
+        terms: ModuleTerms,
     },
     /// Disables it if it is enabled, and forgets it.
     Unload,

@@ -140,9 +140,13 @@ impl Spec {
     }
 
     fn link(&self) -> Arc<Link> {
-        let IsolationOptions { longest_call, processor_time, .. } = self.options;
+        let IsolationOptions { longest_call, processor_time, pause_at, end_at, .. } = self.options;
         let longest_silence = processor_time.saturating_mul(SILENCE_FACTOR).saturating_add(Duration::from_secs(1));
-        Link::new(Arc::clone(&self.backend), Arc::clone(&self.journal), Limits { longest_call, longest_silence })
+        Link::new(
+            Arc::clone(&self.backend),
+            Arc::clone(&self.journal),
+            Limits { longest_call, longest_silence, pause_at, end_at },
+        )
     }
 
     /// What a process was kept by.
@@ -252,6 +256,13 @@ impl PluginInstance for ProcessInstance {
         }
     }
 
+    fn held_bytes(&self) -> usize {
+        match &**self.shared.state.load() {
+            State::Serving(link) => link.held_bytes(),
+            State::Down(_) => 0,
+        }
+    }
+
     fn bus_crashes(&self) -> u64 {
         self.shared.backend.crashes()
     }
@@ -264,10 +275,33 @@ impl Drop for ProcessInstance {
     }
 }
 
+/// How deep arrays and objects of an answer may lie in one another. A trace of calls has two levels for each of a thousand
+/// calls.
+const MAX_DEPTH: usize = 4096;
+
+/// Whether arrays and objects of a JSON text lie in one another no deeper than [`MAX_DEPTH`]: whoever reads the answer may do
+/// so by recursion.
+fn is_shallow(json: &[u8]) -> bool {
+    let (mut depth, mut deepest, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
+    for byte in json {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' if is_text => is_escaped = true,
+            b'"' => is_text = !is_text,
+            b'[' | b'{' if !is_text => depth += 1,
+            b']' | b'}' if !is_text => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(depth);
+    }
+    deepest <= MAX_DEPTH
+}
+
 /// An answer that goes into a response as it is: so it has to be JSON.
 fn checked(answer: Answer) -> Result<OwnedBytes, Failure> {
     let is_json = |bytes: &[u8]| {
-        std::str::from_utf8(bytes).is_ok_and(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
+        is_shallow(bytes)
+            && std::str::from_utf8(bytes).is_ok_and(|text| serde_json::from_str::<serde::de::IgnoredAny>(text).is_ok())
     };
     match answer {
         Ok(bytes) if bytes.is_empty() || is_json(&bytes) => Ok(OwnedBytes::from(bytes)),
@@ -356,6 +390,10 @@ impl Supervisor {
                 self.spec.options.processor_time
             )),
             Ending::Broke(error) => Some(error.to_string()),
+            Ending::Unread(bytes) => Some(format!(
+                "it did not read what it had asked for: more than {} MiB of answers waited for it",
+                bytes >> 20
+            )),
             Ending::Silent(time) => Some(format!("it did not answer at all for {time:?}")),
             Ending::Closed => None,
         };
@@ -428,5 +466,21 @@ async fn read_output(output: std::os::unix::net::UnixStream, spec: Arc<Spec>) {
             Ok(0) | Err(_) => return,
             Ok(_) => spec.journal.write(&*spec.backend, 2, &format!("printed: {}", String::from_utf8_lossy(&line))),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_is_json_and_not_deeper_than_a_reader_can_follow() {
+        let nested = |depth: usize| Ok([vec![b'['; depth], vec![b']'; depth]].concat());
+
+        assert!(checked(nested(MAX_DEPTH)).is_ok());
+        assert_eq!(checked(nested(MAX_DEPTH + 1)).unwrap_err(), Failure::server(NOT_JSON));
+        assert_eq!(checked(Ok(b"[1".to_vec())).unwrap_err(), Failure::server(NOT_JSON));
+        let brackets = format!("\"\\\"{}\"", "[".repeat(2 * MAX_DEPTH));
+        assert!(checked(Ok(brackets.into_bytes())).is_ok(), "brackets in a text nest nothing");
     }
 }

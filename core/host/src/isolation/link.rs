@@ -5,17 +5,17 @@ use std::{
     io::ErrorKind,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use tenon_api::{Failure, Topic};
+use tenon_api::{Failure, Request, Topic, messages::CommitRecords};
 use tenon_bus::Origin;
 use tenon_sdk::boundary::{ForeignFuture, ForeignStream};
 use tokio::{
     net::UnixStream,
-    sync::{Semaphore, mpsc, oneshot},
+    sync::{Notify, Semaphore, mpsc, oneshot},
     task::AbortHandle,
 };
 
@@ -23,7 +23,7 @@ use super::{
     WINDOW,
     outgoing::{LARGEST_BACKLOG, Outgoing},
     process::{Early, level},
-    wire::{Frame, FrameBuffer, Kind, WireError, put_bytes, put_reply},
+    wire::{Frame, FrameBuffer, Kind, LARGEST_QUESTION, WireError, put_bytes, put_reply},
 };
 use crate::{
     Caller,
@@ -38,6 +38,13 @@ const LOOK: Duration = Duration::from_millis(100);
 const MOST_IN_FLIGHT: usize = 16 * 1024;
 /// Questions and listeners to events that a plugin may have at the bus at a time.
 const MOST_AT_THE_BUS: usize = 1024;
+/// Bytes of questions that a plugin may have at the bus at a time. Every item of a list takes a byte at least, and some thirty
+/// once it is decoded: so this bounds items too. No message contains itself, so that none nests deeper than its type.
+const MOST_ASKED: usize = 8 * 1024 * 1024;
+/// The same with batches of records, whose items storage counts before it takes them.
+const MOST_ASKED_WITH_RECORDS: usize = 2 * LARGEST_QUESTION;
+/// Bytes of items that may wait for the subscribers of one process.
+const MOST_ITEMS: usize = 64 * 1024 * 1024;
 
 pub(super) type Answer = Result<Vec<u8>, Failure>;
 
@@ -52,13 +59,19 @@ pub(super) enum Ending {
     Silent(Duration),
     /// It ended itself because this call or subscription kept it for too long.
     Overrun(u64),
+    /// More than this many bytes of answers and events waited for it.
+    Unread(usize),
 }
 
-/// The time limits of a link.
+/// The limits of a link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) longest_call: Duration,
     pub(super) longest_silence: Duration,
+    /// Bytes that may wait for the process before nothing more is read from it.
+    pub(super) pause_at: usize,
+    /// Bytes that may wait for it before it is ended.
+    pub(super) end_at: usize,
 }
 
 /// What waits for the process.
@@ -73,7 +86,7 @@ struct Slot {
 
 enum Waits {
     Call(oneshot::Sender<Answer>),
-    Items(mpsc::Sender<Answer>),
+    Items(mpsc::Sender<Item>),
     /// Nobody any more; the process still owes its last frame.
     Nobody,
 }
@@ -104,6 +117,14 @@ pub(super) struct Link {
     limits: Limits,
     /// Grows with every `Pong`.
     pongs: AtomicU64,
+    /// Bytes of the plugin's questions that run.
+    asked: AtomicUsize,
+    /// Bytes of items that wait for subscribers.
+    items: Arc<AtomicUsize>,
+    /// Whether more waits for the process than may.
+    has_too_much: AtomicBool,
+    /// Told when that begins.
+    is_beyond: Notify,
 }
 
 impl Link {
@@ -117,7 +138,29 @@ impl Link {
             journal,
             limits,
             pongs: AtomicU64::new(0),
+            asked: AtomicUsize::new(0),
+            items: Arc::default(),
+            has_too_much: AtomicBool::new(false),
+            is_beyond: Notify::new(),
         })
+    }
+
+    /// Bytes that the node holds because of this process: what waits to be read by it, its questions that run, and items
+    /// that wait for subscribers.
+    pub(super) fn held_bytes(&self) -> usize {
+        let (asked, items) = (self.asked.load(Ordering::Relaxed), self.items.load(Ordering::Relaxed));
+        self.out.waiting().saturating_add(asked).saturating_add(items)
+    }
+
+    /// Sends an answer or an event, unless so much waits for the process already that it is ended.
+    fn send_answer(&self, kind: Kind, id: u64, answer: Result<&[u8], &Failure>) {
+        let length = answer.map_or(0, <[u8]>::len);
+        if self.out.waiting().saturating_add(length) > self.limits.end_at {
+            self.has_too_much.store(true, Ordering::Relaxed);
+            self.is_beyond.notify_one();
+            return;
+        }
+        self.out.push(kind, id, |out| put_reply(out, kind, answer));
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -218,7 +261,7 @@ impl Link {
             // Errors say that nobody waits any more.
             match slot.waits {
                 Waits::Call(sender) => drop(sender.send(Err(reason.clone()))),
-                Waits::Items(sender) => drop(sender.try_send(Err(reason.clone()))),
+                Waits::Items(sender) => drop(sender.try_send(Item::counted(Err(reason.clone()), &self.items))),
                 Waits::Nobody => {}
             }
         }
@@ -246,6 +289,7 @@ impl Link {
         let ending = tokio::select! {
             ending = self.read(&socket, buffer, early) => ending,
             ending = self.look_after() => ending,
+            () = self.is_beyond.notified() => Ending::Unread(self.limits.end_at),
         };
         pump.abort();
         ending
@@ -259,6 +303,15 @@ impl Link {
         }
         loop {
             loop {
+                // A process that asks and does not read what it is told is not listened to meanwhile.
+                if self.out.waiting() > self.limits.pause_at {
+                    self.out.waits_no_more_than(self.limits.pause_at).await;
+                }
+                // One that sends without end must not keep this thread from other tasks, nor from its own end.
+                tokio::task::consume_budget().await;
+                if self.has_too_much.load(Ordering::Relaxed) {
+                    return Ending::Unread(self.limits.end_at);
+                }
                 match buffer.next() {
                     Ok(None) => break,
                     Ok(Some(frame)) if frame.kind == Kind::Overrun => return Ending::Overrun(frame.id),
@@ -280,8 +333,6 @@ impl Link {
                 }
                 Err(_) => return Ending::Closed,
             }
-            // A process that sends without end must not keep this thread from other tasks.
-            tokio::task::consume_budget().await;
         }
     }
 
@@ -336,15 +387,26 @@ impl Link {
 
     fn take_item(&self, frame: Frame<'_>) -> Result<(), WireError> {
         let item = frame.fields().reply()?;
-        let slots = self.slots();
-        match slots.taken.get(&frame.id).map(|slot| &slot.waits) {
-            Some(Waits::Items(sender)) if sender.capacity() > 1 || sender.is_closed() => {
-                let _ = sender.try_send(item);
+        let mut slots = self.slots();
+        let Some(slot) = slots.taken.get_mut(&frame.id) else { return Err(WireError::NotAsked(frame.id)) };
+        match &slot.waits {
+            Waits::Items(sender) if sender.capacity() > 1 || sender.is_closed() => {
+                let item = Item::counted(item, &self.items);
+                if self.items.load(Ordering::Relaxed) <= MOST_ITEMS {
+                    let _ = sender.try_send(item);
+                    return Ok(());
+                }
+                // There is a place for it: credit is one less than the places.
+                let failure = Failure::limit("subscription closed: its items are not read in time");
+                let _ = sender.try_send(Item::counted(Err(failure), &self.items));
+                slot.waits = Waits::Nobody;
+                drop(slots);
+                self.out.push(Kind::Cancel, frame.id, |_| {});
                 Ok(())
             }
-            Some(Waits::Items(_)) => Err(WireError::TooManyItems(frame.id)),
-            Some(Waits::Nobody) => Ok(()),
-            Some(Waits::Call(_)) | None => Err(WireError::NotAsked(frame.id)),
+            Waits::Items(_) => Err(WireError::TooManyItems(frame.id)),
+            Waits::Nobody => Ok(()),
+            Waits::Call(_) => Err(WireError::NotAsked(frame.id)),
         }
     }
 
@@ -371,11 +433,14 @@ impl Link {
         let (topic, schema, context) = (Topic(fields.u32()?), fields.u32()?, context_within(fields.u64()?));
         // The process says for which of its calls it asks; who made that call, the node knows itself.
         let context = context.from_origin(self.origin_of(fields.u64()?));
-        let Some(full) = self.room_at_the_bus(id)? else {
+        let question = fields.rest();
+        let most = if topic == CommitRecords::TOPIC { MOST_ASKED_WITH_RECORDS } else { MOST_ASKED };
+        let is_too_much = self.asked.load(Ordering::Relaxed).saturating_add(question.len()) > most;
+        let Some(room) = self.room_at_the_bus(id)?.filter(|_| !is_too_much) else {
             self.answer_bus(id, Err(&Failure::limit("the plugin asks too much at a time")));
             return Ok(());
         };
-        let mut work = ForeignFuture::from(self.backend.call(Some(&context), topic, schema, fields.rest()));
+        let mut work = ForeignFuture::from(self.backend.call(Some(&context), topic, schema, question));
         // A read answers its first poll; it needs no task.
         let first = std::task::Context::from_waker(std::task::Waker::noop());
         if let std::task::Poll::Ready(answer) = work.poll_reply(&first) {
@@ -383,8 +448,10 @@ impl Link {
             return Ok(());
         }
         let link = Arc::clone(self);
-        self.add_to_the_bus(full, id, None, async move {
+        let asked = Asked::new(self, question.len());
+        self.add_to_the_bus(room, id, None, async move {
             let answer = work.await;
+            drop(asked);
             if link.at_the_bus().remove(&id).is_some() {
                 link.answer_bus(id, answer.as_ref().map(AsRef::as_ref));
             }
@@ -393,7 +460,7 @@ impl Link {
     }
 
     fn answer_bus(&self, id: u64, answer: Result<&[u8], &Failure>) {
-        self.out.push(Kind::BusReply, id, |out| put_reply(out, answer));
+        self.send_answer(Kind::BusReply, id, answer);
     }
 
     fn bus_subscribe(self: &Arc<Self>, frame: Frame<'_>) -> Result<(), WireError> {
@@ -401,7 +468,7 @@ impl Link {
         let (topic, schema) = (Topic(fields.u32()?), fields.u32()?);
         let Some(room) = self.room_at_the_bus(id)? else {
             let refused = Failure::server("the plugin listens to too many events");
-            self.out.push(Kind::BusItem, id, |out| put_reply(out, Err(&refused)));
+            self.send_answer(Kind::BusItem, id, Err(&refused));
             self.out.push(Kind::BusEnd, id, |_| {});
             return Ok(());
         };
@@ -414,7 +481,7 @@ impl Link {
             while let Ok(permit) = own_credit.acquire().await {
                 permit.forget();
                 let Some(item) = std::future::poll_fn(|task| events.poll_item(task)).await else { break };
-                link.out.push(Kind::BusItem, id, |out| put_reply(out, item.as_ref().map(AsRef::as_ref)));
+                link.send_answer(Kind::BusItem, id, item.as_ref().map(AsRef::as_ref));
             }
             if link.at_the_bus().remove(&id).is_some() {
                 link.out.push(Kind::BusEnd, id, |_| {});
@@ -490,6 +557,54 @@ impl Link {
     }
 }
 
+/// An item of a subscription that is counted while it waits for its subscriber.
+struct Item {
+    answer: Option<Answer>,
+    bytes: usize,
+    items: Arc<AtomicUsize>,
+}
+
+impl Item {
+    fn counted(answer: Answer, items: &Arc<AtomicUsize>) -> Self {
+        let bytes = match &answer {
+            Ok(body) => body.len(),
+            Err(Failure { message, data, .. }) => message.len() + data.as_ref().map_or(0, String::len),
+        };
+        items.fetch_add(bytes, Ordering::Relaxed);
+        Self { answer: Some(answer), bytes, items: Arc::clone(items) }
+    }
+
+    fn take(mut self) -> Answer {
+        // It is there until it is taken, once.
+        self.answer.take().unwrap_or_else(|| Ok(Vec::new()))
+    }
+}
+
+impl Drop for Item {
+    fn drop(&mut self) {
+        self.items.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// A question of the plugin that runs; its bytes are counted meanwhile.
+struct Asked {
+    link: Arc<Link>,
+    bytes: usize,
+}
+
+impl Asked {
+    fn new(link: &Arc<Link>, bytes: usize) -> Self {
+        link.asked.fetch_add(bytes, Ordering::Relaxed);
+        Self { link: Arc::clone(link), bytes }
+    }
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.link.asked.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
 /// That there was room at the bus. One task reads the socket, so it is still there when it is taken.
 struct RoomAtTheBus;
 
@@ -510,14 +625,14 @@ impl Drop for CancelOnDrop {
 
 /// The items of a subscription.
 pub(super) struct Items {
-    receiver: mpsc::Receiver<Answer>,
+    receiver: mpsc::Receiver<Item>,
     guard: CancelOnDrop,
 }
 
 impl Items {
     /// The next item; none at the end.
     pub(super) async fn next(&mut self) -> Option<Answer> {
-        let item = self.receiver.recv().await;
+        let item = self.receiver.recv().await.map(Item::take);
         match (&item, self.guard.id) {
             (Some(_), Some(id)) => {
                 self.guard.link.out.push(Kind::Credit, id, |out| out.extend_from_slice(&1_u32.to_le_bytes()));

@@ -51,11 +51,19 @@ pub struct IsolationOptions {
     pub longest_pause: Duration,
     /// Lines a second that it may write to the log on average; four times as many may come at once.
     pub log_lines: u32,
+    /// Whether the library is refused where the kernel cannot close the sandbox around it, instead of warned about.
+    pub needs_sandbox: bool,
+    /// Bytes that may wait for the process in the node (its questions that run, answers and events that it has not read)
+    /// before nothing more is read from it.
+    pub pause_at: usize,
+    /// Bytes that may wait for it before it is ended.
+    pub end_at: usize,
 }
 
 impl IsolationOptions {
     /// Defaults: this program with the argument `plugin-child`, 512 MiB, 5 s of processor time and 60 s a call, 30 s to
-    /// start, 5 restarts in a minute after 0.1 s to 10 s, 50 lines a second.
+    /// start, 5 restarts in a minute after 0.1 s to 10 s, 50 lines a second, a sandbox that must hold, 4 MiB that may wait
+    /// before reading pauses and 128 MiB before the process is ended.
     pub fn of_this_program() -> Self {
         // Not by its name: a new build may lie there by now, and host and child must be the same.
         Self::of_program("/proc/self/exe", ["plugin-child"])
@@ -75,6 +83,9 @@ impl IsolationOptions {
             first_pause: Duration::from_millis(100),
             longest_pause: Duration::from_secs(10),
             log_lines: 50,
+            needs_sandbox: true,
+            pause_at: 4 * 1024 * 1024,
+            end_at: 128 * 1024 * 1024,
         }
     }
 }

@@ -2,7 +2,10 @@
 
 use std::{
     io::{self, ErrorKind},
-    sync::{Mutex, MutexGuard, PoisonError},
+    sync::{
+        Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use tokio::{net::UnixStream, sync::Notify};
@@ -10,7 +13,7 @@ use tokio::{net::UnixStream, sync::Notify};
 use super::wire::{Kind, put_frame};
 
 /// More bytes than this may not wait when a new call wants to join: the other side does not read.
-pub(super) const LARGEST_BACKLOG: usize = 64 * 1024 * 1024;
+pub(super) const LARGEST_BACKLOG: usize = 32 * 1024 * 1024;
 
 /// Capacity that a buffer keeps after it has been written.
 const KEPT: usize = 256 * 1024;
@@ -21,6 +24,10 @@ pub(super) struct Outgoing {
     /// Nothing awaits under the lock.
     buffer: Mutex<Vec<u8>>,
     filled: Notify,
+    /// Bytes that the other side has not taken: those in the buffer, and those that are being written.
+    waiting: AtomicUsize,
+    /// Told when some of them were taken.
+    taken: Notify,
 }
 
 impl Outgoing {
@@ -28,19 +35,46 @@ impl Outgoing {
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Bytes that the other side has not taken.
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
+    /// Waits until no more than `most` bytes wait.
+    pub(super) async fn waits_no_more_than(&self, most: usize) {
+        loop {
+            let taken = self.taken.notified();
+            if self.waiting() <= most {
+                return;
+            }
+            taken.await;
+        }
+    }
+
+    fn put(&self, buffer: &mut Vec<u8>, kind: Kind, id: u64, fill: impl FnOnce(&mut Vec<u8>)) {
+        let before = buffer.len();
+        put_frame(buffer, kind, id, fill);
+        self.waiting.fetch_add(buffer.len().saturating_sub(before), Ordering::Relaxed);
+    }
+
+    fn note_taken(&self, count: usize) {
+        self.waiting.fetch_sub(count, Ordering::Relaxed);
+        self.taken.notify_one();
+    }
+
     /// Appends a frame, whatever waits already: for what is bounded by something else.
     pub(super) fn push(&self, kind: Kind, id: u64, fill: impl FnOnce(&mut Vec<u8>)) {
-        put_frame(&mut self.buffer(), kind, id, fill);
+        self.put(&mut self.buffer(), kind, id, fill);
         self.filled.notify_one();
     }
 
     /// Appends a frame unless more than `most` bytes wait; says whether it did.
     pub(super) fn try_push(&self, most: usize, kind: Kind, id: u64, fill: impl FnOnce(&mut Vec<u8>)) -> bool {
         let mut buffer = self.buffer();
-        if buffer.len() > most {
+        if self.waiting() > most {
             return false;
         }
-        put_frame(&mut buffer, kind, id, fill);
+        self.put(&mut buffer, kind, id, fill);
         drop(buffer);
         self.filled.notify_one();
         true
@@ -60,6 +94,7 @@ impl Outgoing {
             }
         }
         buffer.drain(..written);
+        self.note_taken(written);
         let is_empty = buffer.is_empty();
         buffer.shrink_to(KEPT);
         Ok(is_empty)
@@ -93,23 +128,26 @@ impl Outgoing {
                 tokio::task::yield_now().await;
             }
             std::mem::swap(&mut taken, &mut self.buffer());
-            if let Err(error) = write_all(socket, &taken).await {
+            if let Err(error) = self.write_all(socket, &taken).await {
                 return error;
             }
             taken.clear();
             taken.shrink_to(KEPT);
         }
     }
-}
 
-async fn write_all(socket: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
-    while !bytes.is_empty() {
-        match socket.try_write(bytes) {
-            Ok(0) => return Err(ErrorKind::WriteZero.into()),
-            Ok(count) => bytes = bytes.get(count..).unwrap_or_default(),
-            Err(error) if error.kind() == ErrorKind::WouldBlock => socket.writable().await?,
-            Err(error) => return Err(error),
+    async fn write_all(&self, socket: &UnixStream, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            match socket.try_write(bytes) {
+                Ok(0) => return Err(ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    self.note_taken(count);
+                    bytes = bytes.get(count..).unwrap_or_default();
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => socket.writable().await?,
+                Err(error) => return Err(error),
+            }
         }
+        Ok(())
     }
-    Ok(())
 }

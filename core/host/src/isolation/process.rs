@@ -235,8 +235,9 @@ pub(super) struct Early {
     pub(super) body: Vec<u8>,
 }
 
-/// How much a plugin may ask of the bus while it starts.
-const MOST_EARLY: usize = 256;
+/// How much a plugin may ask of the bus while it starts: questions, and bytes of them.
+const MAX_EARLY: usize = 256;
+const MAX_EARLY_BYTES: usize = 4 * 1024 * 1024;
 
 impl Process {
     fn spawn(library: &Path, options: &IsolationOptions) -> io::Result<Self> {
@@ -267,14 +268,18 @@ impl Process {
         mut log: impl FnMut(u32, &str),
     ) -> Result<Result<Vec<Early>, Failure>, ProcessError> {
         self.send_start(settings, handover)?;
-        let mut early = Vec::new();
+        let (mut early, mut early_bytes) = (Vec::new(), 0_usize);
         let started = self.wait_for(limit, |frame| match frame.kind {
             Kind::Started => Ok(Some(frame.fields().reply()?)),
             Kind::Log => {
                 log(level(frame.id), &String::from_utf8_lossy(frame.body));
                 Ok(None)
             }
-            Kind::BusCall | Kind::BusSubscribe | Kind::BusCancel | Kind::BusCredit if early.len() < MOST_EARLY => {
+            Kind::BusCall | Kind::BusSubscribe | Kind::BusCancel | Kind::BusCredit => {
+                early_bytes += frame.body.len();
+                if early.len() >= MAX_EARLY || early_bytes > MAX_EARLY_BYTES {
+                    return Err(WireError::TooMuchEarly.into());
+                }
                 early.push(Early { kind: frame.kind, id: frame.id, body: frame.body.to_vec() });
                 Ok(None)
             }
@@ -296,6 +301,7 @@ impl Process {
             put_bytes(out, library.path.as_os_str().as_bytes());
             put_bytes(out, library.copy.as_os_str().as_bytes());
             put_bytes(out, library.hash.as_bytes());
+            out.push(u8::from(options.needs_sandbox));
             out.extend_from_slice(&lives.count.to_le_bytes());
             lives.methods.iter().for_each(|method| out.extend_from_slice(&method.to_le_bytes()));
         });

@@ -1,10 +1,12 @@
 //! Frames on the socket between the node and a plugin's process: `length u32, kind u8, id u64, body`, all numbers
 //! little-endian; the length counts what follows it.
 //!
-//! Nothing that a frame says is believed: a length is compared with a bound before a byte is kept for it, and
+//! Nothing that a frame says is believed: a length is compared with the bound of its kind before a byte is kept for it, and
 //! memory grows with what has arrived, not with what was announced.
 
 use tenon_api::{Failure, FailureCode};
+
+use crate::journal::LONGEST_LINE;
 
 /// Bytes of the length field.
 const LENGTH: usize = 4;
@@ -16,9 +18,16 @@ const CHUNK: usize = 64 * 1024;
 /// The largest frame either side sends, in bytes. An answer of a namespace that serves whole traces fits.
 pub(super) const LARGEST_FRAME: usize = 64 * 1024 * 1024;
 
-/// Declares the kinds with their numbers, which are never used again for something else.
+/// The largest question of a plugin to the bus, in bytes: a full batch of records, with the lengths between them.
+pub(super) const LARGEST_QUESTION: usize = 20 * 1024 * 1024;
+
+/// The largest item of a subscription, in bytes, with what stands before it.
+pub(super) const LARGEST_ITEM: usize = 16 * 1024 * 1024;
+
+/// Declares the kinds with their numbers, which are never used again for something else, and the most bytes that the body of
+/// each may have.
 macro_rules! kinds {
-    ($($(#[$meta:meta])* $name:ident = $number:literal),* $(,)?) => {
+    ($($(#[$meta:meta])* $name:ident = $number:literal, most $most:expr;)*) => {
         /// What a frame is.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[repr(u8)]
@@ -28,63 +37,68 @@ macro_rules! kinds {
             fn from_number(number: u8) -> Option<Self> {
                 match number { $($number => Some(Self::$name),)* _ => None }
             }
+
+            /// The most bytes that its body may have.
+            pub(super) const fn most(self) -> usize {
+                match self { $(Self::$name => $most,)* }
+            }
         }
     };
 }
 
 kinds! {
     /// Host: limits, then the library to map, then how often to live through its life only, and which methods to call then.
-    Open = 0x01,
+    Open = 0x01, most 64 * 1024;
     /// Host: settings and hand-over.
-    Start = 0x02,
+    Start = 0x02, most LARGEST_FRAME;
     /// Host: a call of a method.
-    Call = 0x03,
+    Call = 0x03, most LARGEST_FRAME;
     /// Host: nobody waits for this call or subscription any more. It is answered as if it had ended.
-    Cancel = 0x04,
+    Cancel = 0x04, most 0;
     /// Host: opens a subscription.
-    Subscribe = 0x05,
+    Subscribe = 0x05, most LARGEST_FRAME;
     /// Host: so many more items of a subscription may be sent.
-    Credit = 0x06,
+    Credit = 0x06, most 4;
     /// Host: asks for the state for the next version.
-    ExportState = 0x07,
+    ExportState = 0x07, most 0;
     /// Host: the end, in order.
-    Stop = 0x08,
+    Stop = 0x08, most 0;
     /// Host: answers `BusCall`.
-    BusReply = 0x09,
+    BusReply = 0x09, most LARGEST_FRAME;
     /// Host: an event of `BusSubscribe`.
-    BusItem = 0x0a,
+    BusItem = 0x0a, most LARGEST_FRAME;
     /// Host: the last of `BusSubscribe`.
-    BusEnd = 0x0b,
+    BusEnd = 0x0b, most 0;
     /// Host: is anybody there?
-    Ping = 0x0c,
+    Ping = 0x0c, most 0;
     /// Child: the library's manifest and what the sandbox could not do.
-    Manifest = 0x81,
+    Manifest = 0x81, most 8 * 1024 * 1024;
     /// Child: the library was refused.
-    Refused = 0x82,
+    Refused = 0x82, most 64 * 1024;
     /// Child: answers `Start`.
-    Started = 0x83,
+    Started = 0x83, most 1024 * 1024;
     /// Child: answers `Call` and `ExportState`, exactly once.
-    Reply = 0x84,
+    Reply = 0x84, most LARGEST_FRAME;
     /// Child: an item of a subscription.
-    Item = 0x85,
+    Item = 0x85, most LARGEST_ITEM;
     /// Child: the last of a subscription, exactly once.
-    End = 0x86,
+    End = 0x86, most 0;
     /// Child: a question to the bus, with the call or subscription for which it is asked, 0 for none.
-    BusCall = 0x87,
+    BusCall = 0x87, most LARGEST_QUESTION + 24;
     /// Child: listens to an event topic.
-    BusSubscribe = 0x88,
+    BusSubscribe = 0x88, most 8;
     /// Child: does not wait for a `BusCall` or `BusSubscribe` any more.
-    BusCancel = 0x89,
+    BusCancel = 0x89, most 0;
     /// Child: so many more events may be sent.
-    BusCredit = 0x8a,
+    BusCredit = 0x8a, most 4;
     /// Child: a line for the log.
-    Log = 0x8b,
+    Log = 0x8b, most LONGEST_LINE;
     /// Child: answers `Ping`.
-    Pong = 0x8c,
+    Pong = 0x8c, most 0;
     /// Child: the life with this number begins; 0: what all of them have left behind.
-    Lived = 0x8e,
+    Lived = 0x8e, most 40;
     /// Child: this call or subscription used up its processor time; the process ends.
-    Overrun = 0x8d,
+    Overrun = 0x8d, most 0;
 }
 
 /// A frame that breaks the rules of the wire.
@@ -94,6 +108,8 @@ pub(super) enum WireError {
     TooLong(usize),
     #[error("it announced a message of {0} bytes; none is that short")]
     TooShort(usize),
+    #[error("it announced a {0:?} message of {1} bytes; at most {most} are read", most = .0.most())]
+    TooLongForKind(Kind, usize),
     #[error("it sent a message of the unknown kind {0:#04x}")]
     UnknownKind(u8),
     #[error("a {0:?} message is malformed")]
@@ -106,6 +122,8 @@ pub(super) enum WireError {
     NumberTaken(u64),
     #[error("it sent more items of subscription {0} than it was allowed to")]
     TooManyItems(u64),
+    #[error("it asked too much before it had started")]
+    TooMuchEarly,
 }
 
 /// A frame, borrowed from the buffer that it was read into.
@@ -211,20 +229,20 @@ pub(super) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// Appends a reply. What would not fit a frame becomes a failure that says so.
-pub(super) fn put_reply(out: &mut Vec<u8>, result: Result<&[u8], &Failure>) {
-    let largest = LARGEST_FRAME - 64;
+/// Appends a reply as the body of a frame of this kind. What would not fit becomes a failure that says so.
+pub(super) fn put_reply(out: &mut Vec<u8>, kind: Kind, result: Result<&[u8], &Failure>) {
+    let largest = kind.most().saturating_sub(64);
     match result {
         Ok(body) if body.len() <= largest => {
             out.extend_from_slice(&[0; 8]);
             out.extend_from_slice(body);
         }
-        Ok(body) => put_reply(out, Err(&too_large(body.len()))),
+        Ok(body) => put_reply(out, kind, Err(&too_large(body.len()))),
         Err(failure) => {
             let Failure { code, message, data } = failure;
             let data = data.as_deref().unwrap_or_default();
             if message.len().saturating_add(data.len()) > largest {
-                return put_reply(out, Err(&too_large(message.len().saturating_add(data.len()))));
+                return put_reply(out, kind, Err(&too_large(message.len().saturating_add(data.len()))));
             }
             let code = if code.0 == 0 { FailureCode::SERVER.0 } else { code.0 };
             out.extend_from_slice(&code.to_le_bytes());
@@ -260,7 +278,8 @@ impl FrameBuffer {
             self.start = 0;
         }
         if self.end == self.bytes.len() {
-            self.bytes.resize(self.bytes.len() * 2, 0);
+            // A whole frame and the beginning of the next is the most that has to be kept.
+            self.bytes.resize((self.bytes.len() * 2).min(LENGTH + LARGEST_FRAME + CHUNK), 0);
         } else if self.end < CHUNK / 2 && self.bytes.len() > CHUNK {
             self.bytes.truncate(CHUNK);
             self.bytes.shrink_to_fit();
@@ -283,11 +302,15 @@ impl FrameBuffer {
         if length > LARGEST_FRAME {
             return Err(WireError::TooLong(length));
         }
-        let Some(frame) = rest.get(..length) else { return Ok(None) };
-        self.start += LENGTH + length;
-        let Some((&[number], frame)) = frame.split_first_chunk::<1>() else { return Err(WireError::TooShort(length)) };
-        let Some((id, body)) = frame.split_first_chunk::<8>() else { return Err(WireError::TooShort(length)) };
+        // Its kind is looked at as soon as it is there: nothing is collected that no such message has.
+        let Some(&number) = rest.first() else { return Ok(None) };
         let kind = Kind::from_number(number).ok_or(WireError::UnknownKind(number))?;
+        if length - HEAD > kind.most() {
+            return Err(WireError::TooLongForKind(kind, length - HEAD));
+        }
+        let Some(frame) = rest.get(1..length) else { return Ok(None) };
+        self.start += LENGTH + length;
+        let Some((id, body)) = frame.split_first_chunk::<8>() else { return Err(WireError::TooShort(length)) };
         Ok(Some(Frame { kind, id: u64::from_le_bytes(*id), body }))
     }
 }
@@ -313,7 +336,9 @@ mod tests {
         let mut out = Vec::new();
 
         put_frame(&mut out, Kind::Call, 0x0102, |body| put_bytes(body, b"[]"));
-        put_frame(&mut out, Kind::Reply, 3, |body| put_reply(body, Err(&Failure::server("no").with_data("1"))));
+        put_frame(&mut out, Kind::Reply, 3, |body| {
+            put_reply(body, Kind::Reply, Err(&Failure::server("no").with_data("1")));
+        });
 
         let expected = "0f000000030201000000000000020000005b5d140000008403000000000000000083ffff01000000316e6f";
         assert_eq!(hex::encode(out), expected);
@@ -332,6 +357,33 @@ mod tests {
             assert_eq!(buffer.next(), Err(error));
             assert_eq!(buffer.bytes.len(), CHUNK);
         }
+    }
+
+    #[test]
+    fn a_length_that_its_kind_never_has_is_refused_before_the_body_arrives() {
+        for (kind, announced) in
+            [(Kind::Log, 5000_usize), (Kind::BusCredit, 5), (Kind::Pong, 1), (Kind::BusCall, 40 << 20)]
+        {
+            let mut buffer = FrameBuffer::new();
+            let length = u32::try_from(announced + HEAD).unwrap().to_le_bytes();
+            take_in(&mut buffer, &[&length[..], &[kind as u8]].concat());
+
+            assert_eq!(buffer.next(), Err(WireError::TooLongForKind(kind, announced)));
+            assert_eq!(buffer.bytes.len(), CHUNK);
+        }
+    }
+
+    #[test]
+    fn an_answer_that_its_kind_cannot_carry_becomes_an_error_that_says_so() {
+        let large = vec![b'1'; LARGEST_ITEM];
+        let mut out = Vec::new();
+
+        put_frame(&mut out, Kind::Item, 1, |body| put_reply(body, Kind::Item, Ok(&large)));
+
+        let mut buffer = FrameBuffer::new();
+        take_in(&mut buffer, &out);
+        let failure = buffer.next().unwrap().unwrap().fields().reply().unwrap().unwrap_err();
+        assert_eq!(failure.message, "an answer of 16777216 bytes does not pass to or from a plugin's process");
     }
 
     #[test]

@@ -72,6 +72,8 @@ impl TestHost {
     fn in_folder(folder: TempDir, change: impl FnOnce(&mut HostOptions)) -> Self {
         let mut options = HostOptions::new(folder.path().join("cache"));
         options.folders = vec![PluginFolder::new(folder.path()), PluginFolder::new(libraries())];
+        // What a test loads is its own, unless it is about others.
+        options.vouches_for_all = true;
         change(&mut options);
         let bus = Bus::new();
         Self { host: PluginHost::new(bus.clone(), options), bus, folder }

@@ -19,7 +19,8 @@ Examples:
   tenon module disable debug             its calls are refused from now on; running ones may finish
   tenon module enable debug --for 10m    and disabled again when that is over, also after a restart
   tenon module replace eth               the new build that lies at its path, without a gap
-  tenon module load ./libtoken.so --settings '{\"depth\": 3}'
+  tenon module load ./libtoken.so --grant ReadChain --settings '{\"depth\": 3}'
+  tenon module replace eth ./libeth.so --trust  a build of your own in a built-in plugin's place
   tenon module reload                    what changed in the settings file
   tenon module watch --json              a line for every change
   tenon module new tokens                a crate to begin a plugin with
@@ -31,6 +32,18 @@ pub(crate) fn definition() -> Command {
         || Arg::new("settings").long("settings").value_name("JSON").value_parser(object).help("Its own settings");
     let path =
         Arg::new("path").value_name("PATH").help("The new library; without it the module's own path, read again");
+    let grant =
+        || {
+            Arg::new("grant").long("grant").value_name("NAMES").value_delimiter(',').action(ArgAction::Append).help(
+                "Grant capabilities that it asks for: names between commas, or `all` for all but Sign and Administer",
+            )
+        };
+    let trust = || {
+        Arg::new("trust")
+            .long("trust")
+            .action(ArgAction::SetTrue)
+            .help("Vouch for this build, by its content hash: it runs as a built-in plugin does")
+    };
     let purge = Arg::new("purge").long("purge").action(ArgAction::SetTrue).help("Remove what it has stored, too");
     let time = Arg::new("for")
         .long("for")
@@ -43,7 +56,9 @@ pub(crate) fn definition() -> Command {
         .arg(target.help("A name in the plugin folders, or the path of a library in one of them"))
         .arg(Arg::new("as").long("as").value_name("NAME").help("Name for a library that is given by its path"))
         .arg(Arg::new("disabled").long("disabled").action(ArgAction::SetTrue).help("Do not enable it yet"))
-        .arg(settings());
+        .arg(settings())
+        .arg(grant())
+        .arg(trust());
     let commands = [
         Command::new("list").about("List the modules"),
         Command::new("names").about("Print the names of the modules, a line each").hide(true),
@@ -58,7 +73,9 @@ pub(crate) fn definition() -> Command {
             .about("Put another build in a module's place, without a gap")
             .arg(name())
             .arg(path)
-            .arg(settings()),
+            .arg(settings())
+            .arg(grant())
+            .arg(trust()),
         Command::new("unload").about("Stop a module and forget it").arg(name()).arg(purge),
         Command::new("reload").about("Read the settings again, and take over what needs no restart"),
         Command::new("watch").about("Print every change until interrupted"),
@@ -112,10 +129,10 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         "list" => show(&node.call("admin_listModules", &json!([]))?, is_json, table),
         "names" => show(&node.call("admin_listModules", &json!([]))?, is_json, names_only),
         "info" => show(&node.call("admin_moduleInfo", &json!([name()]))?, is_json, facts),
-        "load" => show(&node.call("admin_loadModule", &load_params(matches))?, is_json, report),
+        "load" => changed(&mut node, "admin_loadModule", &load_params(matches), is_json),
         "enable" => enable(&mut node, &name(), matches.get_one::<u64>("for").copied(), is_json),
         "disable" => show(&node.call("admin_disableModule", &json!([name()]))?, is_json, report),
-        "replace" => show(&node.call("admin_replaceModule", &replace_params(&name(), matches))?, is_json, report),
+        "replace" => changed(&mut node, "admin_replaceModule", &replace_params(&name(), matches), is_json),
         "reload" => reload(&mut node, is_json),
         "unload" => unload(&mut node, &name(), matches.get_flag("purge"), is_json),
         _ => watch(&mut node, is_json),
@@ -135,7 +152,7 @@ fn load_params(matches: &ArgMatches) -> Value {
     if let Some(name) = matches.get_one::<String>("as") {
         options.insert("name".into(), json!(name));
     }
-    add_settings(&mut options, matches);
+    add_terms(&mut options, matches);
     json!([target, options])
 }
 
@@ -144,14 +161,55 @@ fn replace_params(name: &str, matches: &ArgMatches) -> Value {
     if let Some(path) = matches.get_one::<String>("path") {
         options.insert("path".into(), json!(absolute(path)));
     }
-    add_settings(&mut options, matches);
+    add_terms(&mut options, matches);
     json!([name, options])
 }
 
-fn add_settings(options: &mut Map<String, Value>, matches: &ArgMatches) {
+/// What it is handed, and what it is permitted.
+fn add_terms(options: &mut Map<String, Value>, matches: &ArgMatches) {
     if let Some(settings) = matches.get_one::<Map<String, Value>>("settings") {
         options.insert("settings".into(), Value::Object(settings.clone()));
     }
+    if let Some(grant) = matches.get_many::<String>("grant") {
+        options.insert("grant".into(), grant.cloned().collect());
+    }
+    if matches.get_flag("trust") {
+        options.insert("trust".into(), json!(true));
+    }
+}
+
+/// Loads or replaces a module; shows the report, and what the module asks for and was granted.
+fn changed(node: &mut SocketClient, method: &str, params: &Value, is_json: bool) -> Result<(), Stop> {
+    let answer = node.call(method, params)?;
+    show(&answer, is_json, report)?;
+    if is_json {
+        return Ok(());
+    }
+    let module = node.call("admin_moduleInfo", &json!([text(&answer, "module")]))?;
+    print(permissions(&module).as_bytes())
+}
+
+/// What a module asks for and was granted. Of a built-in one that has everything there is nothing to say.
+fn permissions(module: &Value) -> String {
+    if text(module, "trust") == "built-in" && module["wanted"] == module["granted"] {
+        return String::new();
+    }
+    let rows = [
+        ("build", text(module, "trust").to_owned()),
+        ("runs", text(module, "isolation").to_owned()),
+        ("asks for", names(module, "wanted")),
+        ("granted", names(module, "granted")),
+    ];
+    let line = |(key, value): &(&str, String)| {
+        format!("  {key:<14} {}\n", if value.is_empty() { "nothing" } else { value.as_str() })
+    };
+    let mut lines: String = rows.iter().map(line).collect();
+    let list = |key: &str| module[key].as_array().cloned().unwrap_or_default();
+    let granted = list("granted");
+    if list("wanted").iter().any(|wanted| !granted.contains(wanted)) {
+        lines.push_str("  more with      --grant NAMES, or capabilities in its section of the settings\n");
+    }
+    lines
 }
 
 /// Starts a module, and says when it ends if it does.
@@ -282,6 +340,12 @@ pub(crate) fn table(modules: &Value) -> String {
         ]);
         if let Some(reason) = module["reason"].as_str() {
             let _ = writeln!(reasons, "\n{}: {reason}", text(module, "name"));
+        }
+        if text(module, "trust") == "foreign" {
+            let (wanted, granted) = (names(module, "wanted"), names(module, "granted"));
+            let nothing = |names: String| if names.is_empty() { "nothing".to_owned() } else { names };
+            let (wanted, granted) = (nothing(wanted), nothing(granted));
+            let _ = writeln!(reasons, "\n{}: foreign; granted {granted}; asks for {wanted}", text(module, "name"));
         }
     }
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or_default();
@@ -422,6 +486,7 @@ fn facts(module: &Value) -> String {
         ("built with", text(module, "builtWith").to_owned()),
         ("library", text(module, "path").to_owned()),
         ("sha-256", text(module, "contentHash").to_owned()),
+        ("build", text(module, "trust").to_owned()),
         ("isolation", text(module, "isolation").to_owned()),
         ("required", if module["isRequired"] == true { "yes" } else { "no" }.to_owned()),
         ("asks for", list("wanted")),
@@ -435,7 +500,7 @@ fn facts(module: &Value) -> String {
         ("storage", storage(module)),
     ];
     if let Some(process) = module["process"].as_u64() {
-        rows.insert(8, ("process", process.to_string()));
+        rows.insert(9, ("process", process.to_string()));
     }
     if let Some(reason) = module["reason"].as_str() {
         rows.insert(2, ("reason", reason.to_owned()));
@@ -523,6 +588,22 @@ mine: it fell over
         let shown = table(&json!([pool]));
 
         assert!(shown.ends_with("pool    actor  enabled  -          -        -      -          -      -\n"), "{shown}");
+    }
+
+    #[test]
+    fn the_list_says_of_foreign_modules_what_they_were_granted_and_a_report_how_to_grant_more() {
+        let mine = json!({ "name": "mine", "kind": "plugin", "state": "enabled", "isolation": "process", "trust": "foreign",
+            "wanted": ["ReadChain", "Sign"], "granted": ["ReadChain"] });
+        let eth = json!({ "name": "eth", "kind": "plugin", "trust": "built-in", "wanted": ["ReadChain"],
+            "granted": ["ReadChain"] });
+
+        let list = table(&json!([eth, mine]));
+
+        assert!(list.ends_with("\nmine: foreign; granted ReadChain; asks for ReadChain, Sign\n"), "{list}");
+        assert!(!list.contains("eth: "), "{list}");
+        let expected = "  build          foreign\n  runs           process\n  asks for       ReadChain, Sign\n  \
+            granted        ReadChain\n  more with      --grant NAMES, or capabilities in its section of the settings\n";
+        assert_eq!((permissions(&mine).as_str(), permissions(&eth).as_str()), (expected, ""));
     }
 
     #[test]

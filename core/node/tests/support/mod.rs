@@ -106,8 +106,17 @@ pub(crate) fn plugin_folder() -> &'static Path {
             let library = format!("libtenon_plugin_{name}.so");
             put(&built.join(&library), &folder.join(&library));
         }
+        list_built_in_plugins();
         folder
     })
+}
+
+/// Lists the plugins that lie beside the program as its own, as the build of a release does. To be called when some were built.
+pub(crate) fn list_built_in_plugins() {
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/list-plugins.sh");
+    let built = Path::new(env!("CARGO_BIN_EXE_tenon")).parent().unwrap();
+    let output = Command::new(script).arg(built).output().unwrap();
+    assert!(output.status.success(), "plugins are not listed: {}", text(&output.stderr));
 }
 
 /// Copies a file in one step, unless it is there already: tests of another process may be using the folder.

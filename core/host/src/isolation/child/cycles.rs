@@ -72,8 +72,7 @@ pub(super) fn run(
         upstream.write_now();
         let lived = watch.over(life.into(), || live_once(&opening.library, settings, &opening.methods));
         if let Err(reason) = lived {
-            upstream.out.push(Kind::Refused, 0, |out| out.extend_from_slice(reason.as_bytes()));
-            upstream.write_now();
+            upstream.refuse(&reason);
             return Ok(());
         }
         if life == WARM {

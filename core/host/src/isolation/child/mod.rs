@@ -34,7 +34,9 @@ use self::{
     watchdog::Watch,
 };
 use super::{
-    BACKGROUND, WINDOW, manifest, sandbox, system,
+    BACKGROUND, WINDOW, manifest,
+    sandbox::{self, Gap, Stage},
+    system,
     wire::{Frame, FrameBuffer, Kind, WireError, put_bytes, put_reply},
 };
 use crate::{
@@ -80,12 +82,16 @@ fn run() -> Result<(), ChildError> {
     let mut observer = if opening.lives > 0 { Some(cycles::Observer::new()?) } else { None };
     let mut warnings = Vec::new();
     warnings.extend(system::limit_memory(opening.memory).err().map(|error| format!("memory is not limited: {error}")));
-    warnings.extend(sandbox::close_files(&opening.library.copy));
+    let mut gaps = Vec::from_iter(sandbox::close_files(&opening.library.copy));
     watchdog::start(Arc::clone(&watch), Arc::clone(&upstream), opening.processor_time)?;
-    // Threads that are left behind are looked for in the lives; a plugin that serves cannot start any.
-    warnings.extend(sandbox::close_system_calls(observer.is_some()));
+    // From the filter on no limit can be changed.
     system::limit_descriptors(DESCRIPTORS)?;
+    // Threads that are left behind are looked for in the lives; a plugin that serves cannot start any.
+    gaps.extend(sandbox::close_system_calls(if observer.is_some() { Stage::Living } else { Stage::Mapping }));
     let _runtime = runtime.enter();
+    if !take_gaps(gaps, &opening, &upstream, &mut warnings) {
+        return Ok(());
+    }
     if let Some(observer) = &mut observer {
         let (settings, _) = receive(&mut socket, &mut buffer, Kind::Start, start_fields)?;
         return Ok(cycles::run(&opening, &settings, &watch, &upstream, observer)?);
@@ -93,12 +99,15 @@ fn run() -> Result<(), ChildError> {
     let plugin = match Library::open(&opening.library) {
         Ok(plugin) => plugin,
         Err(error) => {
-            let text = error.to_string();
-            upstream.out.push(Kind::Refused, 0, |out| out.extend_from_slice(text.as_bytes()));
-            upstream.write_now();
+            upstream.refuse(&error.to_string());
             return Ok(());
         }
     };
+    // What only mapping needs goes now. A library whose initialisers went round this would still have the first filter.
+    let gap = sandbox::close_system_calls(Stage::Serving);
+    if !take_gaps(gap, &opening, &upstream, &mut warnings) {
+        return Ok(());
+    }
     upstream.out.push(Kind::Manifest, 0, |out| {
         put_bytes(out, warnings.join("\n").as_bytes());
         manifest::put_manifest(out, &plugin.manifest);
@@ -108,7 +117,7 @@ fn run() -> Result<(), ChildError> {
     let backend = UpstreamBackend { upstream: Arc::clone(&upstream), watch: Arc::clone(&watch) };
     let started = plugin.start_with(Box::new(backend), &settings, &handover);
     let outcome = started.as_ref().map(|_| &[][..]);
-    upstream.out.push(Kind::Started, 0, |out| put_reply(out, outcome));
+    upstream.out.push(Kind::Started, 0, |out| put_reply(out, Kind::Started, outcome));
     upstream.write_now();
     let Ok(instance) = started else { return Ok(()) };
     socket.set_nonblocking(true)?;
@@ -123,6 +132,30 @@ fn run() -> Result<(), ChildError> {
     LocalSet::new().block_on(&runtime, serve(child, UnixStream::from_std(socket)?, buffer))
 }
 
+/// Adds what does not hold of the sandbox to the warnings. False when the library may not be started without it: then the node
+/// is told.
+fn take_gaps(
+    gaps: impl IntoIterator<Item = Gap>,
+    opening: &Opening,
+    upstream: &Upstream,
+    warnings: &mut Vec<String>,
+) -> bool {
+    for gap in gaps {
+        match gap {
+            Gap::Required(reason) if opening.needs_sandbox => {
+                let library = opening.library.path.display();
+                upstream.refuse(&format!(
+                    "plugin {library}: a foreign plugin does not start without its sandbox: {reason}; to start it all the \
+                     same, list its module under plugins.unsandboxed"
+                ));
+                return false;
+            }
+            Gap::Required(reason) | Gap::Newer(reason) => warnings.push(reason),
+        }
+    }
+    true
+}
+
 /// Settings and hand-over.
 fn start_fields(frame: Frame<'_>) -> Result<(String, Vec<u8>), WireError> {
     let mut fields = frame.fields();
@@ -134,6 +167,8 @@ struct Opening {
     memory: u64,
     processor_time: Duration,
     library: CheckedLibrary,
+    /// Whether the library is refused where the sandbox does not close.
+    needs_sandbox: bool,
     /// How often it is to be mapped, started, stopped and unmapped; 0 to serve.
     lives: u32,
     /// The methods that are called in each of these.
@@ -147,9 +182,10 @@ impl Opening {
         let mut path = || Ok::<_, WireError>(PathBuf::from(OsStr::from_bytes(fields.bytes()?)));
         let (path, copy) = (path()?, path()?);
         let library = CheckedLibrary { path, copy, hash: fields.text()?.to_owned() };
+        let needs_sandbox = fields.u8()? != 0;
         let lives = fields.u32()?;
         let methods = fields.rest().chunks_exact(4).filter_map(|number| number.try_into().ok()).map(u32::from_le_bytes);
-        Ok(Self { memory, processor_time, library, lives, methods: methods.collect() })
+        Ok(Self { memory, processor_time, library, needs_sandbox, lives, methods: methods.collect() })
     }
 }
 
@@ -249,7 +285,7 @@ impl Child {
     }
 
     fn reply(&self, id: u64, result: Result<&[u8], &Failure>) {
-        self.upstream.out.push(Kind::Reply, id, |out| put_reply(out, result));
+        self.upstream.out.push(Kind::Reply, id, |out| put_reply(out, Kind::Reply, result));
     }
 
     fn end(&self, id: u64) {
@@ -334,7 +370,7 @@ impl Child {
         if kind == BACKGROUND {
             let mut work = self.watch.over(id, || self.instance.background());
             if let Err(failure) = poll_fn(|task| self.watch.over(id, || work.as_mut().poll(task))).await {
-                self.upstream.out.push(Kind::Item, id, |out| put_reply(out, Err(&failure)));
+                self.upstream.out.push(Kind::Item, id, |out| put_reply(out, Kind::Item, Err(&failure)));
             }
             return;
         }
@@ -345,7 +381,8 @@ impl Child {
             let Ok(permit) = credit.acquire().await else { return };
             permit.forget();
             let Some(item) = poll_fn(|task| self.watch.over(id, || items.poll_item(task))).await else { return };
-            self.upstream.out.push(Kind::Item, id, |out| put_reply(out, item.as_ref().map(AsRef::as_ref)));
+            let item = item.as_ref().map(AsRef::as_ref);
+            self.upstream.out.push(Kind::Item, id, |out| put_reply(out, Kind::Item, item));
             // A plugin that always has an item must not keep others from running.
             tokio::task::yield_now().await;
         }

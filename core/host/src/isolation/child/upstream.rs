@@ -20,7 +20,7 @@ use super::{
     super::{
         WINDOW,
         outgoing::Outgoing,
-        wire::{Frame, Kind, LARGEST_FRAME, WireError},
+        wire::{Frame, Kind, LARGEST_QUESTION, WireError},
     },
     watchdog::Watch,
 };
@@ -64,6 +64,13 @@ impl Upstream {
     pub(super) fn write_now(&self) {
         // A socket that has gone is noticed by the reader.
         let _ = self.out.write_now(|bytes| (&self.socket).write(bytes));
+    }
+
+    /// Tells the node why the library is not taken.
+    pub(super) fn refuse(&self, reason: &str) {
+        let most = reason.floor_char_boundary(Kind::Refused.most());
+        self.out.push(Kind::Refused, 0, |out| out.extend_from_slice(reason.as_bytes().get(..most).unwrap_or_default()));
+        self.write_now();
     }
 
     /// Sends a frame without a body before the process ends.
@@ -132,7 +139,7 @@ pub(super) struct UpstreamBackend {
 
 impl Backend for UpstreamBackend {
     fn call(&self, context: Option<&CallContext>, topic: Topic, schema: u32, frame: &[u8]) -> ExportedFuture {
-        if frame.len() > LARGEST_FRAME / 2 {
+        if frame.len() > LARGEST_QUESTION {
             let what = format!("a request of {} bytes does not pass from a plugin's process", frame.len());
             return ExportedFuture::ready(Err(Failure::limit(what)));
         }
