@@ -23,12 +23,14 @@
 
 #![forbid(unsafe_code)]
 
+mod connections;
 mod duplex;
 mod envelope;
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
 mod patience;
+mod refusals;
 mod seldom;
 mod servers;
 mod service;
@@ -39,7 +41,7 @@ mod traffic;
 mod websocket;
 
 pub use envelope::{Dispatcher, EnvelopeLimits};
-pub use http::{HealthCheck, HealthReport, HttpLimits};
+pub use http::{HealthCheck, HealthReport, HttpLimits, Network, NetworkError};
 pub use servers::{Endpoints, Servers};
 pub use service::{Caller, ClientId, Exposure, NoNotifications, Notifications, Origin, RpcService, Transport};
 pub use settings::{HttpSettings, POWERFUL_NAMESPACES, Settings, SocketSettings, StartError, WebSocketSettings};

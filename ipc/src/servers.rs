@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     envelope::{Dispatcher, EnvelopeLimits},
-    http::{Cors, Doors, Ends, HealthCheck, HttpServer, HttpSide, Port, VirtualHosts, WebSocketSide},
+    http::{Cors, Doors, Ends, HealthCheck, HttpServer, HttpSide, Port, Proxies, VirtualHosts, WebSocketSide},
     service::{Exposure, RpcService},
     settings::{HttpSettings, POWERFUL_NAMESPACES, Settings, SocketSettings, StartError, WebSocketSettings},
     socket::{self, SocketServer},
@@ -296,6 +296,7 @@ impl<S: RpcService> Servers<S> {
             doors: doors("http", settings.address, &settings.modules, &settings.without_token, tokens),
             cors: Cors::new(&settings.cors_origins),
             hosts: VirtualHosts::new(&settings.virtual_hosts),
+            proxies: Proxies::new(settings.proxies),
             limits: settings.limits,
             health: self.health.clone(),
             ends: Ends::default(),
@@ -309,6 +310,7 @@ impl<S: RpcService> Servers<S> {
             dispatcher: self.dispatcher(&settings.limits.envelope),
             doors: doors("websocket", settings.address, &settings.modules, &settings.without_token, tokens),
             origins: OriginRules::new(&settings.origins),
+            proxies: Proxies::new(settings.proxies),
             limits: settings.limits,
             ends: Ends::default(),
             traffic: Arc::clone(&self.traffic.websocket),

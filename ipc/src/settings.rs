@@ -6,7 +6,11 @@ use std::{
     path::PathBuf,
 };
 
-use crate::{http::HttpLimits, socket::SocketLimits, websocket::WebSocketLimits};
+use crate::{
+    http::{HttpLimits, Network},
+    socket::SocketLimits,
+    websocket::WebSocketLimits,
+};
 
 /// Namespaces that a TCP port serves to holders of a token only (`design.md` 8).
 pub const POWERFUL_NAMESPACES: [&str; 4] = ["admin", "debug", "miner", "personal"];
@@ -39,6 +43,8 @@ pub struct HttpSettings {
     pub cors_origins: Vec<String>,
     /// Host names under which requests may come; addresses always may; `*` for all. Default `localhost`.
     pub virtual_hosts: Vec<String>,
+    /// Proxies that are believed when they name the client of a request. Default none.
+    pub proxies: Vec<Network>,
     /// Bounds.
     pub limits: HttpLimits,
 }
@@ -52,6 +58,7 @@ impl Default for HttpSettings {
             without_token: Vec::new(),
             cors_origins: Vec::new(),
             virtual_hosts: vec!["localhost".to_owned()],
+            proxies: Vec::new(),
             limits: HttpLimits::default(),
         }
     }
@@ -71,6 +78,8 @@ pub struct WebSocketSettings {
     /// Origins whose web pages may connect; `*` for all. Default none, which means `http://localhost` and
     /// this machine's name.
     pub origins: Vec<String>,
+    /// Proxies that are believed when they name the client of a connection. Default none.
+    pub proxies: Vec<Network>,
     /// Bounds.
     pub limits: WebSocketLimits,
 }
@@ -83,6 +92,7 @@ impl Default for WebSocketSettings {
             modules: default_modules(),
             without_token: Vec::new(),
             origins: Vec::new(),
+            proxies: Vec::new(),
             limits: WebSocketLimits::default(),
         }
     }

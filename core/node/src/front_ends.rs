@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use tenon_config::{NamespaceNames, Settings};
 use tenon_ipc::{
-    EnvelopeLimits, HttpLimits, HttpSettings, SocketLimits, SocketSettings, WebSocketLimits, WebSocketSettings,
+    EnvelopeLimits, HttpLimits, HttpSettings, Network, NetworkError, SocketLimits, SocketSettings, WebSocketLimits,
+    WebSocketSettings,
 };
 
 use crate::exit::Stop;
@@ -15,15 +16,17 @@ use crate::exit::Stop;
 /// What the front-ends are started with, where namespaces have these names.
 ///
 /// # Errors
-/// [`Stop::DataFolder`] when the file with the token's secret has to be made and can't be.
+/// [`Stop::Usage`] when a proxy is no address; [`Stop::DataFolder`] when the file with the token's secret has to be made and
+/// can't be.
 pub(crate) fn settings(settings: &Settings, names: NamespaceNames) -> Result<tenon_ipc::Settings, Stop> {
+    let proxies = proxies(settings)?;
     let secret = settings.in_data_folder(&settings.auth.jwtsecret);
     if needs_secret(settings, names) {
         make_secret(&secret)?;
     }
     Ok(tenon_ipc::Settings {
-        http: settings.http.enabled.then(|| http(settings, names)),
-        websocket: settings.ws.enabled.then(|| websocket(settings, names)),
+        http: settings.http.enabled.then(|| http(settings, names, proxies.clone())),
+        websocket: settings.ws.enabled.then(|| websocket(settings, names, proxies)),
         socket: (!settings.ipc.disabled).then(|| socket(settings)),
         token_secret: secret.is_file().then_some(secret),
     })
@@ -52,6 +55,7 @@ fn envelope(settings: &Settings) -> EnvelopeLimits {
         response_bytes: rpc.response_bytes.as_usize(),
         batch_response_bytes: rpc.batch_bytes.as_usize(),
         call_timeout: Some(rpc.request_timeout),
+        computing_time: (!rpc.computing_time.is_zero()).then_some(rpc.computing_time),
         subscriptions: rpc.subscriptions as usize,
         ..EnvelopeLimits::default()
     }
@@ -69,7 +73,13 @@ fn own_names(api: &[String], names: NamespaceNames) -> Vec<String> {
     api.iter().map(|name| names.own_name(name).to_owned()).collect()
 }
 
-fn http(settings: &Settings, names: NamespaceNames) -> HttpSettings {
+/// The proxies that are believed, for HTTP and WebSocket alike.
+fn proxies(settings: &Settings) -> Result<Vec<Network>, Stop> {
+    let networks = settings.http.proxies.iter().map(|text| text.parse());
+    networks.collect::<Result<_, NetworkError>>().map_err(|error| Stop::Usage(format!("http.proxies: {error}")))
+}
+
+fn http(settings: &Settings, names: NamespaceNames, proxies: Vec<Network>) -> HttpSettings {
     let http = &settings.http;
     HttpSettings {
         address: http.addr,
@@ -78,6 +88,7 @@ fn http(settings: &Settings, names: NamespaceNames) -> HttpSettings {
         without_token: without_token(settings, names, &http.api),
         cors_origins: http.corsdomain.clone(),
         virtual_hosts: http.vhosts.clone(),
+        proxies,
         limits: HttpLimits {
             envelope: envelope(settings),
             connections: http.connections as usize,
@@ -89,7 +100,7 @@ fn http(settings: &Settings, names: NamespaceNames) -> HttpSettings {
     }
 }
 
-fn websocket(settings: &Settings, names: NamespaceNames) -> WebSocketSettings {
+fn websocket(settings: &Settings, names: NamespaceNames, proxies: Vec<Network>) -> WebSocketSettings {
     let ws = &settings.ws;
     WebSocketSettings {
         address: ws.addr,
@@ -97,6 +108,7 @@ fn websocket(settings: &Settings, names: NamespaceNames) -> WebSocketSettings {
         modules: own_names(&ws.api, names),
         without_token: without_token(settings, names, &ws.api),
         origins: ws.origins.clone(),
+        proxies,
         limits: WebSocketLimits {
             envelope: envelope(settings),
             connections: ws.connections as usize,

@@ -14,6 +14,7 @@ mod ends;
 mod head;
 pub(crate) mod hosts;
 mod listener;
+mod proxies;
 mod stream;
 
 use std::{
@@ -32,7 +33,7 @@ use tenon_bus::CallContext;
 
 use crate::{
     envelope::{Dispatcher, EnvelopeLimits},
-    service::{Caller, ClientId, Exposure, Origin, RpcService, Transport},
+    service::{ClientId, Exposure, Origin, RpcService, Transport},
     token::{Authorization, TokenCheck},
     traffic::TransportTraffic,
     websocket::{OriginRules, WebSocketLimits, handshake},
@@ -45,6 +46,8 @@ pub(crate) use ends::Ends;
 use head::{host_of, is_json, is_root, takes_gzip};
 pub(crate) use hosts::VirtualHosts;
 pub(crate) use listener::HttpServer;
+pub(crate) use proxies::Proxies;
+pub use proxies::{Network, NetworkError};
 
 /// Bounds of the HTTP front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,6 +125,7 @@ pub(crate) struct HttpSide<S> {
     pub(crate) doors: Doors,
     pub(crate) cors: Option<Cors>,
     pub(crate) hosts: VirtualHosts,
+    pub(crate) proxies: Proxies,
     pub(crate) limits: HttpLimits,
     pub(crate) health: Option<HealthCheck>,
     pub(crate) ends: Ends,
@@ -133,6 +137,7 @@ pub(crate) struct WebSocketSide<S> {
     pub(crate) dispatcher: Dispatcher<S>,
     pub(crate) doors: Doors,
     pub(crate) origins: OriginRules,
+    pub(crate) proxies: Proxies,
     pub(crate) limits: WebSocketLimits,
     pub(crate) ends: Ends,
     pub(crate) traffic: Arc<TransportTraffic>,
@@ -195,7 +200,10 @@ impl<S: RpcService> Port<S> {
             return Step::Done(side.upgrade(&mut request, conversation));
         }
         match &self.http {
-            Some(side) => side.begin(request, conversation.client),
+            Some(side) => {
+                let client = side.proxies.client(conversation, request.headers());
+                side.begin(request, client)
+            }
             None => Step::Done(status_only(StatusCode::NOT_FOUND)),
         }
     }
@@ -214,7 +222,8 @@ impl<S: RpcService> WebSocketSide<S> {
         if !is_root(request) {
             return status_only(StatusCode::NOT_FOUND);
         }
-        let from = Origin::new(Transport::WebSocket, conversation.client);
+        let client = self.proxies.client(conversation, request.headers());
+        let from = Origin::new(Transport::WebSocket, client);
         let (exposure, origin) = match self.doors.admit(request.headers(), from) {
             Ok((exposure, origin)) => (exposure.clone(), origin),
             Err(reason) => return refused(StatusCode::UNAUTHORIZED, reason),
@@ -340,7 +349,7 @@ impl<S: RpcService> HttpSide<S> {
             None => CallContext::new(),
         };
         // Client gone or time over: this future is dropped, and with it the guard.
-        let caller = Caller::new(exposure, context.from_origin(origin));
+        let caller = self.dispatcher.caller_within(exposure, context.from_origin(origin));
         let guard = caller.context.cancel_on_drop();
         let reply = self.dispatcher.answer_body(&text, &caller).await;
         guard.disarm();
