@@ -4,11 +4,30 @@
 //! longest among those of the address that holds most. A connection that does something, or that may have subscriptions, gives
 //! way only to an address that holds fewer; where all hold as many, the newcomer is refused.
 
-use std::{collections::HashMap, future::Future, sync::Arc, time::Instant};
+use std::{
+    collections::HashMap,
+    future::Future,
+    io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
 
-use tokio::task::{AbortHandle, Id, JoinSet};
+use tokio::{
+    io::{AsyncRead, ReadBuf},
+    task::{AbortHandle, Id, JoinSet},
+};
 
 use crate::service::ClientId;
+
+/// How often a listener should look which connections are idle.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Where fewer are open it need not: nobody has to give way, unless the settings allow hardly any.
+pub(crate) const FEW_CONNECTIONS: usize = 16;
 
 /// What a table sees of a connection. Nothing is told to the table, so that a request costs nothing here.
 pub(crate) trait Activity: Send + Sync {
@@ -16,6 +35,43 @@ pub(crate) trait Activity: Send + Sync {
     fn turns(&self) -> u32;
     /// Whether its client loses nothing by its end: between two requests of HTTP, which clients repeat on another connection.
     fn is_disposable(&self) -> bool;
+}
+
+/// Counts what is read from a connection on which both sides speak whenever they like, and so sees whether it is used.
+pub(crate) struct Heard<'a, R, F> {
+    pub(crate) reader: R,
+    pub(crate) hears: &'a F,
+}
+
+impl<R: AsyncRead + Unpin, F: Fn()> AsyncRead for Heard<'_, R, F> {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let Self { reader, hears } = self.get_mut();
+        let read = Pin::new(reader).poll_read(context, buffer);
+        if read.is_ready() {
+            hears();
+        }
+        read
+    }
+}
+
+/// How often something was read from such a connection.
+#[derive(Default)]
+pub(crate) struct Reads(AtomicU32);
+
+impl Reads {
+    pub(crate) fn hear(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Activity for Reads {
+    fn turns(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn is_disposable(&self) -> bool {
+        false
+    }
 }
 
 /// The connections.
@@ -98,16 +154,24 @@ impl Connections {
         self.open.insert(task.id(), open);
     }
 
-    /// Looks at all connections: only when there is no place left, and then for microseconds.
-    fn to_give_way(&mut self, newcomer: ClientId) -> Option<(Id, ClientId)> {
-        let mut held = HashMap::<ClientId, usize>::new();
+    /// Looks which connections have done something since the last look: how long they have been idle is known as exactly as
+    /// this is called often.
+    pub(crate) fn look(&mut self) {
         let now = Instant::now();
         for open in self.open.values_mut() {
-            *held.entry(open.address).or_default() += 1;
             let turns = open.activity.turns();
             if turns != open.turns {
                 (open.turns, open.since) = (turns, now);
             }
+        }
+    }
+
+    /// Counts all connections: only when there is no place left, and then for microseconds.
+    fn to_give_way(&mut self, newcomer: ClientId) -> Option<(Id, ClientId)> {
+        self.look();
+        let mut held = HashMap::<ClientId, usize>::new();
+        for open in self.open.values() {
+            *held.entry(open.address).or_default() += 1;
         }
         let (own, most) = (held.get(&newcomer).copied().unwrap_or_default(), held.values().copied().max()?);
         let holds_most = |address: ClientId| held.get(&address) == Some(&most);
@@ -128,10 +192,7 @@ impl Connections {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        future::pending,
-        sync::atomic::{AtomicBool, AtomicU32, Ordering},
-    };
+    use std::{future::pending, sync::atomic::AtomicBool};
 
     use super::*;
 
@@ -202,6 +263,21 @@ mod tests {
         held[1].has_ended().await;
         assert_eq!((Arc::strong_count(&held[0].served), Arc::strong_count(&held[2].served)), (2, 2));
         assert_eq!(connections.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn the_longest_idle_connection_is_the_one_whose_last_request_is_longest_ago() {
+        let mut connections = Connections::new();
+        let held = [(); 3].map(|()| add(&mut connections, 1));
+        for used in [1, 0, 2] {
+            held[used].acts();
+            connections.look();
+        }
+
+        for longest_idle in [1, 0, 2] {
+            assert_eq!(connections.admit(ClientId::from_number(2), connections.len()), GAVE_WAY(1));
+            held[longest_idle].has_ended().await;
+        }
     }
 
     #[tokio::test]

@@ -67,21 +67,22 @@ impl Refusals {
     }
 }
 
-/// Logs what is due, when it is.
-pub(crate) async fn log_when_due(refusals: &mut Refusals, connections: usize) {
+/// Logs what is due, when it is. `endpoint` has so many connections.
+pub(crate) async fn log_when_due(refusals: &mut Refusals, endpoint: &'static str, connections: usize) {
     match refusals.next_due() {
         Some(due) => tokio::time::sleep_until(due.into()).await,
         None => std::future::pending().await,
     }
     for Report { address, refused, gave_way } in refusals.take_due(Instant::now()) {
-        let address = address.map_or_else(|| "others".to_owned(), |address| address.to_string());
+        let client = address.map_or_else(|| "others".to_owned(), |address| address.to_string());
         tracing::warn!(
-            address,
+            endpoint,
+            client,
             refused,
             gave_way,
             connections,
             seconds = LOG_EVERY.as_secs(),
-            "TCP connections refused, or closed for those of other addresses: limit reached"
+            "connections refused, or closed for newcomers: limit reached"
         );
     }
 }

@@ -28,7 +28,8 @@ struct State {
     /// Nanoseconds of computing time that are left to the message; not used where there is a parent.
     time_left: AtomicI64,
     parent: Option<Arc<Self>>,
-    turn: Option<OnTurn>,
+    /// Boxed: a read allocates a state too, and has none.
+    turn: Option<Box<OnTurn>>,
 }
 
 /// A job of the work pool, on its thread.
@@ -55,7 +56,7 @@ impl Default for State {
 }
 
 impl State {
-    fn of(parent: &Arc<Self>, turn: Option<OnTurn>) -> Self {
+    fn of(parent: &Arc<Self>, turn: Option<Box<OnTurn>>) -> Self {
         Self { parent: Some(Arc::clone(parent)), turn, ..Self::default() }
     }
 
@@ -151,7 +152,7 @@ impl CallContext {
     pub(crate) fn on_turn(&self, turn: Turn) -> Self {
         let (accounted, parked, has_ended) = Default::default();
         let turn = OnTurn { turn, began: Instant::now(), accounted, parked, has_ended };
-        Self { state: Arc::new(State::of(&self.state, Some(turn))), ..self.clone() }
+        Self { state: Arc::new(State::of(&self.state, Some(Box::new(turn)))), ..self.clone() }
     }
 
     /// Who asks.

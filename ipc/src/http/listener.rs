@@ -2,11 +2,9 @@
 
 use std::{
     convert::Infallible,
-    io,
     net::IpAddr,
-    pin::{Pin, pin},
+    pin::pin,
     sync::Arc,
-    task::{Context, Poll},
     time::{Duration, Instant},
 };
 
@@ -15,8 +13,8 @@ use bytes::BytesMut;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::{
-    io::{AsyncRead, ReadBuf},
     net::{TcpListener, TcpStream},
+    time::MissedTickBehavior,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +24,7 @@ use super::{
     stream::{TimedStream, Waits, reset},
 };
 use crate::{
-    connections::{Activity, Admission, Connections},
+    connections::{Activity, Admission, Connections, FEW_CONNECTIONS, Heard, LOOK_EVERY},
     duplex::{Connection, Half, sends_no_more},
     refusals::{Refusals, log_when_due},
     seldom::Seldom,
@@ -62,11 +60,18 @@ impl<S: RpcService> HttpServer<S> {
     /// Serves until it is closed, then waits for the connections to end.
     pub(crate) async fn run(self) {
         let (mut connections, mut refusals) = (Connections::new(), Refusals::default());
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            let open = connections.len();
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
                 Some(()) = connections.ended() => continue,
-                () = log_when_due(&mut refusals, connections.len()) => continue,
+                () = log_when_due(&mut refusals, "TCP", open) => continue,
+                _ = looks.tick(), if open >= FEW_CONNECTIONS => {
+                    connections.look();
+                    continue;
+                }
                 () = self.closing.cancelled() => break,
             };
             match accepted {
@@ -209,8 +214,9 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
         stopping,
         traffic: Arc::clone(&side.traffic),
     };
-    let serving =
-        connection.run(Heard { reader: Half(&stream), conversation }, Half(&stream), || sends_no_more(&stream));
+    let hears = || conversation.hears();
+    let reader = Heard { reader: Half(&stream), hears: &hears };
+    let serving = connection.run(reader, Half(&stream), || sends_no_more(&stream));
     tokio::select! {
         biased;
         result = serving => {
@@ -220,22 +226,5 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
             }
         }
         () = cut.cancelled() => tracing::debug!("WebSocket connection cut: its calls took longer than they may"),
-    }
-}
-
-/// Tells the table of connections of everything that is read.
-struct Heard<'a, R> {
-    reader: R,
-    conversation: &'a Conversation,
-}
-
-impl<R: AsyncRead + Unpin> AsyncRead for Heard<'_, R> {
-    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        let Self { reader, conversation } = self.get_mut();
-        let read = Pin::new(reader).poll_read(context, buffer);
-        if read.is_ready() {
-            conversation.hears();
-        }
-        read
     }
 }

@@ -54,7 +54,8 @@ pub use proxies::{Network, NetworkError};
 pub struct HttpLimits {
     /// Bounds of each message.
     pub envelope: EnvelopeLimits,
-    /// Connections at the same time; further ones are closed at once. Default 1,000.
+    /// Connections at the same time. When all are taken, the address that has most gives its longest idle one up for a
+    /// newcomer. Default 1,000.
     pub connections: usize,
     /// Bytes of a request's body. A larger declared length is answered with 413; an undeclared one is cut,
     /// as in the reference. Default 5 MiB.

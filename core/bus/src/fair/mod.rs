@@ -28,6 +28,8 @@ use crate::{ClientId, Origin, PluginId};
 
 /// How long a client waits without any place before one is lent to it.
 const LEND_AFTER: Duration = Duration::from_millis(40);
+/// How long a job waits at most until it looks again whether its client is still without.
+const LEND_AGAIN_AFTER: Duration = Duration::from_millis(640);
 
 /// How often a parked job looks whether it is still wanted.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -148,8 +150,11 @@ impl FairQueue {
         mut receiver: oneshot::Receiver<Place>,
         deadline: Option<Instant>,
     ) -> Result<Place, NoPlace> {
+        let mut patience = LEND_AFTER;
         loop {
-            let soon = Instant::now() + LEND_AFTER;
+            let soon = Instant::now() + patience;
+            // The jobs of a client that has places wake less and less.
+            patience = (patience * 2).min(LEND_AGAIN_AFTER);
             let until = deadline.map_or(soon, |deadline| deadline.min(soon));
             match tokio::time::timeout_at(until.into(), &mut receiver).await {
                 Ok(Ok(place)) => return Ok(place),
