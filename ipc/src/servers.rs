@@ -153,7 +153,7 @@ impl<S: RpcService> Servers<S> {
         let listener = socket::listen(&path)?;
         let dispatcher = self.dispatcher(&limits.envelope);
         let traffic = Arc::clone(&self.traffic.socket);
-        let server = SocketServer { listener, dispatcher, limits, path: path.clone(), traffic };
+        let server = SocketServer { listener, dispatcher, limits, traffic };
         tracing::info!(endpoint = "socket", path = %path.display(), "front-end listens");
         let mut open = self.open();
         open.tasks.spawn(server.run(self.stopping.clone()));

@@ -3,7 +3,7 @@
 use std::{
     io,
     os::unix::fs::FileTypeExt as _,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -107,8 +107,6 @@ pub(crate) struct SocketServer<S> {
     pub(crate) listener: Listener,
     pub(crate) dispatcher: Dispatcher<S>,
     pub(crate) limits: SocketLimits,
-    /// Where it is, as it was given.
-    pub(crate) path: PathBuf,
     pub(crate) traffic: Arc<TransportTraffic>,
 }
 

@@ -92,6 +92,7 @@ fn run_job<T>(
     context: &CallContext,
     job: impl FnOnce(&CallContext) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
+    context.require_time()?;
     if context.is_cancelled() {
         return Err(Failure::limit("request timed out"));
     }
