@@ -91,9 +91,9 @@ impl Proxies {
         ClientId::of_address(self.address(conversation.peer, headers))
     }
 
-    /// The client's address behind a connection from `peer`. A proxy adds whom it heard at the end of the list, so that it is read from
-    /// there, up to the first address that is no proxy's: what stands before it can be anybody's invention. A list that can't be
-    /// read, and two that differ, leave the peer itself.
+    /// The client's address behind a connection from `peer`. A proxy adds the address that it saw at the end of the list, so
+    /// that the list is read from there, up to the first address that is not a proxy's: a client can have written what stands
+    /// before it. A list that can't be read, and two that differ, leave the peer itself.
     fn address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         if !self.trust(peer) {
             return peer;

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tenon_bus::CallContext;
 
-/// How many jumps and calls pass between two looks at the clock, which costs more than a jump.
+/// How many jumps, or what takes as long as they, pass between two looks at the clock, which costs more than a jump.
 const STRIDE: u32 = 2048;
 /// The same in an attempt, whose time is shorter.
 const ATTEMPT_STRIDE: u32 = 256;
