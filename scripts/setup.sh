@@ -54,6 +54,7 @@ packages() {
         compiler:brew) echo "gcc make" ;;
         python:apt-get) echo "python3 python3-venv" ;;
         python:*) echo "python3" ;;
+        nginx:apt-get) echo "nginx-light" ;;
         node:brew) echo "node" ;;
         node:*) echo "nodejs npm" ;;
         *) echo "$1" ;;
@@ -105,6 +106,9 @@ has ccache || [ -n "${TENON_NO_CCACHE:-}" ] || missing="$missing ccache"
 if [ "$goal" = test ]; then
     { has python3 && python3 -c 'import venv, ensurepip' 2>/dev/null; } || missing="$missing python"
     { has node && has npm; } || missing="$missing node"
+    # In front of a public node (docs/public-node.md); Debian keeps it where only root looks.
+    { has nginx || [ -x /usr/sbin/nginx ]; } || missing="$missing nginx"
+    has openssl || missing="$missing openssl"
 fi
 if [ -n "$missing" ]; then
     # shellcheck disable=SC2086 # a list of words

@@ -81,9 +81,13 @@ section! {
         corsdomain: OriginList = OriginList::default(), "http.corsdomain", "http.corsdomain", old "http-corsdomain" "rpccorsdomain";
         /// Host names that requests may be addressed to; `*` allows all. IP addresses always pass.
         vhosts: Vec<String> = words(&["localhost"]), "http.vhosts", "http.vhosts", old "http-vhosts" "rpcvhosts";
+        /// Addresses and networks of proxies (`127.0.0.1`, `10.0.0.0/8`) that are believed, over HTTP and WebSocket, when they name
+        /// the client of a request by `Forwarded` or `X-Forwarded-For`. Whose shares a request draws on is decided by that.
+        proxies: Vec<String> = Vec::new(), "http.proxies", "http.proxies";
         /// Largest request body.
         body_limit: ByteSize = ByteSize(5 << 20), "http.bodylimit", "http.bodylimit";
-        /// Most connections at a time.
+        /// Most connections at a time. One address may have all that are free; when none is, the longest idle one of the address that
+        /// holds most is closed for a newcomer.
         connections: u32 = 1000, "http.connections", "http.connections";
         /// Longest time that a request may take, until the client gets status 503.
         request_timeout: Duration = Duration::from_secs(29), "http.requesttimeout", "http.requesttimeout", old "http-readtimeout";
@@ -162,6 +166,9 @@ section! {
         trace_memory: ByteSize = ByteSize::mebibytes(1024), "rpc.tracememory", "rpc.tracememory";
         /// Longest time of one request of any kind over WebSocket and the socket; HTTP has `http.requesttimeout` too.
         request_timeout: Duration = Duration::from_secs(600), "rpc.requesttimeout", "rpc.requesttimeout";
+        /// Most computing time of one message, a call or a batch, added up over all threads: calls, traces and log searches of it
+        /// beyond that are refused; 0 sets no bound.
+        computing_time: Duration = Duration::from_secs(30), "rpc.computingtime", "rpc.computingtime";
         /// Most requests of a batch.
         batch_items: u32 = 10_000, "rpc.batch-request-limit", "rpc.batch-request-limit";
         /// Most bytes of the answers of a batch.
@@ -178,9 +185,11 @@ section! {
         allow_unprotected: bool = true, "rpc.allow-unprotected-txs", "rpc.allow-unprotected-txs";
         /// Most subscriptions of one connection.
         subscriptions: u32 = 256, "rpc.subscriptions", "rpc.subscriptions";
-        /// Threads for calls, traces and scans; 0 takes as many as the machine has cores.
+        /// Threads for calls, traces and scans; 0 takes as many as the machine has cores. Clients share them by the time that
+        /// their requests take.
         threads: u32 = 0, "rpc.threads", "rpc.threads";
-        /// Calls, traces and scans that may wait for a thread; more are refused.
+        /// Calls, traces and scans that may wait for a thread, half of them those of one client. More are refused: where the queue
+        /// is full, those of the client that has most.
         queue: u32 = 1024, "rpc.queue", "rpc.queue";
         /// Folders in which requests may name files (`admin_exportChain`, `admin_importChain`). A bare name lies in the
         /// data folder; a file that is named without a folder lies in the first.

@@ -23,6 +23,7 @@
 
 #![forbid(unsafe_code)]
 
+mod connections;
 mod duplex;
 mod envelope;
 mod exposure;
@@ -30,6 +31,7 @@ mod exposure;
 pub mod fuzzing;
 mod http;
 mod patience;
+mod refusals;
 mod seldom;
 mod servers;
 mod service;
@@ -41,7 +43,7 @@ mod websocket;
 
 pub use envelope::{Dispatcher, EnvelopeLimits};
 pub use exposure::PortExposure;
-pub use http::{HealthCheck, HealthReport, HttpLimits};
+pub use http::{HealthCheck, HealthReport, HttpLimits, Network, NetworkError};
 pub use servers::{Endpoints, Servers};
 pub use service::{Caller, ClientId, Exposure, NoNotifications, Notifications, Origin, RpcService, Transport};
 pub use settings::{HttpRules, HttpSettings, Settings, SocketSettings, StartError, WebSocketRules, WebSocketSettings};

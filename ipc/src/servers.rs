@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     envelope::{Dispatcher, EnvelopeLimits},
     exposure::{HttpAccess, WebSocketAccess},
-    http::{Ends, HealthCheck, HttpServer, HttpSide, Port, WebSocketSide},
+    http::{Ends, HealthCheck, HttpServer, HttpSide, Port, Proxies, WebSocketSide},
     service::RpcService,
     settings::{HttpRules, HttpSettings, Settings, SocketSettings, StartError, WebSocketRules, WebSocketSettings},
     socket::{self, SocketServer},
@@ -187,7 +187,7 @@ impl<S: RpcService> Servers<S> {
         let listener = socket::listen(&path)?;
         let dispatcher = self.dispatcher(&limits.envelope);
         let traffic = Arc::clone(&self.traffic.socket);
-        let server = SocketServer { listener, dispatcher, limits, path: path.clone(), traffic };
+        let server = SocketServer { listener, dispatcher, limits, traffic };
         tracing::info!(endpoint = "socket", path = %path.display(), "front-end listens");
         let mut open = self.open();
         open.tasks.spawn(server.run(self.stopping.clone()));
@@ -329,6 +329,7 @@ impl<S: RpcService> Servers<S> {
         HttpSide {
             access: ArcSwap::from_pointee(HttpAccess::new(rules, tokens)),
             dispatcher: self.dispatcher(&settings.limits.envelope),
+            proxies: Proxies::new(settings.proxies),
             limits: settings.limits,
             health: self.health.clone(),
             ends: Ends::default(),
@@ -341,6 +342,7 @@ impl<S: RpcService> Servers<S> {
         WebSocketSide {
             access: Arc::new(ArcSwap::from_pointee(WebSocketAccess::new(&settings.rules, tokens))),
             dispatcher: self.dispatcher(&settings.limits.envelope),
+            proxies: Proxies::new(settings.proxies),
             limits: settings.limits,
             ends: Ends::default(),
             traffic: Arc::clone(&self.traffic.websocket),

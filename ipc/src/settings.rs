@@ -6,7 +6,12 @@ use std::{
     path::PathBuf,
 };
 
-use crate::{exposure::PortExposure, http::HttpLimits, socket::SocketLimits, websocket::WebSocketLimits};
+use crate::{
+    exposure::PortExposure,
+    http::{HttpLimits, Network},
+    socket::SocketLimits,
+    websocket::WebSocketLimits,
+};
 
 /// Which front-ends run, and how. The default runs none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -30,6 +35,8 @@ pub struct HttpSettings {
     pub port: u16,
     /// Who may ask what. The default shows nothing.
     pub rules: HttpRules,
+    /// Proxies that are believed when they name the client of a request. Default none.
+    pub proxies: Vec<Network>,
     /// Bounds.
     pub limits: HttpLimits,
 }
@@ -61,6 +68,7 @@ impl Default for HttpSettings {
             address: Ipv4Addr::LOCALHOST.into(),
             port: 8545,
             rules: HttpRules::default(),
+            proxies: Vec::new(),
             limits: HttpLimits::default(),
         }
     }
@@ -75,6 +83,8 @@ pub struct WebSocketSettings {
     pub port: u16,
     /// Who may ask what. The default shows nothing.
     pub rules: WebSocketRules,
+    /// Proxies that are believed when they name the client of a connection. Default none.
+    pub proxies: Vec<Network>,
     /// Bounds.
     pub limits: WebSocketLimits,
 }
@@ -95,6 +105,7 @@ impl Default for WebSocketSettings {
             address: Ipv4Addr::LOCALHOST.into(),
             port: 8546,
             rules: WebSocketRules::default(),
+            proxies: Vec::new(),
             limits: WebSocketLimits::default(),
         }
     }

@@ -3,9 +3,9 @@
 use std::{
     io,
     os::unix::fs::FileTypeExt as _,
-    path::{Path, PathBuf},
+    path::Path,
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use bytes::{Bytes, BytesMut};
@@ -15,14 +15,16 @@ use interprocess::local_socket::{
     traits::tokio::Listener as _,
 };
 use interprocess::os::unix::local_socket::ListenerOptionsExt as _;
-use tokio::net::UnixStream;
+use tokio::{net::UnixStream, time::MissedTickBehavior};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     StartError,
-    duplex::{Connection, DuplexLimits, Encode, Framing, Half, Incoming, encode_plain, reads_no_more, reap},
+    connections::{Admission, Connections, FEW_CONNECTIONS, Heard, LOOK_EVERY, Reads},
+    duplex::{Connection, DuplexLimits, Encode, Framing, Half, Incoming, encode_plain, reads_no_more},
     envelope::{Dispatcher, EnvelopeLimits, Progress, Reply, Scanner, failures},
     exposure::ConnectionExposure,
+    refusals::{Refusals, log_when_due},
     service::{ClientId, Exposure, Origin, RpcService, Transport},
     traffic::{OpenConnection, TransportTraffic},
 };
@@ -32,7 +34,7 @@ use crate::{
 pub struct SocketLimits {
     /// Bounds of each message.
     pub envelope: EnvelopeLimits,
-    /// Connections at the same time; further ones are closed at once. Default 500.
+    /// Connections at the same time. When all are taken, that process which has most gives one up for another. Default 500.
     pub connections: usize,
     /// Bytes of one incoming message. A larger one is answered with `-32005 message too large` and the
     /// connection closed. Default 64 MiB.
@@ -106,30 +108,30 @@ pub(crate) struct SocketServer<S> {
     pub(crate) listener: Listener,
     pub(crate) dispatcher: Dispatcher<S>,
     pub(crate) limits: SocketLimits,
-    /// Where it is, as it was given.
-    pub(crate) path: PathBuf,
     pub(crate) traffic: Arc<TransportTraffic>,
 }
 
 impl<S: RpcService> SocketServer<S> {
     /// Serves until `stopping`, then waits for the connections to end.
     pub(crate) async fn run(self, stopping: CancellationToken) {
-        let mut connections = tokio::task::JoinSet::new();
+        let (mut connections, mut refusals) = (Connections::new(), Refusals::default());
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            let open = connections.len();
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
-                Some(_) = connections.join_next() => continue,
+                Some(()) = connections.ended() => continue,
+                () = log_when_due(&mut refusals, "socket", open) => continue,
+                _ = looks.tick(), if open >= FEW_CONNECTIONS => {
+                    connections.look();
+                    continue;
+                }
                 () = stopping.cancelled() => break,
             };
             match accepted {
-                Ok(_) if reap(&mut connections) >= self.limits.connections => {
-                    self.traffic.refuse();
-                    tracing::warn!(path = %self.path.display(), connections = connections.len(), "socket connection refused: limit reached");
-                }
                 Ok(Stream::UdSocket(stream)) => {
-                    let stream = UnixStream::from(stream);
-                    let connection = self.connection(origin_of(&stream), stopping.clone());
-                    connections.spawn(serve(connection, stream, self.traffic.connect()));
+                    self.take(UnixStream::from(stream), &stopping, &mut connections, &mut refusals);
                 }
                 Err(error) => {
                     // Out of descriptors, mostly: give the running connections time to end.
@@ -139,7 +141,31 @@ impl<S: RpcService> SocketServer<S> {
             }
         }
         drop(self.listener);
-        while connections.join_next().await.is_some() {}
+        connections.all_ended().await;
+    }
+
+    /// Serves a connection if there is a place for it.
+    fn take(
+        &self,
+        stream: UnixStream,
+        stopping: &CancellationToken,
+        connections: &mut Connections,
+        refusals: &mut Refusals,
+    ) {
+        let origin = origin_of(&stream);
+        match connections.admit(origin.client, self.limits.connections) {
+            Admission::Free => {}
+            Admission::GaveWay(holder) => refusals.give_way(holder, Instant::now()),
+            Admission::Refused => {
+                self.traffic.refuse();
+                refusals.refuse(origin.client, Instant::now());
+                return;
+            }
+        }
+        let reads = Arc::<Reads>::default();
+        let serving =
+            serve(self.connection(origin, stopping.clone()), stream, Arc::clone(&reads), self.traffic.connect());
+        connections.add(origin.client, reads, serving);
     }
 
     fn connection(&self, origin: Origin, stopping: CancellationToken) -> Connection<S, Values<S>> {
@@ -163,8 +189,15 @@ fn origin_of(stream: &UnixStream) -> Origin {
     Origin::new(Transport::Socket, ClientId::of_process(process.unwrap_or_default()))
 }
 
-async fn serve<S: RpcService>(connection: Connection<S, Values<S>>, stream: UnixStream, _open: OpenConnection) {
-    let result = connection.run(Half(&stream), Half(&stream), || reads_no_more(&stream)).await;
+async fn serve<S: RpcService>(
+    connection: Connection<S, Values<S>>,
+    stream: UnixStream,
+    reads: Arc<Reads>,
+    _open: OpenConnection,
+) {
+    let hears = || reads.hear();
+    let reader = Heard { reader: Half(&stream), hears: &hears };
+    let result = connection.run(reader, Half(&stream), || reads_no_more(&stream)).await;
     if let Err(error) = result {
         tracing::debug!(%error, "socket connection ended");
     }

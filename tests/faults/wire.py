@@ -15,14 +15,15 @@ class Hung(Exception):
 class Connection:
     """A socket and what has come and is not looked at yet."""
 
-    def __init__(self, node, timeout=30, token=None):
-        self.node, self.timeout, self.received = node, timeout, b""
+    def __init__(self, node, timeout=30, token=None, source=None):
+        """`source` is the address of this end, for TCP: every address of 127.0.0.0/8 is another client to the node."""
+        self.node, self.timeout, self.source, self.received = node, timeout, source, b""
         self.authorization = b"Authorization: Bearer %s\r\n" % token.encode() if token else b""
         self.socket = self.connect()
 
     def tcp(self, url):
         host, port = url.split("://", 1)[1].rstrip("/").rsplit(":", 1)
-        found = socket.create_connection((host, int(port)), self.timeout)
+        found = socket.create_connection((host, int(port)), self.timeout, (self.source, 0) if self.source else None)
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return found
 
@@ -90,9 +91,10 @@ class Http(Connection):
     def connect(self):
         return self.tcp(self.node.http_url)
 
-    def send_message(self, text):
+    def send_message(self, text, headers=None):
+        more = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items()).encode()
         head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n" % len(text)
-        self.send(head + self.authorization + b"\r\n" + text)
+        self.send(head + self.authorization + more + b"\r\n" + text)
 
     def receive(self):
         """The body of an answer; the status is kept in `status`."""

@@ -1,21 +1,106 @@
-//! Who waits for an answer, for whom, and for how long.
+//! Who waits for an answer, for whom, for how long, and how much computing time it may take.
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering},
+        atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use crate::Origin;
+use tenon_api::Failure;
 
-/// A call's deadline, its origin, and the flag that says whether its caller has gone. Cloning shares the flag.
+use crate::{Origin, fair::Turn};
+
+/// A call's deadline, its origin, the flag that says whether its caller has gone, and what is left of the computing time of its
+/// message. Cloning shares the last two.
 #[derive(Clone, Debug, Default)]
 pub struct CallContext {
     deadline: Option<Instant>,
     origin: Origin,
-    cancelled: Arc<AtomicBool>,
+    state: Arc<State>,
+}
+
+/// What the clones of a context share. The work of a message has states of its own, which lead to the message's.
+#[derive(Debug)]
+struct State {
+    is_cancelled: AtomicBool,
+    /// Nanoseconds of computing time that are left to the message; not used where there is a parent.
+    time_left: AtomicI64,
+    parent: Option<Arc<Self>>,
+    /// Boxed: a read allocates a state too, and has none.
+    turn: Option<Box<OnTurn>>,
+}
+
+/// A job of the work pool, on its thread.
+#[derive(Debug)]
+struct OnTurn {
+    turn: Turn,
+    began: Instant,
+    /// Nanoseconds from `began` to the moment up to which time is accounted for.
+    accounted: AtomicU64,
+    /// Nanoseconds in which the job had given way.
+    parked: AtomicU64,
+    /// Whether the job's time still counts.
+    has_ended: AtomicBool,
+}
+
+/// How long a job runs between two looks at whose turn it is.
+const LOOK_EVERY: Duration = Duration::from_millis(1);
+
+impl Default for State {
+    fn default() -> Self {
+        let (is_cancelled, time_left) = (AtomicBool::new(false), AtomicI64::new(i64::MAX));
+        Self { is_cancelled, time_left, parent: None, turn: None }
+    }
+}
+
+impl State {
+    fn of(parent: &Arc<Self>, turn: Option<Box<OnTurn>>) -> Self {
+        Self { parent: Some(Arc::clone(parent)), turn, ..Self::default() }
+    }
+
+    /// The message's own state.
+    fn message(&self) -> &Self {
+        let mut state = self;
+        while let Some(parent) = &state.parent {
+            state = parent;
+        }
+        state
+    }
+
+    fn is_cancelled(&self) -> bool {
+        let mut state = self;
+        loop {
+            if state.is_cancelled.load(Ordering::Relaxed) {
+                return true;
+            }
+            match &state.parent {
+                Some(parent) => state = parent,
+                None => return state.time_left.load(Ordering::Relaxed) <= 0,
+            }
+        }
+    }
+}
+
+impl OnTurn {
+    /// Takes the time since the last look off what is left to the message.
+    fn account(&self, state: &State, now: Instant) {
+        let elapsed = nanos(now.saturating_duration_since(self.began));
+        let before = self.accounted.swap(elapsed, Ordering::Relaxed);
+        let time = i64::try_from(elapsed.saturating_sub(before)).unwrap_or(i64::MAX);
+        // No overflow: a bound is given in nanoseconds that fit, and the time of a process does not reach i64::MIN.
+        state.message().time_left.fetch_sub(time, Ordering::Relaxed);
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        let accounted = Duration::from_nanos(self.accounted.load(Ordering::Relaxed));
+        now.saturating_duration_since(self.began) >= accounted + LOOK_EVERY
+    }
+}
+
+fn nanos(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 impl CallContext {
@@ -47,6 +132,29 @@ impl CallContext {
         Self { origin, ..self }
     }
 
+    /// The same call, whose jobs may compute for `time` in all: they run in the work pool, and the time of all of them is added
+    /// up.
+    #[must_use]
+    pub fn within_computing_time(self, time: Duration) -> Self {
+        let time = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
+        self.state.time_left.store(time, Ordering::Relaxed);
+        self
+    }
+
+    /// A question that is asked for this call: it ends by itself, at the same deadline, draws on the same computing time, and is
+    /// cancelled with this call.
+    #[must_use]
+    pub fn question(&self) -> Self {
+        Self { state: Arc::new(State::of(&self.state, None)), ..self.clone() }
+    }
+
+    /// A job for this call, which has a place in the work pool.
+    pub(crate) fn on_turn(&self, turn: Turn) -> Self {
+        let (accounted, parked, has_ended) = Default::default();
+        let turn = OnTurn { turn, began: Instant::now(), accounted, parked, has_ended };
+        Self { state: Arc::new(State::of(&self.state, Some(Box::new(turn)))), ..self.clone() }
+    }
+
     /// Who asks.
     pub const fn origin(&self) -> Origin {
         self.origin
@@ -57,21 +165,77 @@ impl CallContext {
         self.deadline
     }
 
-    /// Whether nobody waits for the answer any more: the caller has gone, or the deadline has passed.
+    /// Whether there is no use in going on: the caller has gone, the deadline has passed, or the computing time is used up.
     pub fn is_cancelled(&self) -> bool {
-        self.cancelled.load(Ordering::Relaxed) || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+        self.state.is_cancelled() || self.deadline.is_some_and(|deadline| Instant::now() >= deadline)
+    }
+
+    /// For long work, every few milliseconds at most: gives the thread to another client's work if that is its turn, and then
+    /// tells whether there is no use in going on. Nothing may be locked meanwhile that others need.
+    pub fn should_stop(&self) -> bool {
+        if self.state.turn.is_some() {
+            self.give_way(Instant::now());
+        }
+        self.is_cancelled()
+    }
+
+    /// Gives the thread to another client's work if that is its turn, and comes back when it is this one's again. `now` was read
+    /// just before. Nothing outside a job of the work pool.
+    pub fn give_way(&self, now: Instant) {
+        let Some(turn) = self.state.turn.as_ref().filter(|turn| turn.is_due(now)) else { return };
+        if turn.has_ended.load(Ordering::Relaxed) {
+            return;
+        }
+        turn.account(&self.state, now);
+        if turn.turn.is_contended() && turn.turn.give_way(|| self.is_cancelled()) {
+            let back = Instant::now();
+            turn.parked.fetch_add(nanos(back.saturating_duration_since(now)), Ordering::Relaxed);
+            turn.accounted.store(nanos(back.saturating_duration_since(turn.began)), Ordering::Relaxed);
+        }
+    }
+
+    /// [`CallContext::give_way`] for places that are passed so often that a look at the clock would show. Costs that look only
+    /// while several clients have work.
+    pub fn give_way_if_contended(&self) {
+        if self.state.turn.as_ref().is_some_and(|turn| turn.turn.is_contended()) {
+            self.give_way(Instant::now());
+        }
+    }
+
+    /// How long this job had given way to others so far. Time limits of its own do not count that.
+    pub fn parked(&self) -> Duration {
+        let turn = self.state.turn.as_ref();
+        turn.map_or(Duration::ZERO, |turn| Duration::from_nanos(turn.parked.load(Ordering::Relaxed)))
+    }
+
+    /// The job has ended: accounts for the rest of its time.
+    pub(crate) fn end_turn(&self) {
+        if let Some(turn) = &self.state.turn
+            && !turn.has_ended.swap(true, Ordering::Relaxed)
+        {
+            turn.account(&self.state, Instant::now());
+        }
+    }
+
+    /// # Errors
+    /// `-32005` when the computing time of the message is used up.
+    pub(crate) fn require_time(&self) -> Result<(), Failure> {
+        if self.state.message().time_left.load(Ordering::Relaxed) > 0 {
+            return Ok(());
+        }
+        Err(Failure::limit("the computing time of this message is used up; ask for less in one message"))
     }
 
     /// Says that the caller has gone.
     pub fn cancel(&self) {
-        self.cancelled.store(true, Ordering::Relaxed);
+        self.state.is_cancelled.store(true, Ordering::Relaxed);
     }
 
     /// A guard that cancels this call when it is dropped: put it, with the context, into the future that waits for the
     /// answer. It borrows, because every small request has one and counting a share up and down would be a part of its cost.
     #[must_use]
     pub fn cancel_on_drop(&self) -> CancelOnDrop<'_> {
-        CancelOnDrop { cancelled: Some(&self.cancelled) }
+        CancelOnDrop { cancelled: Some(&self.state.is_cancelled) }
     }
 }
 

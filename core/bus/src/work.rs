@@ -1,104 +1,106 @@
 //! The bounded pool for long work: calls into the EVM, traces, scans.
 
-use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
-};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tenon_api::Failure;
-use tokio::sync::Semaphore;
 
-use crate::{CallContext, call::crashed};
+use crate::{
+    CallContext,
+    call::crashed,
+    fair::{FairLimits, FairQueue, NoPlace, Place, Share},
+};
 
-/// A pool that runs at most `threads` jobs at a time and lets at most `queue` more wait.
+/// Parked jobs for each thread. Each keeps a thread of the system and what its run has allocated.
+const PARKED_A_THREAD: usize = 8;
+
+/// Most parked jobs, so that they fit into tokio's 512 blocking threads beside those that run.
+const MAX_PARKED: usize = 256;
+
+/// A pool that runs `threads` jobs at a time and lets at most `queue` more wait, at most half of them one client's.
+///
+/// Clients and plugins share it fairly, as [`FairQueue`] says. Work that takes long asks [`CallContext::should_stop`] now and
+/// then, where it also gives its thread to a client whose turn it is.
 ///
 /// Jobs run on tokio's blocking threads: one job a request, so that the wake-up (15 to 80 µs,
 /// `spec/dependencies.md` 5) is paid once. Must be used from inside a tokio runtime.
 #[derive(Clone, Debug)]
 pub struct WorkPool {
     name: &'static str,
-    running: Arc<Semaphore>,
-    waiting: Arc<AtomicUsize>,
-    threads: usize,
-    queue: usize,
+    queue: FairQueue,
 }
 
 impl WorkPool {
     /// A pool named `name` (for errors) with room for `threads` running jobs (at least one) and `queue` waiting ones.
     pub fn new(name: &'static str, threads: usize, queue: usize) -> Self {
-        let threads = threads.clamp(1, Semaphore::MAX_PERMITS);
-        let running = Arc::new(Semaphore::new(threads));
-        Self { name, running, waiting: Arc::new(AtomicUsize::new(0)), threads, queue }
+        let threads = threads.max(1);
+        let queue = FairQueue::new(FairLimits {
+            places: threads,
+            client_places: threads,
+            queue,
+            client_queue: queue.div_ceil(2),
+            parked: threads.saturating_mul(PARKED_A_THREAD).min(MAX_PARKED),
+        });
+        Self { name, queue }
     }
 
-    /// How many jobs run, and how many wait for a thread.
-    pub fn jobs(&self) -> (usize, usize) {
-        let running = self.threads.saturating_sub(self.running.available_permits());
-        (running, self.waiting.load(Ordering::Relaxed))
+    /// How many jobs run, how many have given way to another client's, and how many wait for a thread.
+    pub fn jobs(&self) -> (usize, usize, usize) {
+        self.queue.counts()
     }
 
     /// Runs a job and waits for its answer. The job sees through its context when nobody waits any more.
     ///
     /// # Errors
-    /// Code `-32005` at once when the queue is full or the deadline passes before the job has begun; otherwise
-    /// what the job answers. A panic in the job is `-32000`.
+    /// Code `-32005` at once when the queue is full, when the deadline passes before the job has begun, and when the computing
+    /// time of its message is used up; otherwise what the job answers. A panic in the job is `-32000`.
     pub async fn run<T: Send + 'static>(
         &self,
         context: &CallContext,
         job: impl FnOnce(&CallContext) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let permit = self.wait_for_a_thread(context).await?;
+        context.require_time()?;
+        let place = self.enter(context).await?;
         let guard = context.cancel_on_drop();
-        let context = context.clone();
-        let worker = tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            if context.is_cancelled() {
-                return Err(Failure::limit("request timed out"));
-            }
-            catch_unwind(AssertUnwindSafe(|| job(&context))).unwrap_or_else(|panic| Err(crashed("work", &*panic)))
-        });
+        let context = context.on_turn(place.turn());
+        let worker = tokio::task::spawn_blocking(move || run_job(place, &context, job));
         let answer = worker.await.unwrap_or_else(|_| Err(Failure::server("the node is shutting down")));
         guard.disarm();
         answer
     }
 
-    async fn wait_for_a_thread(&self, context: &CallContext) -> Result<tokio::sync::OwnedSemaphorePermit, Failure> {
-        if let Ok(permit) = Arc::clone(&self.running).try_acquire_owned() {
-            return Ok(permit);
-        }
-        let _place = self.take_a_place()?;
-        let acquire = Arc::clone(&self.running).acquire_owned();
-        let permit = match context.deadline() {
-            Some(deadline) => tokio::time::timeout_at(deadline.into(), acquire)
-                .await
-                .map_err(|_| Failure::limit(format!("no thread of the {} pool was free in time", self.name)))?,
-            None => acquire.await,
-        };
-        permit.map_err(|_| Failure::server("the node is shutting down"))
-    }
-
-    fn take_a_place(&self) -> Result<Place<'_>, Failure> {
-        if self.waiting.fetch_add(1, Ordering::Relaxed) >= self.queue {
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            return Err(Failure::limit(format!(
-                "the {} pool is busy: {} requests wait already",
-                self.name, self.queue
-            )));
-        }
-        Ok(Place(&self.waiting))
+    async fn enter(&self, context: &CallContext) -> Result<Place, Failure> {
+        let entered = self.queue.enter(Share::from(context.origin()), context.deadline()).await;
+        entered.map_err(|reason| {
+            let (name, FairLimits { queue, client_queue, .. }) = (self.name, self.queue.limits());
+            Failure::limit(match reason {
+                NoPlace::QueueFull => format!("the {name} pool is busy: {queue} requests wait already"),
+                NoPlace::ClientFull => {
+                    format!("the {name} pool is busy: {client_queue} of your requests wait already")
+                }
+                NoPlace::Displaced => {
+                    format!("the {name} pool is busy: too many of your requests wait, and other clients ask")
+                }
+                NoPlace::Late => format!("no thread of the {name} pool was free in time"),
+            })
+        })
     }
 }
 
-/// A place in the queue, given back however the wait ends.
-struct Place<'a>(&'a AtomicUsize);
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+/// Runs a job on this thread. Its place is given back, and its time accounted for, before its answer is seen.
+fn run_job<T>(
+    place: Place,
+    context: &CallContext,
+    job: impl FnOnce(&CallContext) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    context.require_time()?;
+    if context.is_cancelled() {
+        return Err(Failure::limit("request timed out"));
     }
+    let answer = catch_unwind(AssertUnwindSafe(|| job(context))).unwrap_or_else(|panic| Err(crashed("work", &*panic)));
+    context.end_turn();
+    drop(place);
+    // Whatever a job says that was stopped for it, this is why.
+    answer.or_else(|failure| context.require_time().and(Err(failure)))
 }
 
 #[cfg(test)]
@@ -115,7 +117,7 @@ mod tests {
             let pool = pool.clone();
             async move { pool.run(&CallContext::new(), move |_| Ok(wait.recv().is_ok())).await }
         });
-        while pool.running.available_permits() == 1 {
+        while pool.jobs().0 == 0 {
             tokio::task::yield_now().await;
         }
 
@@ -123,7 +125,7 @@ mod tests {
         let jobs = pool.jobs();
 
         assert_eq!(refused, Err(Failure::limit("the test pool is busy: 0 requests wait already")));
-        assert_eq!(jobs, (1, 0));
+        assert_eq!(jobs, (1, 0, 0));
         release.send(()).unwrap();
         assert_eq!(busy.await.unwrap(), Ok(true));
     }

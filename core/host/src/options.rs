@@ -40,6 +40,9 @@ impl NamespaceAlias {
     }
 }
 
+/// Slow calls of a plugin for each thread of the work pool: few wait there for one that computes, and many clients have theirs.
+const SLOW_CALLS_A_THREAD: usize = 16;
+
 /// Settings of a [`PluginHost`](crate::PluginHost).
 #[derive(Clone, Debug)]
 pub struct HostOptions {
@@ -55,7 +58,9 @@ pub struct HostOptions {
     pub processes: Option<IsolationOptions>,
     /// How long running calls may take to end when their plugin is taken away.
     pub grace: Duration,
-    /// How many methods of the slow class (EVM runs, scans) run at a time.
+    /// How many methods of the slow class (EVM runs, scans) of one plugin run at a time, at most half of them of one client.
+    /// Most of what they do is a job of the work pool, which bounds how much is computed at a time; here it is how many may wait
+    /// there.
     pub slow_calls: NonZeroUsize,
     /// How many calls of the slow class may wait for their turn; further ones are refused with `-32005`.
     pub slow_queue: usize,
@@ -79,8 +84,16 @@ pub struct HostOptions {
 }
 
 impl HostOptions {
-    /// Defaults: no folders, nothing kept, a grace of two seconds, as many slow calls as processors, 1024 waiting, every
-    /// plugin foreign.
+    /// How many slow calls of a plugin are let in where the work pool has so many threads.
+    pub const fn slow_calls_for(threads: NonZeroUsize) -> NonZeroUsize {
+        threads.saturating_mul(match NonZeroUsize::new(SLOW_CALLS_A_THREAD) {
+            Some(calls) => calls,
+            None => NonZeroUsize::MIN,
+        })
+    }
+
+    /// Defaults: no folders, nothing kept, a grace of two seconds, 16 slow calls of a plugin for each processor, 1024 waiting,
+    /// every plugin foreign.
     pub fn new(cache_folder: impl Into<PathBuf>) -> Self {
         Self {
             cache_folder: cache_folder.into(),
@@ -88,7 +101,7 @@ impl HostOptions {
             choices_file: None,
             processes: None,
             grace: Duration::from_secs(2),
-            slow_calls: available_parallelism().unwrap_or(NonZeroUsize::MIN),
+            slow_calls: Self::slow_calls_for(available_parallelism().unwrap_or(NonZeroUsize::MIN)),
             slow_queue: 1024,
             spaces: None,
             space_limits: SpaceLimits::default(),

@@ -4,10 +4,7 @@ use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     future::{Future, poll_fn},
-    sync::{
-        Arc,
-        atomic::{AtomicUsize, Ordering},
-    },
+    sync::Arc,
     task::Poll,
     time::Instant,
 };
@@ -18,9 +15,8 @@ use tenon_api::{
     Failure, FailureCode,
     messages::{NamespaceInfo, NamespaceVersion},
 };
-use tenon_bus::{CallContext, Transport};
+use tenon_bus::{CallContext, FairLimits, FairQueue, NoPlace, Place, Share, Transport};
 use tenon_sdk::boundary::OwnedBytes;
-use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{
     Caller, Cost, Manifest, Method, NamespaceAlias, PluginStream,
@@ -153,10 +149,8 @@ struct Inner {
     aliases: Vec<NamespaceAlias>,
     /// Namespaces that are not routed, whatever serves them.
     unserved: Vec<String>,
-    slow: Semaphore,
-    /// Calls that wait for `slow`, at most `slow_queue`.
-    slow_waiting: AtomicUsize,
-    slow_queue: usize,
+    /// Bounds of each plugin's slow calls.
+    slow: FairLimits,
     calls: CallBook,
 }
 
@@ -178,9 +172,15 @@ impl Router {
                 routes: ArcSwap::default(),
                 aliases,
                 unserved,
-                slow: Semaphore::new(slow_calls.min(Semaphore::MAX_PERMITS)),
-                slow_waiting: AtomicUsize::new(0),
-                slow_queue,
+                slow: FairLimits {
+                    places: slow_calls,
+                    // Calls of others begin at once, whatever one client asks.
+                    client_places: slow_calls.div_ceil(2),
+                    queue: slow_queue,
+                    client_queue: slow_queue.div_ceil(2),
+                    // What a plugin does cannot be paused here; its jobs can, in the work pool.
+                    parked: 0,
+                },
                 calls: CallBook::default(),
             }),
         }
@@ -235,9 +235,9 @@ impl Router {
         params: Option<&str>,
         caller: &Caller,
     ) -> Result<JsonBytes, Failure> {
-        let _permit = match cost {
+        let _place = match cost {
             Cost::Fast => None,
-            Cost::Slow => Some(Box::pin(self.slow_permit(plugin, caller)).await?),
+            Cost::Slow => Some(Box::pin(self.slow_place(plugin, caller)).await?),
         };
         let mut call = plugin.instance.call(index, params, caller);
         // A fast method answers its first poll: no timer is made for it.
@@ -324,7 +324,9 @@ impl Router {
 
     /// Slow calls that wait for their turn.
     pub fn waiting_slow_calls(&self) -> usize {
-        self.inner.slow_waiting.load(Ordering::Relaxed)
+        let routes = self.inner.routes.load();
+        let queues = routes.namespaces.values().filter_map(|plugin| plugin.slow.get());
+        queues.map(|queue| queue.counts().2).sum()
     }
 
     /// Where the calls of a plugin are counted.
@@ -402,30 +404,21 @@ impl Router {
         Arc::ptr_eq(routes, &self.inner.routes.load())
     }
 
-    /// Waits for the turn of a slow call.
-    async fn slow_permit(&self, plugin: &Running, caller: &Caller) -> Result<SemaphorePermit<'_>, Failure> {
-        let Inner { slow, slow_waiting, slow_queue, .. } = &*self.inner;
-        if let Ok(permit) = slow.try_acquire() {
-            return Ok(permit);
-        }
-        let place = Place { waiting: slow_waiting };
-        if slow_waiting.fetch_add(1, Ordering::Relaxed) >= *slow_queue {
-            return Err(Failure::limit("too many slow calls are waiting; try again later"));
-        }
-        let permit = plugin.unless_cancelled(before(caller.context.deadline(), slow.acquire())).await??;
-        drop(place);
-        permit.map_err(|_| Failure::server("the node is shutting down"))
-    }
-}
-
-/// One place in the queue of slow calls; given back when the wait ends or is dropped.
-struct Place<'a> {
-    waiting: &'a AtomicUsize,
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    /// Waits for the turn of a slow call. Each plugin has places of its own, so that one whose calls do not end holds up no
+    /// other, and its callers share them fairly.
+    async fn slow_place(&self, plugin: &Running, caller: &Caller) -> Result<Place, Failure> {
+        let queue = plugin.slow.get_or_init(|| FairQueue::new(self.inner.slow));
+        let (share, deadline) = (Share::from(caller.context.origin()), caller.context.deadline());
+        plugin.unless_cancelled(queue.enter(share, deadline)).await?.map_err(|reason| {
+            Failure::limit(match reason {
+                NoPlace::QueueFull => "too many slow calls are waiting; try again later",
+                NoPlace::ClientFull => "too many of your slow calls are waiting; try again later",
+                NoPlace::Displaced => {
+                    "too many of your slow calls were waiting, and other clients ask; try again later"
+                }
+                NoPlace::Late => "request timed out",
+            })
+        })
     }
 }
 

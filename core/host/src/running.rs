@@ -2,7 +2,7 @@
 
 use std::{
     future::Future,
-    sync::{Arc, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, OnceLock, PoisonError, Weak},
     time::Duration,
 };
 
@@ -10,6 +10,7 @@ use tenon_api::{
     Failure,
     messages::{ModuleFaults, ModuleLimits},
 };
+use tenon_bus::FairQueue;
 use tokio::{
     runtime::Handle,
     sync::watch,
@@ -45,6 +46,8 @@ pub(crate) struct Running {
     /// Where the calls of its methods are counted, in their order.
     pub(crate) calls: Box<[Arc<MethodCalls>]>,
     pub(crate) gate: Gate,
+    /// The places of its slow calls, which its callers share; made by the first of them.
+    pub(crate) slow: OnceLock<FairQueue>,
     /// What went wrong in it.
     pub(crate) faults: Faults,
     /// The bounds that hold for it.
@@ -84,6 +87,7 @@ impl Running {
             instance,
             calls: places,
             gate: Gate::for_calls(calls),
+            slow: OnceLock::new(),
             faults: Faults::default(),
             limits,
             warnings,

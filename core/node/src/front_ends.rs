@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 
 use tenon_config::{NamespaceNames, Settings};
 use tenon_ipc::{
-    EnvelopeLimits, HttpLimits, HttpRules, HttpSettings, SocketLimits, SocketSettings, WebSocketLimits, WebSocketRules,
+    EnvelopeLimits, HttpLimits, HttpRules, HttpSettings, Network, NetworkError, SocketLimits, SocketSettings,
+    WebSocketLimits, WebSocketRules,
     WebSocketSettings,
 };
 
@@ -17,12 +18,14 @@ use crate::exposure::Shown;
 /// What the front-ends are started with, where namespaces have these names.
 ///
 /// # Errors
-/// [`Stop::DataFolder`] when the file with the token's secret has to be made and can't be.
+/// [`Stop::Usage`] when a proxy is no address; [`Stop::DataFolder`] when the file with the token's secret has to be made and
+/// can't be.
 pub(crate) fn settings(settings: &Settings, names: NamespaceNames) -> Result<tenon_ipc::Settings, Stop> {
+    let proxies = proxies(settings)?;
     Ok(tenon_ipc::Settings {
         token_secret: secret(settings, names)?,
-        http: settings.http.enabled.then(|| http(settings, names)),
-        websocket: settings.ws.enabled.then(|| websocket(settings, names)),
+        http: settings.http.enabled.then(|| http(settings, names, proxies.clone())),
+        websocket: settings.ws.enabled.then(|| websocket(settings, names, proxies)),
         socket: (!settings.ipc.disabled).then(|| socket(settings)),
     })
 }
@@ -30,7 +33,7 @@ pub(crate) fn settings(settings: &Settings, names: NamespaceNames) -> Result<ten
 /// The file with the secret of tokens, made when it is needed and not there; none when it is neither.
 ///
 /// # Errors
-/// As [`settings`].
+/// [`Stop::DataFolder`] when it has to be made and can't be.
 pub(crate) fn secret(settings: &Settings, names: NamespaceNames) -> Result<Option<PathBuf>, Stop> {
     let secret = settings.in_data_folder(&settings.auth.jwtsecret);
     if needs_secret(settings, names) {
@@ -62,6 +65,7 @@ fn envelope(settings: &Settings) -> EnvelopeLimits {
         response_bytes: rpc.response_bytes.as_usize(),
         batch_response_bytes: rpc.batch_bytes.as_usize(),
         call_timeout: Some(rpc.request_timeout),
+        computing_time: (!rpc.computing_time.is_zero()).then_some(rpc.computing_time),
         subscriptions: rpc.subscriptions as usize,
         ..EnvelopeLimits::default()
     }
@@ -79,17 +83,28 @@ pub(crate) fn shown_by_websocket(settings: &Settings, names: NamespaceNames) -> 
     Shown { namespaces: &ws.api, denied: &ws.methods_deny, with_token: &settings.auth.namespaces, names }
 }
 
-/// HTTP, as the settings have it.
-pub(crate) fn http(settings: &Settings, names: NamespaceNames) -> HttpSettings {
+/// The proxies that are believed, for HTTP and WebSocket alike.
+fn proxies(settings: &Settings) -> Result<Vec<Network>, Stop> {
+    let networks = settings.http.proxies.iter().map(|text| text.parse());
+    networks.collect::<Result<_, NetworkError>>().map_err(|error| Stop::Usage(format!("http.proxies: {error}")))
+}
+
+/// Who may ask what over HTTP, as the settings have it.
+pub(crate) fn http_rules(settings: &Settings, names: NamespaceNames) -> HttpRules {
+    HttpRules {
+        exposure: shown_by_http(settings, names).exposure(),
+        cors_origins: settings.http.corsdomain.to_vec(),
+        virtual_hosts: settings.http.vhosts.clone(),
+    }
+}
+
+fn http(settings: &Settings, names: NamespaceNames, proxies: Vec<Network>) -> HttpSettings {
     let http = &settings.http;
     HttpSettings {
         address: http.addr,
         port: http.port,
-        rules: HttpRules {
-            exposure: shown_by_http(settings, names).exposure(),
-            cors_origins: http.corsdomain.to_vec(),
-            virtual_hosts: http.vhosts.clone(),
-        },
+        rules: http_rules(settings, names),
+        proxies,
         limits: HttpLimits {
             envelope: envelope(settings),
             connections: http.connections as usize,
@@ -101,16 +116,21 @@ pub(crate) fn http(settings: &Settings, names: NamespaceNames) -> HttpSettings {
     }
 }
 
-/// WebSocket, as the settings have it.
-pub(crate) fn websocket(settings: &Settings, names: NamespaceNames) -> WebSocketSettings {
+/// Who may ask what over WebSocket, as the settings have it.
+pub(crate) fn websocket_rules(settings: &Settings, names: NamespaceNames) -> WebSocketRules {
+    WebSocketRules {
+        exposure: shown_by_websocket(settings, names).exposure(),
+        origins: settings.ws.origins.to_vec(),
+    }
+}
+
+fn websocket(settings: &Settings, names: NamespaceNames, proxies: Vec<Network>) -> WebSocketSettings {
     let ws = &settings.ws;
     WebSocketSettings {
         address: ws.addr,
         port: ws.port,
-        rules: WebSocketRules {
-            exposure: shown_by_websocket(settings, names).exposure(),
-            origins: ws.origins.to_vec(),
-        },
+        rules: websocket_rules(settings, names),
+        proxies,
         limits: WebSocketLimits {
             envelope: envelope(settings),
             connections: ws.connections as usize,

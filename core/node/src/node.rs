@@ -326,7 +326,7 @@ fn namespace_names(settings: &Settings, chain: &OpenedChain) -> NamespaceNames {
 fn plugin_host(bus: &Bus, settings: &Settings, chain: &OpenedChain) -> Result<Arc<PluginHost>, Stop> {
     let mut options = HostOptions::new(settings.node.datadir.join("plugins"));
     if let Some(threads) = std::num::NonZero::new(settings.rpc.threads as usize) {
-        options.slow_calls = threads;
+        options.slow_calls = HostOptions::slow_calls_for(threads);
     }
     options.slow_queue = settings.rpc.queue as usize;
     options.grace = settings.plugins.grace;

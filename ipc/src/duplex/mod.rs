@@ -319,12 +319,6 @@ async fn linger<R: AsyncRead + Unpin>(reader: &mut R, mut buffer: BytesMut) {
     let _ = tokio::time::timeout(LINGER, reading).await;
 }
 
-/// Forgets the connections that have ended; how many are left.
-pub(crate) fn reap(connections: &mut JoinSet<()>) -> usize {
-    while connections.try_join_next().is_some() {}
-    connections.len()
-}
-
 /// Starts a call; returns when there is room for the next.
 async fn start_call<S: RpcService>(shared: &Arc<Shared<S>>, text: Bytes, message: RawMessage) {
     shared.outgoing.has_room().await;

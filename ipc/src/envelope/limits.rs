@@ -10,6 +10,7 @@ use std::time::Duration;
 /// | `response_bytes` | that call fails: `-32003 response too large: N bytes, at most M` |
 /// | `batch_response_bytes` | every call from there on fails: `-32003 response too large: batch beyond M bytes` |
 /// | `call_timeout` | that call fails: `-32005 request timed out` |
+/// | `computing_time` | that call and those after it fail: `-32005 the computing time of this message is used up; …` |
 /// | `subscriptions` | that call fails: `-32005 too many subscriptions: at most N on a connection` |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvelopeLimits {
@@ -25,6 +26,8 @@ pub struct EnvelopeLimits {
     /// How long the calls of one message may take over WebSocket and the socket, `None` for ever. Default 10
     /// minutes. HTTP has a shorter limit of its own instead.
     pub call_timeout: Option<Duration>,
+    /// How long the jobs of one message may compute in all, `None` for ever. Default 30 s.
+    pub computing_time: Option<Duration>,
     /// Open subscriptions of one connection. Default 256.
     pub subscriptions: usize,
 }
@@ -37,6 +40,7 @@ impl Default for EnvelopeLimits {
             response_bytes: 64 << 20,
             batch_response_bytes: 64 << 20,
             call_timeout: Some(Duration::from_secs(600)),
+            computing_time: Some(Duration::from_secs(30)),
             subscriptions: 256,
         }
     }

@@ -117,7 +117,18 @@ impl<S: RpcService> Dispatcher<S> {
     /// The caller of a message over a connection with this exposure and origin. Each message has a time limit of its own.
     pub(crate) fn caller(&self, exposure: Exposure, origin: Origin) -> Caller {
         let context = self.limits.call_timeout.map_or_else(CallContext::new, CallContext::with_timeout);
-        Caller::new(exposure, context.from_origin(origin))
+        self.caller_within(exposure, context.from_origin(origin))
+    }
+
+    /// The caller of a message over a connection with this exposure, within the bounds of `context` and of every message.
+    pub(crate) fn caller_within(&self, exposure: Exposure, context: CallContext) -> Caller {
+        Caller::new(
+            exposure,
+            match self.limits.computing_time {
+                Some(time) => context.within_computing_time(time),
+                None => context,
+            },
+        )
     }
 
     /// A scanner for one message of a stream.

@@ -1,9 +1,10 @@
 //! What the requests of one HTTP connection share with its stream.
 
 use std::{
+    net::IpAddr,
     sync::{
         Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicU32, Ordering},
+        atomic::{AtomicBool, AtomicU32, Ordering},
     },
     task::{Context, Poll},
     time::{Duration, Instant},
@@ -11,7 +12,7 @@ use std::{
 
 use hyper::upgrade::OnUpgrade;
 
-use crate::{exposure::Admission, patience::Patience, service::ClientId};
+use crate::{connections::Activity, exposure::Admission, patience::Patience, service::ClientId};
 
 /// A WebSocket that begins when hyper lets go of the connection.
 pub(crate) struct Upgrade {
@@ -25,8 +26,12 @@ pub(crate) struct Upgrade {
 pub(crate) struct Conversation {
     /// Counts up when a request's head is complete and when its answer is: odd while a request is answered.
     turns: AtomicU32,
-    /// The client at the connection's other end, by its address.
+    /// The connection's other end, which may be a proxy.
+    pub(crate) peer: IpAddr,
+    /// The client that its address stands for.
     pub(crate) client: ClientId,
+    /// Whether it has become a WebSocket.
+    is_websocket: AtomicBool,
     /// How long the request that is answered may take.
     request: Mutex<Patience>,
     upgrade: Mutex<Option<Upgrade>>,
@@ -36,14 +41,26 @@ pub(crate) struct Conversation {
 pub(crate) struct Turn<'a>(&'a Conversation);
 
 impl Conversation {
-    /// A conversation with `client`, whose requests may take `request` each.
-    pub(crate) fn new(client: ClientId, request: Duration) -> Self {
+    /// A conversation with `peer`, whose requests may take `request` each.
+    pub(crate) fn new(peer: IpAddr, request: Duration) -> Self {
         Self {
             turns: AtomicU32::new(0),
-            client,
+            peer,
+            client: ClientId::of_address(peer),
+            is_websocket: AtomicBool::new(false),
             request: Mutex::new(Patience::new(request)),
             upgrade: Mutex::default(),
         }
+    }
+
+    /// From now on a WebSocket, whose messages are its turns.
+    pub(crate) fn becomes_websocket(&self) {
+        self.is_websocket.store(true, Ordering::Relaxed);
+    }
+
+    /// A message has come over the WebSocket.
+    pub(crate) fn hears(&self) {
+        self.turns.fetch_add(2, Ordering::Relaxed);
     }
 
     /// A request's head has arrived.
@@ -79,6 +96,16 @@ impl Conversation {
     /// What follows, if anything.
     pub(crate) fn take_upgrade(&self) -> Option<Upgrade> {
         self.upgrade.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+impl Activity for Conversation {
+    fn turns(&self) -> u32 {
+        self.turns()
+    }
+
+    fn is_disposable(&self) -> bool {
+        !self.is_websocket.load(Ordering::Relaxed) && self.turns().is_multiple_of(2)
     }
 }
 

@@ -1,6 +1,12 @@
 //! A TCP port and its connections.
 
-use std::{convert::Infallible, pin::pin, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible,
+    net::IpAddr,
+    pin::pin,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use arc_swap::ArcSwap;
 use bytes::BytesMut;
@@ -8,7 +14,7 @@ use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
 use tokio::{
     net::{TcpListener, TcpStream},
-    task::JoinSet,
+    time::MissedTickBehavior,
 };
 use tokio_util::sync::CancellationToken;
 
@@ -18,8 +24,10 @@ use super::{
     stream::{TimedStream, Waits, reset},
 };
 use crate::{
-    duplex::{Connection, Half, reap, sends_no_more},
+    connections::{Activity, Admission, Connections, FEW_CONNECTIONS, Heard, LOOK_EVERY},
+    duplex::{Connection, Half, sends_no_more},
     exposure::ConnectionExposure,
+    refusals::{Refusals, log_when_due},
     seldom::Seldom,
     service::{ClientId, RpcService},
     traffic::{Meter, TransportTraffic},
@@ -52,24 +60,23 @@ struct ConnectionLimits {
 impl<S: RpcService> HttpServer<S> {
     /// Serves until it is closed, then waits for the connections to end.
     pub(crate) async fn run(self) {
-        let mut connections = JoinSet::new();
+        let (mut connections, mut refusals) = (Connections::new(), Refusals::default());
+        let mut looks = tokio::time::interval(LOOK_EVERY);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            let open = connections.len();
             let accepted = tokio::select! {
                 accepted = self.listener.accept() => accepted,
-                Some(_) = connections.join_next() => continue,
+                Some(()) = connections.ended() => continue,
+                () = log_when_due(&mut refusals, "TCP", open) => continue,
+                _ = looks.tick(), if open >= FEW_CONNECTIONS => {
+                    connections.look();
+                    continue;
+                }
                 () = self.closing.cancelled() => break,
             };
             match accepted {
-                Ok((stream, address)) => {
-                    let port = self.sides.load_full();
-                    let Some(limits) = ConnectionLimits::of(&port) else { continue };
-                    if reap(&mut connections) >= limits.connections {
-                        port.first_traffic().inspect(|traffic| traffic.refuse());
-                        tracing::warn!(%address, connections = connections.len(), "TCP connection refused: limit reached");
-                        continue;
-                    }
-                    connections.spawn(serve(port, stream, ClientId::of_address(address.ip()), limits));
-                }
+                Ok((stream, address)) => self.take(stream, address.ip(), &mut connections, &mut refusals),
                 Err(error) => {
                     // Out of descriptors, mostly: give the running connections time to end.
                     tracing::warn!(%error, "accepting a TCP connection failed");
@@ -79,7 +86,26 @@ impl<S: RpcService> HttpServer<S> {
         }
         drop(self.listener);
         self.closed.cancel();
-        while connections.join_next().await.is_some() {}
+        connections.all_ended().await;
+    }
+
+    /// Serves a connection if there is a place for it.
+    fn take(&self, stream: TcpStream, peer: IpAddr, connections: &mut Connections, refusals: &mut Refusals) {
+        let port = self.sides.load_full();
+        let Some(limits) = ConnectionLimits::of(&port) else { return };
+        let address = ClientId::of_address(peer);
+        match connections.admit(address, limits.connections) {
+            Admission::Free => {}
+            Admission::GaveWay(holder) => refusals.give_way(holder, Instant::now()),
+            Admission::Refused => {
+                port.first_traffic().inspect(|traffic| traffic.refuse());
+                refusals.refuse(address, Instant::now());
+                return;
+            }
+        }
+        let conversation = Arc::new(Conversation::new(peer, limits.request));
+        let activity = Arc::clone(&conversation) as Arc<dyn Activity>;
+        connections.add(address, activity, serve(port, stream, conversation, limits));
     }
 }
 
@@ -114,13 +140,17 @@ impl<S> Port<S> {
     }
 }
 
-async fn serve<S: RpcService>(port: Arc<Port<S>>, stream: TcpStream, client: ClientId, limits: ConnectionLimits) {
+async fn serve<S: RpcService>(
+    port: Arc<Port<S>>,
+    stream: TcpStream,
+    conversation: Arc<Conversation>,
+    limits: ConnectionLimits,
+) {
     let (Some(ends), Some(traffic)) = (port.ends().next(), port.first_traffic()) else { return };
     // Until it becomes a WebSocket, which is counted when it does.
     let as_http = port.http.as_ref().map(|side| side.traffic.connect());
     // Answers are written whole; waiting for more only delays them.
     let _ = stream.set_nodelay(true);
-    let conversation = Arc::new(Conversation::new(client, limits.request));
     let (sides, talk) = (&*port, &*conversation);
     let service = service_fn(move |request| {
         // At once, not when the answer is first polled: hyper reads on before that, and the stream would take what it
@@ -163,11 +193,12 @@ async fn serve<S: RpcService>(port: Arc<Port<S>>, stream: TcpStream, client: Cli
     }
     if let (Some(upgrade), Some(side)) = (conversation.take_upgrade(), &port.websocket) {
         drop(as_http);
-        serve_websocket(side, upgrade).await;
+        conversation.becomes_websocket();
+        serve_websocket(side, upgrade, &conversation).await;
     }
 }
 
-async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrade) {
+async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrade, conversation: &Conversation) {
     let Ok(upgraded) = upgrade.on_upgrade.await else { return };
     // It is the stream that `serve` handed to hyper, so this cannot be another type.
     let Ok(parts) = upgraded.downcast::<TokioIo<TimedStream>>() else { return };
@@ -188,7 +219,9 @@ async fn serve_websocket<S: RpcService>(side: &WebSocketSide<S>, upgrade: Upgrad
         stopping,
         traffic: Arc::clone(&side.traffic),
     };
-    let serving = connection.run(Half(&stream), Half(&stream), || sends_no_more(&stream));
+    let hears = || conversation.hears();
+    let reader = Heard { reader: Half(&stream), hears: &hears };
+    let serving = connection.run(reader, Half(&stream), || sends_no_more(&stream));
     tokio::select! {
         biased;
         result = serving => {

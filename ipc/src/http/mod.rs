@@ -14,6 +14,7 @@ mod ends;
 mod head;
 pub(crate) mod hosts;
 mod listener;
+mod proxies;
 mod stream;
 
 use std::{
@@ -34,7 +35,7 @@ use tenon_bus::CallContext;
 use crate::{
     envelope::{Dispatcher, EnvelopeLimits},
     exposure::{Admission, HttpAccess, WebSocketAccess},
-    service::{Caller, ClientId, Exposure, Origin, RpcService, Transport},
+    service::{ClientId, Exposure, Origin, RpcService, Transport},
     traffic::TransportTraffic,
     websocket::{WebSocketLimits, handshake},
 };
@@ -46,13 +47,16 @@ pub(crate) use ends::Ends;
 use head::{has_one_host, is_json, is_root, takes_gzip};
 pub(crate) use hosts::VirtualHosts;
 pub(crate) use listener::HttpServer;
+pub(crate) use proxies::Proxies;
+pub use proxies::{Network, NetworkError};
 
 /// Bounds of the HTTP front-end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpLimits {
     /// Bounds of each message.
     pub envelope: EnvelopeLimits,
-    /// Connections at the same time; further ones are closed at once. Default 1,000.
+    /// Connections at the same time. When all are taken, the address that has most gives its longest idle one up for a
+    /// newcomer. Default 1,000.
     pub connections: usize,
     /// Bytes of a request's body. A larger declared length is answered with 413; an undeclared one is cut,
     /// as in the reference. Default 5 MiB.
@@ -97,6 +101,7 @@ pub(crate) struct HttpSide<S> {
     pub(crate) dispatcher: Dispatcher<S>,
     /// Who may ask what; looked at for every request.
     pub(crate) access: ArcSwap<HttpAccess>,
+    pub(crate) proxies: Proxies,
     pub(crate) limits: HttpLimits,
     pub(crate) health: Option<HealthCheck>,
     pub(crate) ends: Ends,
@@ -108,6 +113,7 @@ pub(crate) struct WebSocketSide<S> {
     pub(crate) dispatcher: Dispatcher<S>,
     /// Who may ask what; its connections look at it for every message.
     pub(crate) access: Arc<ArcSwap<WebSocketAccess>>,
+    pub(crate) proxies: Proxies,
     pub(crate) limits: WebSocketLimits,
     pub(crate) ends: Ends,
     pub(crate) traffic: Arc<TransportTraffic>,
@@ -173,7 +179,10 @@ impl<S: RpcService> Port<S> {
             return Step::Done(side.upgrade(&mut request, conversation));
         }
         match &self.http {
-            Some(side) => side.begin(request, conversation.client),
+            Some(side) => {
+                let client = side.proxies.client(conversation, request.headers());
+                side.begin(request, client)
+            }
             None => Step::Done(status_only(StatusCode::NOT_FOUND)),
         }
     }
@@ -193,7 +202,8 @@ impl<S: RpcService> WebSocketSide<S> {
             return status_only(StatusCode::NOT_FOUND);
         }
         let access = self.access.load();
-        let from = Origin::new(Transport::WebSocket, conversation.client);
+        let client = self.proxies.client(conversation, request.headers());
+        let from = Origin::new(Transport::WebSocket, client);
         let admission = match access.gatekeeper.admit(request.headers(), from) {
             Ok(admission) => admission,
             Err(reason) => return refused(StatusCode::UNAUTHORIZED, reason),
@@ -328,7 +338,7 @@ impl<S: RpcService> HttpSide<S> {
             None => CallContext::new(),
         };
         // Client gone or time over: this future is dropped, and with it the guard.
-        let caller = Caller::new(exposure, context.from_origin(origin));
+        let caller = self.dispatcher.caller_within(exposure, context.from_origin(origin));
         let guard = caller.context.cancel_on_drop();
         let reply = self.dispatcher.answer_body(&text, &caller).await;
         guard.disarm();

@@ -190,7 +190,7 @@ impl AsyncWrite for TimedStream {
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
+    use std::{future::poll_fn, net::Ipv4Addr};
 
     use tokio::{
         io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -198,7 +198,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::{service::ClientId, traffic::Traffic};
+    use crate::traffic::Traffic;
 
     const SHORT: Duration = Duration::from_millis(20);
 
@@ -218,7 +218,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_request_that_came_whole_makes_no_timer_and_its_answer_may_take_longer_than_silence() {
-        let conversation = Arc::new(Conversation::new(ClientId::INSIDE, Duration::from_secs(60)));
+        let conversation = Arc::new(Conversation::new(Ipv4Addr::LOCALHOST.into(), Duration::from_secs(60)));
         let waits = Waits { idle: SHORT, head: SHORT, write: Duration::from_secs(60) };
         let (mut stream, mut client) = pair(waits, &conversation).await;
         client.write_all(b"head").await.unwrap();
@@ -238,7 +238,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_head_that_comes_in_parts_has_its_own_time() {
-        let conversation = Arc::new(Conversation::new(ClientId::INSIDE, Duration::from_secs(60)));
+        let conversation = Arc::new(Conversation::new(Ipv4Addr::LOCALHOST.into(), Duration::from_secs(60)));
         let waits = Waits { idle: Duration::from_secs(60), head: SHORT, write: Duration::from_secs(60) };
         let (mut stream, mut client) = pair(waits, &conversation).await;
         client.write_all(b"he").await.unwrap();

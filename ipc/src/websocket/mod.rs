@@ -26,7 +26,7 @@ pub(crate) use origin::OriginRules;
 pub struct WebSocketLimits {
     /// Bounds of each message.
     pub envelope: EnvelopeLimits,
-    /// Connections at the same time; further ones are closed at once. Default 500. On a port that HTTP and
+    /// Connections at the same time, as for HTTP. Default 500. On a port that HTTP and
     /// WebSocket share, HTTP's number counts.
     pub connections: usize,
     /// Bytes of one incoming message, fragments together. A larger one closes the connection with 1009.

@@ -3,8 +3,10 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed, in its helpers too")]
 
 mod batches;
+mod connections;
 mod http;
 mod origins;
+mod proxies;
 mod raw_http;
 mod recorded;
 mod service;

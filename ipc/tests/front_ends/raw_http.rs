@@ -36,6 +36,19 @@ impl Client {
         Self { stream: TcpStream::connect(address).await.unwrap(), buffer: Vec::new() }
     }
 
+    /// The same over a connection that stands already.
+    pub(crate) fn over(stream: TcpStream) -> Self {
+        Self { stream, buffer: Vec::new() }
+    }
+
+    /// As [`Client::post`]; `None` if the connection has been closed.
+    pub(crate) async fn post_if_open(&mut self, body: &str) -> Option<Answer> {
+        let head = "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n";
+        let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
+        let _ = self.stream.write_all(request.as_bytes()).await;
+        self.answer(false).await
+    }
+
     pub(crate) async fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).await.unwrap();
     }

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use soketto::{
     Data, Incoming, Receiver, Sender,
-    handshake::{Client as Handshake, ServerResponse},
+    handshake::{Client as Handshake, ServerResponse, client::Header},
 };
 use tenon_ipc::{EnvelopeLimits, HttpSettings, Servers, Settings, WebSocketLimits, WebSocketSettings};
 use tokio::{
@@ -27,10 +27,16 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
+        Self::connect_with(address, &[]).await
+    }
+
+    /// The same with these headers in its handshake.
+    pub(crate) async fn connect_with<'h>(address: SocketAddr, headers: &'h [Header<'h>]) -> Self {
         let stream = TcpStream::connect(address).await.unwrap();
         // soketto writes header and payload apart.
         stream.set_nodelay(true).unwrap();
         let mut handshake = Handshake::new(stream.compat(), "127.0.0.1", "/");
+        handshake.set_headers(headers);
         assert!(matches!(handshake.handshake().await.unwrap(), ServerResponse::Accepted { .. }));
         let (sender, receiver) = handshake.into_builder().finish();
         Self { sender, receiver, close_code: None }

@@ -94,7 +94,7 @@ families! {
         SLOW_CALLS_WAITING: Gauge "tenon_rpc_slow_calls_waiting" []
             "Calls of class slow that wait for their turn";
         POOL_JOBS: Gauge "tenon_rpc_work_jobs" ["state"]
-            "Jobs of calls, traces and scans on the threads of rpc.threads (running), and those that wait for one (waiting)";
+            "Jobs of calls, traces and scans on the threads of rpc.threads (running), those that gave way to another client's (parked), and those that wait for a thread (waiting)";
     }
     "Front-ends" {
         LISTENING: Gauge "tenon_listening" ["transport"] "1 while the front-end listens, 0 while it does not";

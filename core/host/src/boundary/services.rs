@@ -205,14 +205,11 @@ impl Backend for BusBackend {
             note_crash(&self.crashes, &answer);
             return ExportedFuture::ready(answer);
         }
-        // A context of its own with the caller's deadline and origin: a plugin that drops one of its questions must not
-        // cancel the others. When the caller goes, all of them are dropped with its call.
-        let own = match context.and_then(CallContext::deadline) {
-            Some(deadline) => CallContext::with_deadline(deadline),
-            None => CallContext::new(),
-        };
-        let origin = context.map(CallContext::origin).unwrap_or_default();
-        let context = own.from_origin(origin.by_plugin(self.id));
+        // A question of its own: a plugin that drops it must not cancel the others. When the caller goes, all of them are dropped
+        // with its call.
+        let context = context.map_or_else(CallContext::new, CallContext::question);
+        let origin = context.origin().by_plugin(self.id);
+        let context = context.from_origin(origin);
         let (bus, frame, crashes) = (self.bus.clone(), frame.to_vec(), Arc::clone(&self.crashes));
         ExportedFuture::new(async move {
             let answer = bus.call_frame(topic, schema, &frame, &context).await;

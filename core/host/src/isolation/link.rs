@@ -11,7 +11,7 @@ use std::{
 };
 
 use tenon_api::{Failure, Request, Topic, messages::CommitRecords};
-use tenon_bus::Origin;
+use tenon_bus::CallContext;
 use tenon_sdk::boundary::{ForeignFuture, ForeignStream};
 use tokio::{
     net::UnixStream,
@@ -80,8 +80,8 @@ struct Slot {
     /// The call or subscription, for people.
     method: u32,
     since: Instant,
-    /// Who asked, and for whom the plugin asks the bus.
-    origin: Origin,
+    /// For whom the plugin asks the bus, and within which bounds.
+    context: CallContext,
 }
 
 enum Waits {
@@ -175,7 +175,7 @@ impl Link {
     fn ask(
         &self,
         waits: Waits,
-        (method, origin): (u32, Origin),
+        (method, context): (u32, CallContext),
         kind: Kind,
         fill: impl FnOnce(&mut Vec<u8>),
     ) -> Result<u64, Failure> {
@@ -187,7 +187,7 @@ impl Link {
         if slots.taken.len() >= MOST_IN_FLIGHT {
             return Err(Failure::limit("too many calls of this plugin are in flight; try again later"));
         }
-        slots.taken.insert(id, Slot { waits, method, since: Instant::now(), origin });
+        slots.taken.insert(id, Slot { waits, method, since: Instant::now(), context });
         drop(slots);
         if !self.out.try_push(LARGEST_BACKLOG, kind, id, fill) {
             self.slots().taken.remove(&id);
@@ -200,7 +200,7 @@ impl Link {
     pub(super) async fn call(self: Arc<Self>, method: u32, params: Option<&str>, caller: &Caller) -> Answer {
         let left = nanos_left(&caller.context);
         let (sender, receiver) = oneshot::channel();
-        let id = self.ask(Waits::Call(sender), (method, caller.context.origin()), Kind::Call, |out| {
+        let id = self.ask(Waits::Call(sender), (method, caller.context.clone()), Kind::Call, |out| {
             out.extend_from_slice(&method.to_le_bytes());
             out.extend_from_slice(&left.to_le_bytes());
             put_bytes(out, caller.exposure.as_text().as_bytes());
@@ -221,7 +221,7 @@ impl Link {
     ) -> Result<Items, Failure> {
         // One place more than credit: for the reason when the process goes.
         let (sender, receiver) = mpsc::channel(WINDOW + 1);
-        let id = self.ask(Waits::Items(sender), (kind, caller.context.origin()), Kind::Subscribe, |out| {
+        let id = self.ask(Waits::Items(sender), (kind, caller.context.clone()), Kind::Subscribe, |out| {
             out.extend_from_slice(&kind.to_le_bytes());
             put_bytes(out, caller.exposure.as_text().as_bytes());
             out.extend_from_slice(params.unwrap_or_default().as_bytes());
@@ -232,7 +232,7 @@ impl Link {
     /// Asks for the state for the next version; blocks.
     pub(super) fn export_state(&self, limit: Duration) -> Answer {
         let (sender, mut receiver) = oneshot::channel();
-        self.ask(Waits::Call(sender), (u32::MAX, Origin::default()), Kind::ExportState, |_| {})?;
+        self.ask(Waits::Call(sender), (u32::MAX, CallContext::new()), Kind::ExportState, |_| {})?;
         let deadline = Instant::now() + limit;
         loop {
             match receiver.try_recv() {
@@ -270,9 +270,9 @@ impl Link {
         }
     }
 
-    /// Who made a call that is in flight; the node itself where there is none with this number.
-    fn origin_of(&self, call: u64) -> Origin {
-        self.slots().taken.get(&call).map(|slot| slot.origin).unwrap_or_default()
+    /// In which context a call that is in flight was made; none where there is none with this number.
+    fn context_of(&self, call: u64) -> Option<CallContext> {
+        self.slots().taken.get(&call).map(|slot| slot.context.clone())
     }
 
     /// What was asked under a number that is in flight: whether it is a subscription, and its method or kind.
@@ -430,9 +430,9 @@ impl Link {
 
     fn bus_call(self: &Arc<Self>, frame: Frame<'_>) -> Result<(), WireError> {
         let (id, mut fields) = (frame.id, frame.fields());
-        let (topic, schema, context) = (Topic(fields.u32()?), fields.u32()?, context_within(fields.u64()?));
-        // The process says for which of its calls it asks; who made that call, the node knows itself.
-        let context = context.from_origin(self.origin_of(fields.u64()?));
+        let (topic, schema, left) = (Topic(fields.u32()?), fields.u32()?, fields.u64()?);
+        // The process says for which of its calls it asks; who made that call, and how long it may take, the node knows itself.
+        let context = self.context_of(fields.u64()?).unwrap_or_else(|| context_within(left));
         let question = fields.rest();
         let most = if topic == CommitRecords::TOPIC { MOST_ASKED_WITH_RECORDS } else { MOST_ASKED };
         let is_too_much = self.asked.load(Ordering::Relaxed).saturating_add(question.len()) > most;

@@ -91,8 +91,9 @@ impl NodeSource {
             page.add_durations(&families::CALL_DURATIONS, &labels, durations);
         }
         page.add(&families::SLOW_CALLS_WAITING, &[], self.router.waiting_slow_calls() as u64);
-        let (running, waiting) = self.work.jobs();
+        let (running, parked, waiting) = self.work.jobs();
         page.add(&families::POOL_JOBS, &["running"], running as u64);
+        page.add(&families::POOL_JOBS, &["parked"], parked as u64);
         page.add(&families::POOL_JOBS, &["waiting"], waiting as u64);
     }
 

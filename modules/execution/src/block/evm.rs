@@ -85,26 +85,42 @@ pub(crate) fn build_evm<I>(
 /// What an instruction is given.
 pub(crate) type Step<'a> = InstructionContext<'a, BlockContext, EthInterpreter>;
 
+/// Jumps that take as long as a call.
+const CALL_WEIGHT: u32 = 32;
+/// Bytes that are hashed in the time of a jump.
+const HASHED_A_JUMP: usize = 16;
+
 /// Every loop passes through one of these, so a look at the clock here bounds any run without an inspector,
-/// which would cost a call for each instruction.
+/// which would cost a call for each instruction. Hashes are the instructions that take long without a loop.
 fn make_interruptible(instructions: &mut EthInstructions<EthInterpreter, BlockContext>, changes: InstructionChanges) {
-    use opcode::{CALL, CALLCODE, DELEGATECALL, JUMP, JUMPI, STATICCALL};
+    use opcode::{CALL, CALLCODE, CREATE, CREATE2, DELEGATECALL, JUMP, JUMPI, KECCAK256, STATICCALL};
     let table = instructions.instruction_table_mut();
     let mut replace = |opcode: u8, function| table[usize::from(opcode)] = Instruction::new(function);
-    replace(JUMP, |step| interruptible(step, control::jump));
-    replace(JUMPI, |step| interruptible(step, control::jumpi));
-    replace(CALL, |step| interruptible(step, contract::call::<CALL, _, _>));
-    replace(CALLCODE, |step| interruptible(step, contract::call::<CALLCODE, _, _>));
-    replace(DELEGATECALL, |step| interruptible(step, contract::call::<DELEGATECALL, _, _>));
+    replace(JUMP, |step| interruptible(step, 1, control::jump));
+    replace(JUMPI, |step| interruptible(step, 1, control::jumpi));
+    replace(CALL, |step| interruptible(step, CALL_WEIGHT, contract::call::<CALL, _, _>));
+    replace(CALLCODE, |step| interruptible(step, CALL_WEIGHT, contract::call::<CALLCODE, _, _>));
+    replace(DELEGATECALL, |step| interruptible(step, CALL_WEIGHT, contract::call::<DELEGATECALL, _, _>));
+    replace(CREATE, |step| interruptible(step, CALL_WEIGHT, contract::create::<false, _, _>));
+    replace(CREATE2, |step| interruptible(step, CALL_WEIGHT, contract::create::<true, _, _>));
+    replace(KECCAK256, |step| {
+        // A stack that is too short is the instruction's own to report.
+        let bytes: usize = step.interpreter.stack.peek(1).unwrap_or_default().saturating_to();
+        interruptible(step, u32::try_from(bytes / HASHED_A_JUMP).unwrap_or(u32::MAX), system::keccak256)
+    });
     if changes.static_calls_may_write {
-        replace(STATICCALL, |step| interruptible(step, writing_static_call));
+        replace(STATICCALL, |step| interruptible(step, CALL_WEIGHT, writing_static_call));
     } else {
-        replace(STATICCALL, |step| interruptible(step, contract::call::<STATICCALL, _, _>));
+        replace(STATICCALL, |step| interruptible(step, CALL_WEIGHT, contract::call::<STATICCALL, _, _>));
     }
 }
 
-fn interruptible(step: Step<'_>, instruction: fn(Step<'_>) -> InstructionExecResult) -> InstructionExecResult {
-    if step.host.chain.is_due() {
+fn interruptible(
+    step: Step<'_>,
+    weight: u32,
+    instruction: fn(Step<'_>) -> InstructionExecResult,
+) -> InstructionExecResult {
+    if step.host.chain.is_due(weight) {
         return interrupt(step);
     }
     instruction(step)

@@ -112,6 +112,9 @@ impl Precompiles {
         if context.chain.is_attempt() && !is_cheap(inputs) {
             return Err(Interrupt::MARK.to_owned());
         }
+        if !is_cheap(inputs) {
+            context.chain.look_soon();
+        }
         if EXTRA_PRECOMPILES.contains(&inputs.bytecode_address) {
             self.was_asked_for_prices |= is_price_contract(inputs.bytecode_address);
             return run_extra_precompile(inputs.bytecode_address, context, inputs, self.prices.as_ref()).map(Some);

@@ -32,7 +32,7 @@ impl Calls {
         request: &CreateAccessList,
         caller: &CallContext,
     ) -> Result<AccessListReply, Failure> {
-        let (header, mut state) = self.base(request.block)?;
+        let (header, mut state) = self.base(request.block, caller)?;
         self.require_author(&header)?;
         let overrides = BlockOverrides::default();
         let mut environment =

@@ -107,7 +107,7 @@ impl Calls {
     /// `eth_call`: what the call returns.
     pub(crate) fn call(&self, call: &Call, caller: &CallContext) -> Result<Bytes, Failure> {
         let begun = Instant::now();
-        let (header, state) = self.base(call.block)?;
+        let (header, state) = self.base(call.block, caller)?;
         let output = self.run(call, &header, state, self.interrupt(caller)).map_err(|end| match end {
             CallEnd::Failed(failure) => failure,
             CallEnd::GaveUp => Failure::limit("request timed out"),

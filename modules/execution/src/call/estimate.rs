@@ -25,7 +25,7 @@ const TOLERANCE_PER_MILLE: u64 = 15;
 impl Calls {
     /// `eth_estimateGas`.
     pub(crate) fn estimate_gas(&self, estimate: &EstimateGas, caller: &CallContext) -> Result<u64, Failure> {
-        let (header, mut state) = self.base(estimate.block)?;
+        let (header, mut state) = self.base(estimate.block, caller)?;
         if self.executor.spec().native.is_some() {
             return self.estimate_gas_natively(estimate, &header, state, caller);
         }

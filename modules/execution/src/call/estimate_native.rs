@@ -40,7 +40,7 @@ impl Calls {
         mut state: BlockState,
         caller: &CallContext,
     ) -> Result<u64, Failure> {
-        let mut pretended = self.state_after(header)?;
+        let mut pretended = self.state_after(header, caller)?;
         let rules = BlockRules::for_header(self.executor.spec(), header.header())?;
         apply_account_overrides(&estimate.state_overrides, rules.precompiles, true, &mut pretended)?;
         self.require_author(header)?;

@@ -8,6 +8,7 @@ mod estimate_native;
 mod failing_step;
 mod native_message;
 mod overrides;
+mod pausing_state;
 mod run;
 mod words;
 
@@ -16,6 +17,9 @@ use std::sync::Arc;
 use tenon_api::{
     BlockId, Bytes, ChainReader, ConsensusEngine, Failure, SealedHeader, StateReader, StoreError, messages::Call,
 };
+
+use pausing_state::PausingState;
+use tenon_bus::CallContext;
 
 use crate::{
     ExecutionLimits, Executor,
@@ -58,8 +62,12 @@ impl From<Failure> for CallEnd {
 
 impl Calls {
     /// The block after which something is to run, and the state after it.
-    pub(crate) fn base(&self, block: BlockId) -> Result<(Arc<SealedHeader>, BlockState), Failure> {
-        self.base_through(block, |state| state)
+    pub(crate) fn base(
+        &self,
+        block: BlockId,
+        caller: &CallContext,
+    ) -> Result<(Arc<SealedHeader>, BlockState), Failure> {
+        self.base_through(block, |state| Arc::new(PausingState { state, caller: caller.clone() }))
     }
 
     /// The same, with the state read through something else.
@@ -73,8 +81,9 @@ impl Calls {
         Ok((header, self.executor.state_over(through(state))))
     }
 
-    pub(crate) fn state_after(&self, header: &SealedHeader) -> Result<BlockState, Failure> {
-        Ok(self.executor.state_over(self.reader_after(header)?))
+    pub(crate) fn state_after(&self, header: &SealedHeader, caller: &CallContext) -> Result<BlockState, Failure> {
+        let (state, caller) = (self.reader_after(header)?, caller.clone());
+        Ok(self.executor.state_over(Arc::new(PausingState { state, caller })))
     }
 
     fn reader_after(&self, header: &SealedHeader) -> Result<Arc<dyn StateReader>, Failure> {

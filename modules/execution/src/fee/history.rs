@@ -33,7 +33,7 @@ impl Fees {
         let mut history = FeeHistory { oldest: BlockNumber(oldest), ..empty() };
         history.reward = (!percentiles.is_empty()).then(Vec::new);
         for number in oldest..=newest {
-            if caller.is_cancelled() {
+            if caller.should_stop() {
                 return Err(Failure::limit("request timed out"));
             }
             let block = self.canonical_block(number)?;

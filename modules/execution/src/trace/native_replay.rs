@@ -107,7 +107,7 @@ impl<'a> NativeTracing<'a> {
         let mut execution = self.open(block)?;
         let mut json = String::from("[");
         for index in 0..block.transactions.len() {
-            if self.caller.is_cancelled() {
+            if self.caller.should_stop() {
                 return Err(request_timed_out());
             }
             let entry = match self.block_member(&mut execution, block, index)? {
@@ -167,7 +167,7 @@ impl<'a> NativeTracing<'a> {
         let (header, mut state) = match transaction_index {
             None => {
                 let header = self.header_of_call(*block)?;
-                let state = self.calls.state_after(&header)?;
+                let state = self.calls.state_after(&header, self.caller)?;
                 (header, state)
             }
             Some(index) => {

@@ -119,7 +119,7 @@ impl Tracing<'_> {
             return Err(Failure::server("not a call"));
         };
         let (header, mut state) = match transaction_index {
-            None => self.calls.base(*block)?,
+            None => self.calls.base(*block, self.caller)?,
             Some(index) => self.state_before(*block, *index)?,
         };
         let environment = prepare(self.calls, &header, &mut state, request, state_overrides, block_overrides)?;
@@ -257,7 +257,7 @@ impl Tracing<'_> {
 
     /// Somebody still waits for the answer.
     fn ensure_awaited(&self) -> Result<(), Failure> {
-        if self.caller.is_cancelled() { Err(request_timed_out()) } else { Ok(()) }
+        if self.caller.should_stop() { Err(request_timed_out()) } else { Ok(()) }
     }
 
     fn failure(&self, failure: RunFailure, evm: &BlockEvm<TraceInspector>, transaction: &TxEnv) -> Failure {
@@ -292,7 +292,7 @@ pub(super) fn open_block(
 ) -> Result<BlockExecution<TraceInspector>, Failure> {
     let parent = calls.chain.header(block.header.parent_hash)?;
     let parent = parent.ok_or_else(|| Failure::server(format!("parent {parent_name} not found")))?;
-    let state = calls.state_after(&parent)?;
+    let state = calls.state_after(&parent, caller)?;
     let author = calls.engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
     let (spec, unhurried) = (calls.executor.spec(), Interrupt::when(caller, None));
     // Replayed blocks of native chains pass over the exchange's step, as in the reference.

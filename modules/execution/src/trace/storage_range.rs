@@ -63,7 +63,7 @@ impl Calls {
         let parent =
             parent.ok_or_else(|| Failure::server(format!("parent {:x} not found", block.header.parent_hash)))?;
         // Fails by its own name when the parent's state is gone.
-        self.state_after(&parent)?;
+        self.state_after(&parent, caller)?;
         let (mut slots, is_wiped) = state.known_slots(contract);
         if !is_wiped {
             let stored = self.chain.slots_of(contract, MOST_SLOTS)?.ok_or_else(|| {
@@ -74,7 +74,7 @@ impl Calls {
         }
         let mut keys = BTreeMap::new();
         for (count, slot) in slots.into_iter().enumerate() {
-            if count % LOOK_EVERY == 0 && caller.is_cancelled() {
+            if count % LOOK_EVERY == 0 && caller.should_stop() {
                 return Err(request_timed_out());
             }
             let value = state.read_slot(contract, slot)?;

@@ -41,7 +41,7 @@ struct Writer<'a> {
 
 impl Writer<'_> {
     fn look(&self) -> Result<(), Failure> {
-        if self.caller.is_cancelled() { Err(request_timed_out()) } else { check_size(self.text.len(), self.limits) }
+        if self.caller.should_stop() { Err(request_timed_out()) } else { check_size(self.text.len(), self.limits) }
     }
 }
 

@@ -45,7 +45,7 @@ impl Answers {
         loop {
             let addresses = listing::addresses(&self.store.shared, from, limit)?;
             for address in &addresses {
-                if context.is_cancelled() {
+                if context.should_stop() {
                     return Err(ListingError::Cancelled.into());
                 }
                 if taken >= limit {
@@ -93,7 +93,7 @@ impl Answers {
             }
             let blocks = (request.from.0.saturating_add(1), request.to.0);
             let most = self.limits.dump_records;
-            let is_cancelled = || context.is_cancelled();
+            let is_cancelled = || context.should_stop();
             let changed = listing::changed_accounts(&self.store.shared, blocks, most, &is_cancelled)?
                 .ok_or_else(|| Failure::limit(format!("the blocks changed more than {most} accounts")))?;
             let mut modified = Vec::new();
@@ -109,7 +109,7 @@ impl Answers {
     }
 
     pub(super) fn preimage(&self, request: &GetPreimage, context: &CallContext) -> Result<Option<Bytes>, Failure> {
-        let is_cancelled = || context.is_cancelled();
+        let is_cancelled = || context.should_stop();
         let most = self.limits.preimage_keys;
         listing::preimage(&self.store.shared, request.hash, most, &is_cancelled)
             .map_err(|error| Failure::from(ReadError::from(error)))

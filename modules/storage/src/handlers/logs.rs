@@ -61,7 +61,7 @@ impl Answers {
             return Ok(logs);
         }
         let limit = self.limits.log_results;
-        let logs = self.search(request, limit, &|| context.is_cancelled())?;
+        let logs = self.search(request, limit, &|| context.should_stop())?;
         if context.is_cancelled() {
             return Err(Failure::limit("request timed out"));
         }

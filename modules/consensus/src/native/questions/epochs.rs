@@ -63,7 +63,7 @@ impl Questions {
         }
         let mut switches = Vec::new();
         let (mut current, mut number) = (Arc::clone(&last), last.number);
-        while number > first.number && !context.is_cancelled() {
+        while number > first.number && !context.should_stop() {
             let info = self.engine.v2().epoch_of(&current, &*self.chain).map_err(failure)?;
             let Some(parent) = info.switch_parent else { break };
             number = info.switch.number;
@@ -144,7 +144,7 @@ impl Questions {
         let info = self.engine.v2().epoch_of(&header, &*self.chain).map_err(failure)?;
         let mut missed = Vec::new();
         let mut next = self.link_of(&header)?;
-        while next.number > info.switch.number && !context.is_cancelled() {
+        while next.number > info.switch.number && !context.should_stop() {
             let previous = self.link(next.parent)?;
             for round in previous.round.saturating_add(1)..next.round {
                 let leader = leader(self.engine.consensus(), round, &info.masternodes).ok_or_else(|| {

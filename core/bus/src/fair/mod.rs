@@ -1,0 +1,341 @@
+//! Places that clients share fairly.
+//!
+//! A place is a thread of the work pool, or one of the slow calls that a plugin may have at a time. Free places go to the
+//! first that ask: alone, a client gets everything. When all are taken, jobs wait by client and plugin, and the next place goes
+//! to the client that has used least time, measured and not estimated (start-time fair queueing), and of its plugins to the
+//! one that has used least. A job that can pause gives its place to another client's ([`Place::give_way`]) and goes on when it is
+//! its turn again; a client that has waited [`LEND_AFTER`] without any place is lent one beyond the number, so that jobs which
+//! cannot pause do not hold up others.
+//!
+//! Everything is bounded: jobs that wait, in all and for each client, parked jobs, and lent places.
+
+mod state;
+
+use std::{
+    fmt,
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use tokio::sync::oneshot;
+
+use state::{Arrival, Granted, JobId, Refusal, State};
+
+use crate::{ClientId, Origin, PluginId};
+
+/// How long a client waits without any place before one is lent to it.
+const LEND_AFTER: Duration = Duration::from_millis(40);
+/// How long a job waits at most until it looks again whether its client is still without.
+const LEND_AGAIN_AFTER: Duration = Duration::from_millis(640);
+
+/// How often a parked job looks whether it is still wanted.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Whose work it is, and through which plugin it comes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// The client.
+    pub client: ClientId,
+    /// The plugin that asks for it, if one does.
+    pub plugin: Option<PluginId>,
+}
+
+impl From<Origin> for Share {
+    fn from(origin: Origin) -> Self {
+        Self { client: origin.client, plugin: origin.plugin }
+    }
+}
+
+/// Bounds of a [`FairQueue`].
+#[derive(Clone, Copy, Debug)]
+pub struct FairLimits {
+    /// Places, at least one.
+    pub places: usize,
+    /// Most places that one client has at a time.
+    pub client_places: usize,
+    /// Most jobs that wait.
+    pub queue: usize,
+    /// Most jobs of one client that wait.
+    pub client_queue: usize,
+    /// Most jobs that are parked. Each keeps its thread and its memory; where there are so many, a job beyond its share runs on.
+    pub parked: usize,
+}
+
+/// Why a place was not given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NoPlace {
+    /// As many jobs wait as may.
+    QueueFull,
+    /// As many jobs of this client wait as may.
+    ClientFull,
+    /// The job waited, and had to make room for a client with fewer jobs.
+    Displaced,
+    /// The deadline has passed.
+    Late,
+}
+
+/// Places and those who wait for them. Cloning gives the same queue.
+#[derive(Clone, Debug)]
+pub struct FairQueue {
+    inner: Arc<Inner>,
+}
+
+type Waiter = oneshot::Sender<Place>;
+
+struct Inner {
+    limits: FairLimits,
+    /// Locked when a job comes, ends, or may have to give way; nothing waits under it.
+    state: Mutex<State<Waiter, Arc<Parked>>>,
+    /// Whether a running job might have to give way. Read without the lock, often.
+    is_contended: AtomicBool,
+}
+
+/// Tells a parked job to go on.
+#[derive(Default)]
+struct Parked {
+    goes_on: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl FairQueue {
+    /// A queue with these bounds.
+    pub fn new(limits: FairLimits) -> Self {
+        let limits = FairLimits { places: limits.places.max(1), client_places: limits.client_places.max(1), ..limits };
+        let state = Mutex::new(State::new(limits));
+        Self { inner: Arc::new(Inner { limits, state, is_contended: AtomicBool::new(false) }) }
+    }
+
+    /// How many jobs run, are parked, and wait.
+    pub fn counts(&self) -> (usize, usize, usize) {
+        self.inner.lock().counts()
+    }
+
+    /// The bounds.
+    pub fn limits(&self) -> FairLimits {
+        self.inner.limits
+    }
+
+    /// Waits for a place until `deadline`. Dropping the future leaves the queue.
+    ///
+    /// # Errors
+    /// [`NoPlace`].
+    pub async fn enter(&self, share: Share, deadline: Option<Instant>) -> Result<Place, NoPlace> {
+        let (sender, receiver) = oneshot::channel();
+        let (job, arrival) = {
+            let mut state = self.inner.lock();
+            let job = state.new_job();
+            let arrival = state.arrive(job, share, Instant::now(), sender);
+            self.inner.note_contention(&state);
+            (job, arrival)
+        };
+        match arrival {
+            Arrival::Runs => Ok(Place::new(&self.inner, job, share)),
+            Arrival::Refused(Refusal::QueueFull) => Err(NoPlace::QueueFull),
+            Arrival::Refused(Refusal::ClientFull) => Err(NoPlace::ClientFull),
+            Arrival::Waits { displaced } => {
+                // Its receiver finds the channel closed.
+                drop(displaced);
+                let _leaves = LeavesQueue { inner: &self.inner, job, share };
+                self.wait(share, receiver, deadline).await
+            }
+        }
+    }
+
+    async fn wait(
+        &self,
+        share: Share,
+        mut receiver: oneshot::Receiver<Place>,
+        deadline: Option<Instant>,
+    ) -> Result<Place, NoPlace> {
+        let mut patience = LEND_AFTER;
+        loop {
+            let soon = Instant::now() + patience;
+            // The jobs of a client that has places wake less and less.
+            patience = (patience * 2).min(LEND_AGAIN_AFTER);
+            let until = deadline.map_or(soon, |deadline| deadline.min(soon));
+            match tokio::time::timeout_at(until.into(), &mut receiver).await {
+                Ok(Ok(place)) => return Ok(place),
+                Ok(Err(_)) => return Err(NoPlace::Displaced),
+                Err(_) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => return Err(NoPlace::Late),
+                Err(_) => self.inner.lend(share.client),
+            }
+        }
+    }
+}
+
+/// Takes a job out of the queue if it still waits there.
+struct LeavesQueue<'a> {
+    inner: &'a Inner,
+    job: JobId,
+    share: Share,
+}
+
+impl Drop for LeavesQueue<'_> {
+    fn drop(&mut self) {
+        let mut state = self.inner.lock();
+        state.leave_queue(self.job, self.share);
+        self.inner.note_contention(&state);
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, State<Waiter, Arc<Parked>>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn note_contention(&self, state: &State<Waiter, Arc<Parked>>) {
+        self.is_contended.store(state.is_contended(), Ordering::Relaxed);
+    }
+
+    /// Hands out free places.
+    fn grant_all(self: &Arc<Self>) {
+        let mut unclaimed = None;
+        loop {
+            let granted = {
+                let mut state = self.lock();
+                let now = Instant::now();
+                if let Some(job) = unclaimed.take() {
+                    state.end(job, now);
+                }
+                let granted = state.grant_next(now);
+                self.note_contention(&state);
+                granted
+            };
+            match granted {
+                Some(granted) => unclaimed = self.hand_over(granted),
+                None => return,
+            }
+        }
+    }
+
+    /// Lends a place to a client that has none, if that is next and one may be lent.
+    fn lend(self: &Arc<Self>, client: ClientId) {
+        let granted = {
+            let mut state = self.lock();
+            let granted = state.lend(client, Instant::now());
+            self.note_contention(&state);
+            granted
+        };
+        if let Some(job) = granted.and_then(|granted| self.hand_over(granted)) {
+            self.end(job);
+        }
+    }
+
+    /// Tells a job that it has its place. The job, if nobody waits for it any more.
+    fn hand_over(self: &Arc<Self>, granted: Granted<Waiter, Arc<Parked>>) -> Option<JobId> {
+        match granted {
+            Granted::GoesOn(parked) => {
+                parked.go_on();
+                None
+            }
+            // Not dropped here: that would hand out the next place, and so on, on this stack.
+            Granted::Begins(job, share, waiter) => match waiter.send(Place::new(self, job, share)) {
+                Ok(()) => None,
+                Err(mut place) => {
+                    place.is_held = false;
+                    Some(job)
+                }
+            },
+        }
+    }
+
+    /// Takes a job's place and gives it to others.
+    fn end(self: &Arc<Self>, job: JobId) {
+        self.lock().end(job, Instant::now());
+        self.grant_all();
+    }
+}
+
+/// A job's place, given back when it is dropped.
+#[derive(Debug)]
+pub struct Place {
+    inner: Arc<Inner>,
+    job: JobId,
+    share: Share,
+    is_held: bool,
+}
+
+impl Place {
+    fn new(inner: &Arc<Inner>, job: JobId, share: Share) -> Self {
+        Self { inner: Arc::clone(inner), job, share, is_held: true }
+    }
+
+    /// What the job asks whether it has to give way. It does nothing once the place is given back.
+    pub(crate) fn turn(&self) -> Turn {
+        Turn { inner: Arc::clone(&self.inner), job: self.job, share: self.share }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if self.is_held {
+            self.inner.end(self.job);
+        }
+    }
+}
+
+/// A job's right to its place, as the job sees it.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    inner: Arc<Inner>,
+    job: JobId,
+    share: Share,
+}
+
+impl Turn {
+    /// Whether anybody waits whose turn it might be.
+    pub(crate) fn is_contended(&self) -> bool {
+        self.inner.is_contended.load(Ordering::Relaxed)
+    }
+
+    /// Gives the place to another client's job if it is its turn, and waits on this thread until it is this one's again, or until
+    /// `is_unwanted`. True if it waited.
+    pub(crate) fn give_way(&self, is_unwanted: impl Fn() -> bool) -> bool {
+        let parked = Arc::<Parked>::default();
+        {
+            let mut state = self.inner.lock();
+            let is_parked = state.park(self.job, Instant::now(), || Arc::clone(&parked));
+            self.inner.note_contention(&state);
+            if !is_parked {
+                return false;
+            }
+        }
+        self.inner.grant_all();
+        if !parked.wait(is_unwanted) {
+            let mut state = self.inner.lock();
+            // Goes on without a place otherwise, to its end: nobody wants its answer.
+            state.leave_parking(self.job, self.share);
+            self.inner.note_contention(&state);
+        }
+        true
+    }
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("FairQueue").field("limits", &self.limits).finish_non_exhaustive()
+    }
+}
+
+impl Parked {
+    fn go_on(&self) {
+        *self.goes_on.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits for the word to go on; false if `is_unwanted` came first.
+    fn wait(&self, is_unwanted: impl Fn() -> bool) -> bool {
+        let mut goes_on = self.goes_on.lock().unwrap_or_else(PoisonError::into_inner);
+        while !*goes_on && !is_unwanted() {
+            let waited = self.changed.wait_timeout(goes_on, LOOK_EVERY);
+            goes_on = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        *goes_on
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,366 @@
+//! Who runs, who waits, and whose turn is next. Plain data: the caller brings the time and the lock.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    time::{Duration, Instant},
+};
+
+use super::{FairLimits, Share};
+use crate::{ClientId, PluginId};
+
+/// How far a client may run ahead of one that waits before it has to give way. With two threads of its own a client is ahead by
+/// that much after half the time; half a dozen clients take turns well within 50 ms.
+const QUANTUM: Duration = Duration::from_millis(5);
+
+/// Idle clients that are remembered for the time that they used, besides those that run or wait.
+const MAX_IDLE_CLIENTS: usize = 1_024;
+
+/// A job from its arrival to its end.
+pub(super) type JobId = u64;
+
+/// A job that runs.
+struct Running {
+    share: Share,
+    /// Until when its time is accounted for.
+    since: Instant,
+}
+
+/// The jobs of a client that come through one plugin.
+struct Flow<W, P> {
+    used: Duration,
+    running: usize,
+    /// Jobs that had to give way. They go on before others begin.
+    parked: VecDeque<(JobId, P)>,
+    waiting: VecDeque<(JobId, W)>,
+}
+
+/// The jobs of a client.
+struct Client<W, P> {
+    /// Time that its jobs took, from a start that makes it comparable: a client that begins has as much as the active one
+    /// that has least.
+    used: Duration,
+    running: usize,
+    parked: usize,
+    waiting: usize,
+    flows: BTreeMap<Option<PluginId>, Flow<W, P>>,
+}
+
+impl<W, P> Flow<W, P> {
+    const fn new(used: Duration) -> Self {
+        Self { used, running: 0, parked: VecDeque::new(), waiting: VecDeque::new() }
+    }
+
+    fn is_active(&self) -> bool {
+        self.running > 0 || self.wants_a_place()
+    }
+
+    fn wants_a_place(&self) -> bool {
+        !self.parked.is_empty() || !self.waiting.is_empty()
+    }
+}
+
+impl<W, P> Client<W, P> {
+    const fn new(used: Duration) -> Self {
+        Self { used, running: 0, parked: 0, waiting: 0, flows: BTreeMap::new() }
+    }
+
+    const fn is_active(&self) -> bool {
+        self.running > 0 || self.wants_a_place()
+    }
+
+    const fn wants_a_place(&self) -> bool {
+        self.parked > 0 || self.waiting > 0
+    }
+
+    /// The flow of a plugin, which does not come before those that have been active meanwhile.
+    fn flow(&mut self, plugin: Option<PluginId>) -> &mut Flow<W, P> {
+        let least = self.flows.values().filter(|flow| flow.is_active()).map(|flow| flow.used).min();
+        let least = least.unwrap_or_default();
+        let flow = self.flows.entry(plugin).or_insert_with(|| Flow::new(least));
+        if !flow.is_active() {
+            flow.used = flow.used.max(least);
+        }
+        flow
+    }
+}
+
+/// Who gets a place.
+pub(super) enum Granted<W, P> {
+    /// A job that has waited begins.
+    Begins(JobId, Share, W),
+    /// A parked job goes on.
+    GoesOn(P),
+}
+
+/// Why a job may not even wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
+    /// As many wait as may, and no client has more of them than this one.
+    QueueFull,
+    /// This client's jobs are as many as may wait for one.
+    ClientFull,
+}
+
+/// What [`State::arrive`] came to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Arrival<W> {
+    /// The job runs.
+    Runs,
+    /// It waits; `displaced` is a job of the client with most that no longer does.
+    Waits { displaced: Option<W> },
+    /// It is refused.
+    Refused(Refusal),
+}
+
+/// `W` is how a waiting job is told that it may begin, `P` how a parked one is told to go on.
+pub(super) struct State<W, P> {
+    limits: FairLimits,
+    clients: HashMap<ClientId, Client<W, P>>,
+    running: HashMap<JobId, Running>,
+    parked: usize,
+    waiting: usize,
+    next_job: JobId,
+}
+
+impl<W, P> State<W, P> {
+    pub(super) fn new(limits: FairLimits) -> Self {
+        Self { limits, clients: HashMap::new(), running: HashMap::new(), parked: 0, waiting: 0, next_job: 0 }
+    }
+
+    /// Jobs that run, are parked, and wait.
+    pub(super) fn counts(&self) -> (usize, usize, usize) {
+        (self.running.len(), self.parked, self.waiting)
+    }
+
+    /// Whether a running job might have to give way: something waits or is parked, and not all of it is one client's.
+    pub(super) fn is_contended(&self) -> bool {
+        let clients = || self.clients.values().filter(|client| client.is_active());
+        self.running.len() > self.limits.places
+            || ((self.waiting > 0 || self.parked > 0) && clients().take(2).count() > 1)
+    }
+
+    pub(super) fn new_job(&mut self) -> JobId {
+        self.next_job += 1;
+        self.next_job
+    }
+
+    /// A job comes. `waiter` is kept only if it has to wait.
+    pub(super) fn arrive(&mut self, job: JobId, share: Share, now: Instant, waiter: W) -> Arrival<W> {
+        self.account(now);
+        // A free place with jobs that wait is one that their clients may not have.
+        let has_free_place = self.running.len() < self.limits.places && self.next_share().is_none();
+        let client = self.client(share.client);
+        let (running, waits) = (client.running, client.waiting);
+        if has_free_place && running < self.limits.client_places {
+            self.begin(job, share, now);
+            return Arrival::Runs;
+        }
+        let is_full = self.waiting >= self.limits.queue;
+        if let Some(refusal) = self.refusal(is_full, waits) {
+            self.forget_idle();
+            return Arrival::Refused(refusal);
+        }
+        let displaced = if is_full { self.displace() } else { None };
+        let client = self.client(share.client);
+        client.flow(share.plugin).waiting.push_back((job, waiter));
+        client.waiting += 1;
+        self.waiting += 1;
+        Arrival::Waits { displaced }
+    }
+
+    /// Why one more job of a client may not wait, of which `waits` wait already.
+    fn refusal(&self, is_full: bool, waits: usize) -> Option<Refusal> {
+        let most = || self.clients.values().map(|client| client.waiting).max().unwrap_or_default();
+        if is_full && most() <= waits + 1 {
+            return Some(Refusal::QueueFull);
+        }
+        (waits >= self.limits.client_queue).then_some(Refusal::ClientFull)
+    }
+
+    /// Takes the youngest waiting job of the client that has most of them.
+    fn displace(&mut self) -> Option<W> {
+        let most = self.clients.values_mut().max_by_key(|client| client.waiting)?;
+        let youngest = |flow: &&mut Flow<W, P>| flow.waiting.back().map_or(0, |(job, _)| *job);
+        let (_, waiter) = most.flows.values_mut().max_by_key(youngest)?.waiting.pop_back()?;
+        most.waiting -= 1;
+        self.waiting -= 1;
+        Some(waiter)
+    }
+
+    /// Gives a free place to the next job, if there are both.
+    pub(super) fn grant_next(&mut self, now: Instant) -> Option<Granted<W, P>> {
+        if self.running.len() >= self.limits.places {
+            return None;
+        }
+        let share = self.next_share()?;
+        self.grant(share, now)
+    }
+
+    /// Gives a job that waits a place beyond those that there are, which running jobs make up for by giving way. Only for a
+    /// client that has none, whose turn is next, and as often as there are places.
+    pub(super) fn lend(&mut self, client: ClientId, now: Instant) -> Option<Granted<W, P>> {
+        self.account(now);
+        let share = self.next_share().filter(|share| share.client == client)?;
+        let has_none = self.clients.get(&client).is_some_and(|client| client.running == 0);
+        if !has_none || self.running.len() >= self.limits.places.saturating_mul(2) {
+            return None;
+        }
+        self.grant(share, now)
+    }
+
+    fn grant(&mut self, share: Share, now: Instant) -> Option<Granted<W, P>> {
+        let client = self.clients.get_mut(&share.client)?;
+        let flow = client.flows.get_mut(&share.plugin)?;
+        if let Some((job, parked)) = flow.parked.pop_front() {
+            client.parked -= 1;
+            self.parked -= 1;
+            self.begin(job, share, now);
+            return Some(Granted::GoesOn(parked));
+        }
+        let (job, waiter) = flow.waiting.pop_front()?;
+        client.waiting -= 1;
+        self.waiting -= 1;
+        self.begin(job, share, now);
+        Some(Granted::Begins(job, share, waiter))
+    }
+
+    /// Whose turn is next: of the clients that may have one more place that which has used least, and of its plugins
+    /// likewise; the job that has waited longest decides between equals.
+    ///
+    /// Looks at all clients: they are no more than the queue is long, and a job that waits here is worth more than that.
+    fn next_share(&self) -> Option<Share> {
+        let may_run = |client: &Client<W, P>| client.wants_a_place() && client.running < self.limits.client_places;
+        let eligible = self.clients.iter().filter(|(_, client)| may_run(client));
+        let (name, client) = eligible.min_by_key(|(_, client)| (client.used, oldest_of(client)))?;
+        let flows = client.flows.iter().filter(|(_, flow)| flow.wants_a_place());
+        let (plugin, _) = flows.min_by_key(|(_, flow)| (flow.used, oldest(flow)))?;
+        Some(Share { client: *name, plugin: *plugin })
+    }
+
+    fn begin(&mut self, job: JobId, share: Share, now: Instant) {
+        let client = self.client(share.client);
+        client.flow(share.plugin).running += 1;
+        client.running += 1;
+        self.running.insert(job, Running { share, since: now });
+    }
+
+    /// A job ends, or leaves its place otherwise.
+    pub(super) fn end(&mut self, job: JobId, now: Instant) {
+        self.account(now);
+        self.leave_place(job);
+        self.forget_idle();
+    }
+
+    fn leave_place(&mut self, job: JobId) -> Option<Share> {
+        let Running { share, .. } = self.running.remove(&job)?;
+        if let Some(client) = self.clients.get_mut(&share.client) {
+            client.running -= 1;
+            if let Some(flow) = client.flows.get_mut(&share.plugin) {
+                flow.running -= 1;
+            }
+        }
+        Some(share)
+    }
+
+    /// A job that waits leaves.
+    pub(super) fn leave_queue(&mut self, job: JobId, share: Share) {
+        let Some(client) = self.clients.get_mut(&share.client) else { return };
+        let Some(flow) = client.flows.get_mut(&share.plugin) else { return };
+        let before = flow.waiting.len();
+        flow.waiting.retain(|(waiting, _)| *waiting != job);
+        if flow.waiting.len() < before {
+            client.waiting -= 1;
+            self.waiting -= 1;
+            self.forget_idle();
+        }
+    }
+
+    /// A parked job leaves; false if it goes on already.
+    pub(super) fn leave_parking(&mut self, job: JobId, share: Share) -> bool {
+        let Some(client) = self.clients.get_mut(&share.client) else { return false };
+        let Some(flow) = client.flows.get_mut(&share.plugin) else { return false };
+        let before = flow.parked.len();
+        flow.parked.retain(|(parked, _)| *parked != job);
+        let has_left = flow.parked.len() < before;
+        if has_left {
+            client.parked -= 1;
+            self.parked -= 1;
+            self.forget_idle();
+        }
+        has_left
+    }
+
+    /// Takes a running job's place if it is another client's turn, and says whether it did; `parked` is how the job is told to
+    /// go on. A job runs on where as many are parked as may be.
+    pub(super) fn park(&mut self, job: JobId, now: Instant, parked: impl FnOnce() -> P) -> bool {
+        self.account(now);
+        if self.parked >= self.limits.parked || !self.must_give_way(job) {
+            return false;
+        }
+        let Some(share) = self.leave_place(job) else { return false };
+        let client = self.client(share.client);
+        client.flow(share.plugin).parked.push_back((job, parked()));
+        client.parked += 1;
+        self.parked += 1;
+        true
+    }
+
+    fn must_give_way(&self, job: JobId) -> bool {
+        let Some(Running { share, .. }) = self.running.get(&job) else { return false };
+        let Some(own) = self.clients.get(&share.client).map(|client| client.used) else { return false };
+        if self.running.len() > self.limits.places {
+            // A place was lent: the client that has used most makes up for it.
+            let of = |running: &Running| self.clients.get(&running.share.client).map(|client| client.used);
+            return self.running.values().filter_map(of).max() == Some(own);
+        }
+        let next = self.next_share().filter(|next| next.client != share.client);
+        let next = next.and_then(|next| self.clients.get(&next.client));
+        next.is_some_and(|next| next.used.saturating_add(QUANTUM) < own)
+    }
+
+    /// Accounts for the time that jobs ran since the last look.
+    fn account(&mut self, now: Instant) {
+        for running in self.running.values_mut() {
+            let time = now.saturating_duration_since(running.since);
+            running.since = running.since.max(now);
+            let Some(client) = self.clients.get_mut(&running.share.client) else { continue };
+            client.used = client.used.saturating_add(time);
+            if let Some(flow) = client.flows.get_mut(&running.share.plugin) {
+                flow.used = flow.used.saturating_add(time);
+            }
+        }
+    }
+
+    fn least_used(&self) -> Option<Duration> {
+        self.clients.values().filter(|client| client.is_active()).map(|client| client.used).min()
+    }
+
+    /// A client, which when it begins does not come before those that have been active meanwhile.
+    fn client(&mut self, name: ClientId) -> &mut Client<W, P> {
+        let is_active = self.clients.get(&name).is_some_and(Client::is_active);
+        let least = if is_active { Duration::ZERO } else { self.least_used().unwrap_or_default() };
+        let client = self.clients.entry(name).or_insert_with(|| Client::new(least));
+        client.used = client.used.max(least);
+        client
+    }
+
+    /// Forgets clients that have nothing here, and no more time behind them than the others.
+    fn forget_idle(&mut self) {
+        let Some(least) = self.least_used() else { return self.clients.clear() };
+        let remembers = self.clients.len() <= MAX_IDLE_CLIENTS;
+        self.clients.retain(|_, client| client.is_active() || (remembers && client.used > least));
+    }
+}
+
+fn oldest<W, P>(flow: &Flow<W, P>) -> JobId {
+    let waiting = flow.waiting.front().map(|(job, _)| *job);
+    let parked = flow.parked.front().map(|(job, _)| *job);
+    waiting.into_iter().chain(parked).min().unwrap_or(JobId::MAX)
+}
+
+fn oldest_of<W, P>(client: &Client<W, P>) -> JobId {
+    client.flows.values().map(oldest).min().unwrap_or(JobId::MAX)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+use std::sync::mpsc;
+
+use super::*;
+use crate::{CallContext, WorkPool};
+
+fn queue(places: usize) -> FairQueue {
+    FairQueue::new(FairLimits { places, client_places: places, queue: 16, client_queue: 16, parked: 4 })
+}
+
+fn share(client: u64) -> Share {
+    Share { client: ClientId::from_number(client), plugin: None }
+}
+
+fn context(client: u64) -> CallContext {
+    CallContext::new().from_origin(Origin::new(crate::Transport::Http, ClientId::from_number(client)))
+}
+
+#[tokio::test]
+async fn places_are_given_back_when_their_owners_and_their_waiters_leave() {
+    let queue = queue(1);
+    let held = queue.enter(share(1), None).await.unwrap();
+    for _ in 0..3 {
+        let waiting = tokio::time::timeout(Duration::ZERO, queue.enter(share(2), None));
+        assert!(waiting.await.is_err());
+    }
+    assert_eq!(queue.counts(), (1, 0, 0));
+
+    drop(held);
+
+    assert_eq!(queue.counts(), (0, 0, 0));
+    assert!(queue.enter(share(1), None).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_wait_ends_at_its_deadline() {
+    let queue = queue(1);
+    let _held = queue.enter(share(1), None).await.unwrap();
+
+    let late = queue.enter(share(1), Some(Instant::now() + Duration::from_millis(1))).await;
+
+    assert_eq!(late.unwrap_err(), NoPlace::Late);
+    assert_eq!(queue.counts(), (1, 0, 0));
+}
+
+#[tokio::test]
+async fn a_client_that_waits_is_lent_a_place_beside_a_job_that_never_pauses() {
+    let queue = queue(1);
+    let _held = queue.enter(share(1), None).await.unwrap();
+
+    let lent = queue.enter(share(2), None).await;
+
+    assert!(lent.is_ok());
+    assert_eq!(queue.counts(), (2, 0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_job_lets_another_clients_job_through_and_goes_on() {
+    let pool = WorkPool::new("test", 1, 16);
+    let (began, has_begun) = mpsc::channel();
+    let (stop, is_stopped) = mpsc::channel();
+    let long = tokio::spawn({
+        let pool = pool.clone();
+        async move {
+            let job = move |context: &CallContext| {
+                began.send(()).unwrap();
+                while is_stopped.try_recv().is_err() {
+                    assert!(!context.should_stop());
+                    std::hint::spin_loop();
+                }
+                Ok(context.parked())
+            };
+            pool.run(&context(1), job).await
+        }
+    });
+    tokio::task::spawn_blocking(move || has_begun.recv()).await.unwrap().unwrap();
+
+    let pool_seen_from_within = pool.clone();
+    let counts = pool.run(&context(2), move |_| Ok(pool_seen_from_within.jobs())).await.unwrap();
+    stop.send(()).unwrap();
+    let parked = long.await.unwrap().unwrap();
+
+    assert_eq!(counts, (1, 1, 0), "the long job was parked meanwhile");
+    assert!(parked > Duration::ZERO);
+    assert_eq!(pool.jobs(), (0, 0, 0));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_parked_job_whose_caller_leaves_ends() {
+    let pool = WorkPool::new("test", 1, 16);
+    let (ended, has_ended) = tokio::sync::oneshot::channel();
+    let long = tokio::spawn({
+        let pool = pool.clone();
+        async move {
+            let job = move |context: &CallContext| {
+                while !context.should_stop() {
+                    std::hint::spin_loop();
+                }
+                ended.send(()).unwrap();
+                Ok(())
+            };
+            pool.run(&context(1), job).await
+        }
+    });
+    while pool.jobs().0 == 0 {
+        tokio::task::yield_now().await;
+    }
+    let (leave, may_leave) = mpsc::channel::<()>();
+    let other = tokio::spawn({
+        let pool = pool.clone();
+        async move { pool.run(&context(2), move |_| Ok(may_leave.recv().is_ok())).await }
+    });
+    while pool.jobs().1 == 0 {
+        tokio::task::yield_now().await;
+    }
+
+    long.abort();
+
+    has_ended.await.unwrap();
+    leave.send(()).unwrap();
+    assert_eq!(other.await.unwrap(), Ok(true));
+    while pool.jobs() != (0, 0, 0) {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_message_has_a_budget_of_computing_time_for_all_its_jobs() {
+    let pool = WorkPool::new("test", 2, 16);
+    let endless = |context: CallContext| {
+        let pool = pool.clone();
+        async move {
+            let job = |context: &CallContext| -> Result<(), tenon_api::Failure> {
+                while !context.should_stop() {
+                    std::hint::spin_loop();
+                }
+                Err(tenon_api::Failure::server("stopped in the middle"))
+            };
+            pool.run(&context, job).await
+        }
+    };
+    let message = context(1).within_computing_time(Duration::from_millis(1));
+    let used_up =
+        Err(tenon_api::Failure::limit("the computing time of this message is used up; ask for less in one message"));
+
+    assert_eq!(endless(message.question()).await, used_up, "stopped in the middle");
+    assert_eq!(pool.run(&message.question(), |_| Ok(())).await, used_up, "not begun");
+    let another = context(1).within_computing_time(Duration::from_secs(3_600));
+    assert_eq!(pool.run(&another, |_| Ok(())).await, Ok(()), "another message has its own");
+}

@@ -1,0 +1,332 @@
+//! The open connections of a listener, and which of them gives way when there are too many.
+//!
+//! One address may have all places that are free. When none is, a newcomer gets the place of the connection that has been idle
+//! longest among those of the address that holds most. A connection that does something, or that may have subscriptions, gives
+//! way only to an address that holds fewer; where all hold as many, the newcomer is refused.
+
+use std::{
+    collections::HashMap,
+    future::Future,
+    io,
+    pin::Pin,
+    sync::{
+        Arc,
+        atomic::{AtomicU32, Ordering},
+    },
+    task::{Context, Poll},
+    time::{Duration, Instant},
+};
+
+use tokio::{
+    io::{AsyncRead, ReadBuf},
+    task::{AbortHandle, Id, JoinSet},
+};
+
+use crate::service::ClientId;
+
+/// How often a listener should look which connections are idle.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// Where fewer are open it need not: nobody has to give way, unless the settings allow hardly any.
+pub(crate) const FEW_CONNECTIONS: usize = 16;
+
+/// What a table sees of a connection. Nothing is told to the table, so that a request costs nothing here.
+pub(crate) trait Activity: Send + Sync {
+    /// A number that changes whenever something is done on the connection.
+    fn turns(&self) -> u32;
+    /// Whether its client loses nothing by its end: between two requests of HTTP, which clients repeat on another connection.
+    fn is_disposable(&self) -> bool;
+}
+
+/// Counts what is read from a connection on which both sides speak whenever they like, and so sees whether it is used.
+pub(crate) struct Heard<'a, R, F> {
+    pub(crate) reader: R,
+    pub(crate) hears: &'a F,
+}
+
+impl<R: AsyncRead + Unpin, F: Fn()> AsyncRead for Heard<'_, R, F> {
+    fn poll_read(self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let Self { reader, hears } = self.get_mut();
+        let read = Pin::new(reader).poll_read(context, buffer);
+        if read.is_ready() {
+            hears();
+        }
+        read
+    }
+}
+
+/// How often something was read from such a connection.
+#[derive(Default)]
+pub(crate) struct Reads(AtomicU32);
+
+impl Reads {
+    pub(crate) fn hear(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+impl Activity for Reads {
+    fn turns(&self) -> u32 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn is_disposable(&self) -> bool {
+        false
+    }
+}
+
+/// The connections.
+pub(crate) struct Connections {
+    tasks: JoinSet<()>,
+    open: HashMap<Id, Open>,
+}
+
+struct Open {
+    address: ClientId,
+    activity: Arc<dyn Activity>,
+    task: AbortHandle,
+    /// The turns when they were last looked at, and since when they had been the same then.
+    turns: u32,
+    since: Instant,
+}
+
+/// What [`Connections::admit`] came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Admission {
+    /// There was a place.
+    Free,
+    /// There is one now: a connection of this address was closed.
+    GaveWay(ClientId),
+    /// There is none.
+    Refused,
+}
+
+impl Connections {
+    pub(crate) fn new() -> Self {
+        Self { tasks: JoinSet::new(), open: HashMap::new() }
+    }
+
+    /// How many are open.
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    /// Waits for the end of a connection; none if there is none.
+    pub(crate) async fn ended(&mut self) -> Option<()> {
+        let ended = self.tasks.join_next_with_id().await?;
+        self.forget(ended.map(|(id, ())| id).unwrap_or_else(|error| error.id()));
+        Some(())
+    }
+
+    /// Forgets the connections that have ended.
+    pub(crate) fn reap(&mut self) {
+        while let Some(ended) = self.tasks.try_join_next_with_id() {
+            self.forget(ended.map(|(id, ())| id).unwrap_or_else(|error| error.id()));
+        }
+    }
+
+    fn forget(&mut self, id: Id) {
+        self.open.remove(&id);
+    }
+
+    /// Makes a place for a connection from an address, of which there are `most`.
+    pub(crate) fn admit(&mut self, address: ClientId, most: usize) -> Admission {
+        self.reap();
+        if self.open.len() < most {
+            return Admission::Free;
+        }
+        let Some((id, holder)) = self.to_give_way(address) else { return Admission::Refused };
+        // Its task ends at once, or where it is in the middle of a poll, at the end of that.
+        if let Some(open) = self.open.remove(&id) {
+            open.task.abort();
+        }
+        Admission::GaveWay(holder)
+    }
+
+    /// Serves a connection.
+    pub(crate) fn add(
+        &mut self,
+        address: ClientId,
+        activity: Arc<dyn Activity>,
+        serving: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let task = self.tasks.spawn(serving);
+        let open = Open { address, turns: activity.turns(), activity, since: Instant::now(), task: task.clone() };
+        self.open.insert(task.id(), open);
+    }
+
+    /// Looks which connections have done something since the last look: how long they have been idle is known as exactly as
+    /// this is called often.
+    pub(crate) fn look(&mut self) {
+        let now = Instant::now();
+        for open in self.open.values_mut() {
+            let turns = open.activity.turns();
+            if turns != open.turns {
+                (open.turns, open.since) = (turns, now);
+            }
+        }
+    }
+
+    /// Counts all connections: only when there is no place left, and then for microseconds.
+    fn to_give_way(&mut self, newcomer: ClientId) -> Option<(Id, ClientId)> {
+        self.look();
+        let mut held = HashMap::<ClientId, usize>::new();
+        for open in self.open.values() {
+            *held.entry(open.address).or_default() += 1;
+        }
+        let (own, most) = (held.get(&newcomer).copied().unwrap_or_default(), held.values().copied().max()?);
+        let holds_most = |address: ClientId| held.get(&address) == Some(&most);
+        let of_holder = || self.open.iter().filter(|(_, open)| holds_most(open.address));
+        let idle = of_holder().filter(|(_, open)| open.activity.is_disposable()).min_by_key(|(_, open)| open.since);
+        let other = || {
+            let others = of_holder().filter(|(_, open)| open.address != newcomer && most > own + 1);
+            others.min_by_key(|(_, open)| open.since)
+        };
+        idle.or_else(other).map(|(id, open)| (*id, open.address))
+    }
+
+    /// Waits for the end of all.
+    pub(crate) async fn all_ended(mut self) {
+        while self.ended().await.is_some() {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::pending, sync::atomic::AtomicBool};
+
+    use super::*;
+
+    struct Watched {
+        turns: AtomicU32,
+        is_disposable: AtomicBool,
+        /// Says by its count of owners whether the connection is served.
+        served: Arc<()>,
+    }
+
+    impl Activity for Watched {
+        fn turns(&self) -> u32 {
+            self.turns.load(Ordering::Relaxed)
+        }
+
+        fn is_disposable(&self) -> bool {
+            self.is_disposable.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Watched {
+        fn acts(&self) {
+            self.turns.fetch_add(1, Ordering::Relaxed);
+        }
+
+        fn is_busy(&self) {
+            self.is_disposable.store(false, Ordering::Relaxed);
+        }
+
+        async fn has_ended(&self) {
+            while Arc::strong_count(&self.served) > 1 {
+                tokio::task::yield_now().await;
+            }
+        }
+    }
+
+    fn add(connections: &mut Connections, address: u64) -> Arc<Watched> {
+        let watched =
+            Watched { turns: AtomicU32::new(0), is_disposable: AtomicBool::new(true), served: Arc::default() };
+        let watched = Arc::new(watched);
+        let served = Arc::clone(&watched.served);
+        connections.add(ClientId::from_number(address), watched.clone(), async move {
+            let _served = served;
+            pending::<()>().await;
+        });
+        watched
+    }
+
+    fn admit(connections: &mut Connections, address: u64) -> Admission {
+        connections.admit(ClientId::from_number(address), 3)
+    }
+
+    const GAVE_WAY: fn(u64) -> Admission = |address| Admission::GaveWay(ClientId::from_number(address));
+
+    #[tokio::test]
+    async fn an_address_may_have_all_free_places_and_gives_up_the_longest_idle_one_to_another() {
+        let mut connections = Connections::new();
+        let held: Vec<_> = (0..3)
+            .map(|_| {
+                assert_eq!(admit(&mut connections, 1), Admission::Free);
+                add(&mut connections, 1)
+            })
+            .collect();
+        held[0].acts();
+
+        assert_eq!(admit(&mut connections, 2), GAVE_WAY(1));
+
+        held[1].has_ended().await;
+        assert_eq!((Arc::strong_count(&held[0].served), Arc::strong_count(&held[2].served)), (2, 2));
+        assert_eq!(connections.len(), 2);
+    }
+
+    #[tokio::test]
+    async fn the_longest_idle_connection_is_the_one_whose_last_request_is_longest_ago() {
+        let mut connections = Connections::new();
+        let held = [(); 3].map(|()| add(&mut connections, 1));
+        for used in [1, 0, 2] {
+            held[used].acts();
+            connections.look();
+        }
+
+        for longest_idle in [1, 0, 2] {
+            assert_eq!(connections.admit(ClientId::from_number(2), connections.len()), GAVE_WAY(1));
+            held[longest_idle].has_ended().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn the_address_that_holds_most_gives_way_even_if_all_of_its_connections_are_busy() {
+        let mut connections = Connections::new();
+        let busy = [1, 1, 2].map(|address| add(&mut connections, address));
+        busy.iter().for_each(|watched| watched.is_busy());
+
+        assert_eq!(admit(&mut connections, 3), GAVE_WAY(1));
+
+        busy[0].has_ended().await;
+    }
+
+    #[tokio::test]
+    async fn busy_connections_give_way_to_no_address_that_would_hold_as_many() {
+        let mut connections = Connections::new();
+        let busy = [1, 1, 2].map(|address| add(&mut connections, address));
+        busy.iter().for_each(|watched| watched.is_busy());
+
+        assert_eq!(admit(&mut connections, 1), Admission::Refused);
+        assert_eq!(admit(&mut connections, 2), Admission::Refused);
+    }
+
+    #[tokio::test]
+    async fn an_address_makes_room_for_itself_by_what_it_does_not_use() {
+        let mut connections = Connections::new();
+        let own = [(); 3].map(|()| add(&mut connections, 1));
+
+        assert_eq!(admit(&mut connections, 1), GAVE_WAY(1));
+        own[0].has_ended().await;
+        add(&mut connections, 1);
+        assert_eq!(admit(&mut connections, 1), GAVE_WAY(1));
+    }
+
+    #[tokio::test]
+    async fn connections_that_end_leave_their_places() {
+        let mut connections = Connections::new();
+        connections.add(
+            ClientId::from_number(1),
+            Arc::new(Watched {
+                turns: AtomicU32::new(0),
+                is_disposable: AtomicBool::new(false),
+                served: Arc::default(),
+            }),
+            async {},
+        );
+
+        assert_eq!(connections.ended().await, Some(()));
+
+        assert_eq!((connections.len(), connections.ended().await), (0, None));
+    }
+}

@@ -1,0 +1,126 @@
+//! Telling the operator of refused connections without filling the log.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use crate::service::ClientId;
+
+/// How often refusals of one address are logged.
+const LOG_EVERY: Duration = Duration::from_secs(10);
+
+/// Addresses that are counted one by one. Refusals of further ones are counted together.
+const MAX_ADDRESSES: usize = 256;
+
+/// Refusals that are not logged yet, by address; those without address are of all addresses beyond the bound.
+#[derive(Debug, Default)]
+pub(crate) struct Refusals {
+    counts: HashMap<Option<ClientId>, Count>,
+}
+
+#[derive(Debug)]
+struct Count {
+    refused: u64,
+    gave_way: u64,
+    /// When the line comes that says so.
+    due: Instant,
+}
+
+/// What is logged of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Report {
+    /// None for all that were not counted one by one.
+    pub(crate) address: Option<ClientId>,
+    /// Connections from there that were refused.
+    pub(crate) refused: u64,
+    /// Connections from there that were closed for others.
+    pub(crate) gave_way: u64,
+}
+
+impl Refusals {
+    /// A connection from this address was refused.
+    pub(crate) fn refuse(&mut self, address: ClientId, now: Instant) {
+        self.count(address, now).refused += 1;
+    }
+
+    /// A connection was closed so that one from this address has its place.
+    pub(crate) fn give_way(&mut self, address: ClientId, now: Instant) {
+        self.count(address, now).gave_way += 1;
+    }
+
+    fn count(&mut self, address: ClientId, now: Instant) -> &mut Count {
+        let is_known = self.counts.contains_key(&Some(address));
+        let name = (is_known || self.counts.len() < MAX_ADDRESSES).then_some(address);
+        self.counts.entry(name).or_insert_with(|| Count { refused: 0, gave_way: 0, due: now + LOG_EVERY })
+    }
+
+    /// When something is to be logged next, if anything is.
+    pub(crate) fn next_due(&self) -> Option<Instant> {
+        self.counts.values().map(|count| count.due).min()
+    }
+
+    /// What is to be logged now. An address whose line has come is counted from nothing.
+    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<Report> {
+        let due = self.counts.extract_if(|_, count| count.due <= now);
+        due.map(|(address, Count { refused, gave_way, .. })| Report { address, refused, gave_way }).collect()
+    }
+}
+
+/// Logs what is due, when it is. `endpoint` has so many connections.
+pub(crate) async fn log_when_due(refusals: &mut Refusals, endpoint: &'static str, connections: usize) {
+    match refusals.next_due() {
+        Some(due) => tokio::time::sleep_until(due.into()).await,
+        None => std::future::pending().await,
+    }
+    for Report { address, refused, gave_way } in refusals.take_due(Instant::now()) {
+        let client = address.map_or_else(|| "others".to_owned(), |address| address.to_string());
+        tracing::warn!(
+            endpoint,
+            client,
+            refused,
+            gave_way,
+            connections,
+            seconds = LOG_EVERY.as_secs(),
+            "connections refused, or closed for newcomers: limit reached"
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_reported_once_in_ten_seconds_with_its_number() {
+        let (mut refusals, now) = (Refusals::default(), Instant::now());
+        let [one, other] = [1, 2].map(ClientId::from_number);
+        for _ in 0..1_000 {
+            refusals.refuse(one, now);
+        }
+        refusals.give_way(other, now + Duration::from_secs(5));
+
+        assert_eq!(refusals.next_due(), Some(now + LOG_EVERY));
+        assert_eq!(refusals.take_due(now + Duration::from_secs(9)), []);
+        let reports = refusals.take_due(now + LOG_EVERY);
+        assert_eq!(reports, [Report { address: Some(one), refused: 1_000, gave_way: 0 }]);
+        assert_eq!(refusals.take_due(now + LOG_EVERY), []);
+        let reports = refusals.take_due(now + Duration::from_secs(15));
+        assert_eq!(reports, [Report { address: Some(other), refused: 0, gave_way: 1 }]);
+        assert_eq!(refusals.next_due(), None);
+    }
+
+    #[test]
+    fn addresses_without_number_share_one_line() {
+        let (mut refusals, now) = (Refusals::default(), Instant::now());
+        for number in 0..5_000 {
+            refusals.refuse(ClientId::from_number(number), now);
+        }
+
+        let reports = refusals.take_due(now + LOG_EVERY);
+
+        assert_eq!(reports.len(), MAX_ADDRESSES + 1);
+        let others = reports.iter().find(|report| report.address.is_none()).map(|report| report.refused);
+        assert_eq!(others, Some(5_000 - MAX_ADDRESSES as u64));
+    }
+}
