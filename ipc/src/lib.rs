@@ -41,7 +41,7 @@ mod websocket;
 pub use envelope::{Dispatcher, EnvelopeLimits};
 pub use http::{HealthCheck, HealthReport, HttpLimits};
 pub use servers::{Endpoints, Servers};
-pub use service::{Caller, ClientId, Exposure, NoNotifications, Notifications, Origin, RpcService, Transport};
+pub use service::{Caller, ClientId, Exposure, NoNotifications, Notifications, Origin, RawCall, RpcService, Transport};
 pub use settings::{HttpSettings, POWERFUL_NAMESPACES, Settings, SocketSettings, StartError, WebSocketSettings};
 pub use socket::SocketLimits;
 pub use traffic::{Traffic, TrafficCounts, TransportTraffic};

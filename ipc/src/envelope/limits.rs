@@ -11,6 +11,7 @@ use std::time::Duration;
 /// | `batch_response_bytes` | every call from there on fails: `-32003 response too large: batch beyond M bytes` |
 /// | `call_timeout` | that call fails: `-32005 request timed out` |
 /// | `subscriptions` | that call fails: `-32005 too many subscriptions: at most N on a connection` |
+/// | `client_subscriptions` | that call fails: `-32005 too many subscriptions: at most N of a client` |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvelopeLimits {
     /// Requests in one batch. Default 10,000: the reference has no bound, and batches of a little over 1,000
@@ -27,6 +28,8 @@ pub struct EnvelopeLimits {
     pub call_timeout: Option<Duration>,
     /// Open subscriptions of one connection. Default 256.
     pub subscriptions: usize,
+    /// Open subscriptions of one client, whatever its connections. Default 4,096.
+    pub client_subscriptions: usize,
 }
 
 impl Default for EnvelopeLimits {
@@ -38,6 +41,7 @@ impl Default for EnvelopeLimits {
             batch_response_bytes: 64 << 20,
             call_timeout: Some(Duration::from_secs(600)),
             subscriptions: 256,
+            client_subscriptions: 4_096,
         }
     }
 }

@@ -6,6 +6,7 @@ use arc_swap::ArcSwap;
 use bytes::BytesMut;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
+use tenon_bus::{MemoryBudget, MemoryUse};
 use tokio::{
     net::{TcpListener, TcpStream},
     task::JoinSet,
@@ -24,6 +25,9 @@ use crate::{
     traffic::{Meter, TransportTraffic},
     websocket::Messages,
 };
+
+/// What an open connection holds: its task, its state, and what hyper keeps for reading and writing.
+const CONNECTION_BYTES: usize = 40 << 10;
 
 /// What each part of a handshake may take on a port of WebSocket alone.
 const HANDSHAKE: Duration = Duration::from_secs(30);
@@ -105,6 +109,15 @@ impl ConnectionLimits {
     }
 }
 
+impl<S: RpcService> Port<S> {
+    /// What its requests draw on.
+    fn memory(&self) -> MemoryBudget {
+        let http = self.http.as_ref().map(|side| side.dispatcher.memory());
+        let memory = http.or_else(|| self.websocket.as_ref().map(|side| side.dispatcher.memory()));
+        memory.cloned().unwrap_or_default()
+    }
+}
+
 impl<S> Port<S> {
     /// Whose a connection is that has not said what it wants.
     fn first_traffic(&self) -> Option<&Arc<TransportTraffic>> {
@@ -117,6 +130,7 @@ async fn serve<S: RpcService>(port: Arc<Port<S>>, stream: TcpStream, client: Cli
     let (Some(ends), Some(traffic)) = (port.ends().next(), port.first_traffic()) else { return };
     // Until it becomes a WebSocket, which is counted when it does.
     let as_http = port.http.as_ref().map(|side| side.traffic.connect());
+    let memory = port.memory().client(client).reserve_always(MemoryUse::Connections, CONNECTION_BYTES);
     // Answers are written whole; waiting for more only delays them.
     let _ = stream.set_nodelay(true);
     let conversation = Arc::new(Conversation::new(client, limits.request));
@@ -161,7 +175,7 @@ async fn serve<S: RpcService>(port: Arc<Port<S>>, stream: TcpStream, client: Cli
         return;
     }
     if let (Some(upgrade), Some(side)) = (conversation.take_upgrade(), &port.websocket) {
-        drop(as_http);
+        drop((as_http, memory));
         serve_websocket(side, upgrade).await;
     }
 }

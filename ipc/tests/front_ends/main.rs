@@ -4,6 +4,7 @@
 
 mod batches;
 mod http;
+mod memory;
 mod origins;
 mod raw_http;
 mod recorded;
