@@ -3,7 +3,7 @@
 # transport, 5,000 idle clients, a panic in every kind of handler. Ends with a table of every figure beside its bound, and
 # fails when a test does, when a bound is missed, or when something was done less often than that. Figures of time are held
 # too: leave the machine alone meanwhile.
-#   abuse.sh [PART...]    some of: kills database disk files clients endless panics folders
+#   abuse.sh [PART...]    some of: kills database disk files clients endless memory panics folders
 # ABUSE_SHARE: a part of the counts, in percent (100). TENON_SEED: replays a run. The rows go to abuse.json in the cache too.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -11,7 +11,7 @@ cd "$root"
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/tenon"
 debug="${CARGO_TARGET_DIR:-$cache/target}/debug"
 release="${TENON_BIN:-$root/dist/tenon}"
-every="kills database disk files clients endless panics folders"
+every="kills database disk files clients endless memory panics folders"
 parts="${*:-$every}"
 share="${ABUSE_SHARE:-100}"
 report="${TENON_ABUSE_REPORT:-$cache/abuse.json}"
@@ -56,6 +56,7 @@ for part in $parts; do
             TENON_MALFORMED=$(part_of 10000) TENON_IDLE=$(part_of 5000) faults "$release" tests/faults/test_front_ends.py
             ;;
         endless) faults "$release" tests/faults/test_endless_requests.py ;;
+        memory) faults "$release" tests/faults/test_memory.py ;;
         panics) faults "$debug/tenon" tests/faults/test_panics.py ;;
         folders) faults "$release" tests/faults/test_refused_folders.py tests/faults/test_process.py ;;
         *)

@@ -24,6 +24,7 @@ CLAUSES = {
     "input": ("files from outside torn, changed, with lengths that lie, nested deep", 10_000),
     "requests": ("malformed requests: exact codes", 30_000),
     "clients": ("rude clients: memory, files, what others notice", 5_000),
+    "memory": ("clients that make the node keep things: within its settings' sum and 256 MB", 10_000),
     "endless": ("requests without end: cut, stopped when the client has gone", 0),
     "panic": ("a panic in every kind of handler", 0),
     "folder": ("folders that must not be opened", 0),

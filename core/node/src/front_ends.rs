@@ -53,6 +53,7 @@ fn envelope(settings: &Settings) -> EnvelopeLimits {
         batch_response_bytes: rpc.batch_bytes.as_usize(),
         call_timeout: Some(rpc.request_timeout),
         subscriptions: rpc.subscriptions as usize,
+        client_subscriptions: rpc.client_subscriptions as usize,
         ..EnvelopeLimits::default()
     }
 }
