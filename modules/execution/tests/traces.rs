@@ -188,7 +188,7 @@ async fn recordings_share_their_memory_and_give_it_back() {
 
 #[tokio::test]
 async fn a_running_trace_that_cannot_grow_within_its_clients_share_is_refused() {
-    let node = TestNode::with_conformance_chain(1);
+    let node = TestNode::with_conformance_chain(54);
     let memory = MemoryBudget::new(MemoryLimits { total: 64 << 20, client: 4 << 20 });
     let limits = ExecutionLimits { call_gas_cap: 0, ..ExecutionLimits::default() };
     let _served = node.serve(CallResources { limits, memory: memory.clone() });
