@@ -1,9 +1,9 @@
 #!/bin/sh
 # Abuses the node in the long form: 300 kills, 300 more in reorganisations, 1,000 damaged databases, 10,000 damaged files,
-# 10,000 malformed requests a transport, 5,000 idle clients, a flood of slow batches, a panic in every kind of handler. Ends with
-# a table of every figure beside its bound, and fails when a test does, when a bound is missed, or when something was done less
-# often than that. Figures of time are held too: leave the machine alone meanwhile.
-#   abuse.sh [PART...]    some of: kills database disk files clients fairness endless panics folders plugins
+# 10,000 malformed requests a transport, 5,000 idle clients, a flood of slow batches, clients that make the node keep things, a
+# panic in every kind of handler. Ends with a table of every figure beside its bound, and fails when a test does, when a bound is
+# missed, or when something was done less often than that. Figures of time are held too: leave the machine alone meanwhile.
+#   abuse.sh [PART...]    some of: kills database disk files clients fairness endless memory panics folders plugins
 # ABUSE_SHARE: a part of the counts, in percent (100). TENON_SEED: replays a run. The rows go to abuse.json in the cache too.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -11,7 +11,7 @@ cd "$root"
 cache="${XDG_CACHE_HOME:-$HOME/.cache}/tenon"
 debug="${CARGO_TARGET_DIR:-$cache/target}/debug"
 release="${TENON_BIN:-$root/dist/tenon}"
-every="kills database disk files clients fairness endless panics folders plugins"
+every="kills database disk files clients fairness endless memory panics folders plugins"
 parts="${*:-$every}"
 share="${ABUSE_SHARE:-100}"
 report="${TENON_ABUSE_REPORT:-$cache/abuse.json}"
@@ -58,6 +58,7 @@ for part in $parts; do
             ;;
         fairness) faults "$release" tests/faults/test_fairness.py ;;
         endless) faults "$release" tests/faults/test_endless_requests.py ;;
+        memory) faults "$release" tests/faults/test_memory.py ;;
         panics) faults "$debug/tenon" tests/faults/test_panics.py ;;
         # The plugin that tries is built beside the debug program only.
         plugins) faults "$debug/tenon" tests/faults/test_intruder.py ;;

@@ -162,8 +162,16 @@ section! {
         trace_timeout: Duration = Duration::from_secs(5), "rpc.tracetimeout", "rpc.tracetimeout";
         /// Most instructions that one traced transaction may record.
         trace_steps: u64 = 10_000_000, "rpc.tracesteps", "rpc.tracesteps";
-        /// Most memory that the trace of one transaction may take.
-        trace_memory: ByteSize = ByteSize::mebibytes(1024), "rpc.tracememory", "rpc.tracememory";
+        /// Most memory that traces may take together, recordings and texts; 0 takes as much as one client may hold. It counts
+        /// in `rpc.memory` too.
+        trace_memory: ByteSize = ByteSize(0), "rpc.tracememory", "rpc.tracememory";
+        /// Most memory that requests may take together: messages, parameters, calls, answers that are not read, filters,
+        /// subscriptions, traces, and what lies between the node and plugins' processes. What does not fit is refused
+        /// (`-32005`; over HTTP status 503 when the body does not), while what runs goes on.
+        memory: ByteSize = ByteSize::mebibytes(512), "rpc.memory", "rpc.memory";
+        /// Most of `rpc.memory` that one client may hold; 0 takes a quarter. A client is who has a token, else an address, on
+        /// the socket a process.
+        client_memory: ByteSize = ByteSize(0), "rpc.clientmemory", "rpc.clientmemory";
         /// Longest time of one request of any kind over WebSocket and the socket; HTTP has `http.requesttimeout` too.
         request_timeout: Duration = Duration::from_secs(600), "rpc.requesttimeout", "rpc.requesttimeout";
         /// Most computing time of one message, a call or a batch, added up over all threads: calls, traces and log searches of it
@@ -185,6 +193,8 @@ section! {
         allow_unprotected: bool = true, "rpc.allow-unprotected-txs", "rpc.allow-unprotected-txs";
         /// Most subscriptions of one connection.
         subscriptions: u32 = 256, "rpc.subscriptions", "rpc.subscriptions";
+        /// Most subscriptions of one client, over all its connections.
+        client_subscriptions: u32 = 4096, "rpc.clientsubscriptions", "rpc.clientsubscriptions";
         /// Threads for calls, traces and scans; 0 takes as many as the machine has cores. Clients share them by the time that
         /// their requests take.
         threads: u32 = 0, "rpc.threads", "rpc.threads";

@@ -45,7 +45,7 @@ pub use envelope::{Dispatcher, EnvelopeLimits};
 pub use exposure::PortExposure;
 pub use http::{HealthCheck, HealthReport, HttpLimits, Network, NetworkError};
 pub use servers::{Endpoints, Servers};
-pub use service::{Caller, ClientId, Exposure, NoNotifications, Notifications, Origin, RpcService, Transport};
+pub use service::{Caller, ClientId, Exposure, NoNotifications, Notifications, Origin, RawCall, RpcService, Transport};
 pub use settings::{HttpRules, HttpSettings, Settings, SocketSettings, StartError, WebSocketRules, WebSocketSettings};
 pub use socket::SocketLimits;
 pub use traffic::{Traffic, TrafficCounts, TransportTraffic};

@@ -8,6 +8,7 @@ use std::{
 };
 
 use arc_swap::ArcSwap;
+use tenon_bus::MemoryBudget;
 use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -58,6 +59,8 @@ pub struct Servers<S: RpcService> {
     service: S,
     health: Option<HealthCheck>,
     traffic: Traffic,
+    /// What requests draw on.
+    memory: MemoryBudget,
     /// Nothing awaits under the lock.
     open: Mutex<Open<S>>,
     /// Held by whoever opens or closes.
@@ -73,10 +76,17 @@ impl<S: RpcService> Servers<S> {
             service,
             health,
             traffic: Traffic::default(),
+            memory: MemoryBudget::unbounded(),
             open: Mutex::new(Open { ports: Vec::new(), socket: None, tasks: JoinSet::new() }),
             operation: tokio::sync::Mutex::default(),
             stopping: CancellationToken::new(),
         }
+    }
+
+    /// The same, whose requests draw on this budget.
+    #[must_use]
+    pub fn with_memory(self, memory: MemoryBudget) -> Self {
+        Self { memory, ..self }
     }
 
     /// Opens the endpoints and serves them on the current tokio runtime. `health` answers `GET /health`.
@@ -320,7 +330,7 @@ impl<S: RpcService> Servers<S> {
     }
 
     fn dispatcher(&self, limits: &EnvelopeLimits) -> Dispatcher<S> {
-        Dispatcher::new(self.service.clone(), limits.clone())
+        Dispatcher::new(self.service.clone(), limits.clone()).with_memory(self.memory.clone())
     }
 
     fn http_side(&self, settings: HttpSettings, tokens: Option<TokenCheck>) -> HttpSide<S> {

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use tenon_api::Failure;
 
 pub use tenon_bus::{ClientId, Origin, Transport};
-pub use tenon_host::{Caller, Exposure};
+pub use tenon_host::{Caller, Exposure, RawCall};
 
 /// Answers calls and opens subscriptions. `tenon_host::Router` is the real one; tests bring their own.
 ///
@@ -16,16 +16,11 @@ pub trait RpcService: Clone + Send + Sync + 'static {
     /// What a subscription sends.
     type Notifications: Notifications<Json = Self::Json>;
 
-    /// Runs `method`. `params` is the JSON text of the request's member, `None` if it was absent.
+    /// Runs a method. The call's text is freed as soon as the parameters are decoded, not when they are answered.
     ///
     /// Unknown and not exposed methods alike fail with `-32601 the method X does not exist/is not available`,
     /// and `params` that is neither a list nor `null` with `-32602 non-array args`, in that order.
-    fn call(
-        &self,
-        method: &str,
-        params: Option<&str>,
-        caller: &Caller,
-    ) -> impl Future<Output = Result<Self::Json, Failure>> + Send;
+    fn call(&self, call: RawCall<'_>, caller: &Caller) -> impl Future<Output = Result<Self::Json, Failure>> + Send;
 
     /// Whether `method` is known to change nothing that another call could see: in a batch such calls run beside one
     /// another, all others keep their place.
@@ -73,13 +68,8 @@ impl RpcService for tenon_host::Router {
     type Json = tenon_host::JsonBytes;
     type Notifications = tenon_host::PluginStream;
 
-    fn call(
-        &self,
-        method: &str,
-        params: Option<&str>,
-        caller: &Caller,
-    ) -> impl Future<Output = Result<Self::Json, Failure>> + Send {
-        self.call(method, params, caller)
+    fn call(&self, call: RawCall<'_>, caller: &Caller) -> impl Future<Output = Result<Self::Json, Failure>> + Send {
+        self.call_raw(call, caller)
     }
 
     fn only_reads(&self, method: &str) -> bool {

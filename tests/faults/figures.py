@@ -25,6 +25,7 @@ CLAUSES = {
     "requests": ("malformed requests: exact codes", 30_000),
     "clients": ("rude clients: memory, files, what others notice", 5_000),
     "fair": ("one client floods: others are served in their turn", 0),
+    "memory": ("clients that make the node keep things: within its settings' sum and 256 MB", 10_000),
     "endless": ("requests without end: cut, stopped when the client has gone", 0),
     "panic": ("a panic in every kind of handler", 0),
     "folder": ("folders that must not be opened", 0),

@@ -23,6 +23,10 @@ ENDLESS = hex(10**15)
 LIMIT = ["--rpc.gascap", "0", "--rpc.evmtimeout", "1s", "--rpc.tracetimeout", "1s"]
 NO_LIMIT = ["--rpc.gascap", "0", "--rpc.evmtimeout", "10m", "--rpc.tracetimeout", "5m"]
 NO_LIMIT += ["--http.requesttimeout", "10m"]
+MEMORY = ["--rpc.memory", "8GiB", "--rpc.tracememory", "1GiB"]
+"""What is recorded in the time that is allowed must fit: time is what is looked at here."""
+LIMIT += MEMORY
+NO_LIMIT += MEMORY
 HUGE_BLOCKS = ["--dev.gaslimit", str(10**14)]
 NATIVE = DATA / "native" / "chains" / "local.rlp.gz"
 

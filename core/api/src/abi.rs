@@ -23,8 +23,8 @@ pub const ABI_MAJOR: u16 = 1;
 pub const FEATURE_LASTING_SUBSCRIPTIONS: u64 = 1;
 /// A plugin with a larger minor number may need functions that this host lacks: it says so in `needs_minor`.
 ///
-/// 1: [`TenonPlugin::run`].
-pub const ABI_MINOR: u16 = 1;
+/// 1: [`TenonPlugin::run`]. 2: [`TenonCallContext::client`] and [`TenonHost::hold`].
+pub const ABI_MINOR: u16 = 2;
 
 /// Borrowed bytes; valid for the duration of the call that they are passed to, or for ever in static tables.
 #[repr(C)]
@@ -153,6 +153,9 @@ pub struct TenonCallContext {
     pub namespaces: TenonSlice,
     /// Nanoseconds until the host gives up; 0 means no deadline.
     pub deadline_nanos: u64,
+    /// Since minor number 2. The same number in all calls of one client, 0 where there is none: what a plugin keeps for
+    /// clients it can share among them.
+    pub client: u64,
 }
 
 /// What the host gives a plugin. Valid from `start` until the library is unmapped: a panic hook or a context that
@@ -187,6 +190,10 @@ pub struct TenonHost {
     pub log: unsafe extern "C" fn(state: *const c_void, level: u32, message: TenonSlice),
     /// Nanoseconds of a monotonic clock.
     pub now_nanos: unsafe extern "C" fn(state: *const c_void) -> u64,
+    /// Since minor number 2. Counts memory that the plugin keeps for a client beyond its calls: so many bytes more, or
+    /// fewer when negative. 1 when it is counted; 0 when the client or the node has no more to give, and then the plugin
+    /// must not keep it. Fewer is always counted. What is counted is forgotten when the instance stops.
+    pub hold: unsafe extern "C" fn(state: *const c_void, client: u64, bytes: i64) -> i32,
 }
 
 /// What a plugin is. Static; returned by [`PLUGIN_SYMBOL`].
@@ -241,7 +248,8 @@ pub struct TenonPlugin {
         handover: TenonSlice,
         instance: *mut *mut c_void,
     ) -> TenonReply,
-    /// Calls a method by its position; `params` is the raw JSON of the request's `params`, or empty.
+    /// Calls a method by its position; `params` is the raw JSON of the request's `params`, or empty. It is lent until
+    /// this function returns: the host frees it then, while the future goes on.
     pub call: unsafe extern "C" fn(
         instance: *mut c_void,
         context: *const TenonCallContext,

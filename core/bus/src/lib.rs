@@ -3,7 +3,7 @@
 //! It owns the table of handlers and the broadcast channels of events. A *read handler* runs on the caller's own
 //! task, so that a read never waits behind another one; an *async handler* may wait, for an actor's answer for
 //! instance; *work* runs as one job on a bounded pool of threads ([`WorkPool`]), which clients share fairly, and what is mostly
-//! over at once is *attempted* on the caller's task first.
+//! over at once is *attempted* on the caller's task first. What requests hold in memory draws on one budget ([`MemoryBudget`]).
 //!
 //! What must always hold: a call inside the process is a typed function call without encoding; every queue has a
 //! bound, and a full one is an immediate error to the caller; a call ends at its deadline, and its work sees that
@@ -29,6 +29,7 @@ mod call;
 mod context;
 mod events;
 mod fair;
+mod memory;
 mod ordered_panic;
 mod origin;
 mod work;
@@ -37,6 +38,9 @@ pub use call::{Bus, RegisterError, handler_panics};
 pub use context::{CallContext, CancelOnDrop};
 pub use events::{Delivery, FrameDelivery, FrameSubscription, Subscription};
 pub use fair::{FairLimits, FairQueue, NoPlace, Place, Share};
+pub use memory::{
+    ClientMemory, MemoryBudget, MemoryLimits, MemoryUsage, MemoryUse, OutOfMemory, Reservation, SubscriptionPlace,
+};
 #[doc(hidden)]
 pub use ordered_panic::panic_if_ordered;
 pub use origin::{ClientId, Origin, PluginId, Transport};

@@ -374,6 +374,7 @@ impl PluginHost {
             granted,
             bus: self.bus.clone(),
             space,
+            memory: self.options.memory.clone(),
             log_lines: plan.limits.log_lines,
             settings: &plan.settings,
             handover,

@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::{Stream, future::BoxFuture, stream::BoxStream};
 use tenon_api::{Capability, Failure, messages::ModuleFaults};
-use tenon_bus::{Bus, CallContext};
+use tenon_bus::{Bus, CallContext, MemoryBudget};
 use tenon_sdk::boundary::OwnedBytes;
 
 use crate::{
@@ -38,6 +38,8 @@ pub(crate) struct Start<'a> {
     pub(crate) bus: Bus,
     /// Its own storage.
     pub(crate) space: Space,
+    /// What it and its callers hold of the node's memory.
+    pub(crate) memory: MemoryBudget,
     /// Lines a second that it may write to the log, where that is not the process' own bound.
     pub(crate) log_lines: Option<u32>,
     /// JSON text of its own settings.
@@ -48,8 +50,8 @@ pub(crate) struct Start<'a> {
 
 /// A started plugin. Dropping it stops it; whoever holds it sees to it that its calls and streams are gone before.
 pub(crate) trait PluginInstance: Send + Sync {
-    /// Calls a method by its number. Dropping the call cancels it.
-    fn call<'a>(&'a self, method: u32, params: Option<&'a str>, caller: &'a Caller) -> PluginCall<'a>;
+    /// Calls a method by its number. Dropping the call cancels it. The parameters are read before this returns.
+    fn call<'a>(&'a self, method: u32, params: Option<&str>, caller: &'a Caller) -> PluginCall<'a>;
 
     /// Opens a subscription by its kind's number. The first item says whether it was opened. Dropping the items
     /// closes it.
@@ -95,6 +97,11 @@ pub(crate) trait PluginInstance: Send + Sync {
     fn bus_crashes(&self) -> u64 {
         0
     }
+}
+
+/// The client of a call, as the boundary, the wire and the memory budget say it: 0 where there is none.
+pub(crate) const fn client_of(context: &CallContext) -> u64 {
+    context.origin().client.as_number()
 }
 
 /// How long a plugin may take, nanoseconds, as the boundary and the wire say it: 0 means without a bound.

@@ -114,6 +114,10 @@ impl<B: Backend> Backend for Journaled<B> {
         self.backend.subscribe(topic, schema)
     }
 
+    fn hold(&self, client: u64, bytes: i64) -> bool {
+        self.backend.hold(client, bytes)
+    }
+
     fn log(&self, level: u32, message: &str) {
         self.journal.write(&self.backend, level, message);
     }

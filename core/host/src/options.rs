@@ -1,6 +1,7 @@
 use std::{num::NonZeroUsize, path::PathBuf, sync::Arc, thread::available_parallelism, time::Duration};
 
 use tenon_api::{Capability, PluginSpaces, SpaceLimits};
+use tenon_bus::MemoryBudget;
 
 use crate::{BuiltIns, Isolation, IsolationOptions, PluginLimits, VouchedBuilds};
 
@@ -64,6 +65,8 @@ pub struct HostOptions {
     pub slow_calls: NonZeroUsize,
     /// How many calls of the slow class may wait for their turn; further ones are refused with `-32005`.
     pub slow_queue: usize,
+    /// What plugins keep for clients, and what calls of plugins take, draws on this.
+    pub memory: MemoryBudget,
     /// Where plugins keep what they store; none keeps nothing.
     pub spaces: Option<Arc<dyn PluginSpaces>>,
     /// How much a plugin can store whose settings say nothing of it.
@@ -103,6 +106,7 @@ impl HostOptions {
             grace: Duration::from_secs(2),
             slow_calls: Self::slow_calls_for(available_parallelism().unwrap_or(NonZeroUsize::MIN)),
             slow_queue: 1024,
+            memory: MemoryBudget::unbounded(),
             spaces: None,
             space_limits: SpaceLimits::default(),
             aliases: Vec::new(),

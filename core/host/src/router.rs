@@ -24,6 +24,7 @@ use crate::{
     exposure::TableNumber,
     faults::NO_RESULT,
     gate::{Entry, Kind},
+    raw_call::RawCall,
     running::{Running, Ticket},
     stream::Wish,
 };
@@ -200,11 +201,22 @@ impl Router {
     /// What the plugin answers; `-32601` when no plugin serves the method, or the caller's endpoint does not
     /// expose its namespace or refuses it by name; `-32005` at the deadline or when too many slow calls wait.
     pub async fn call(&self, method: &str, params: Option<&str>, caller: &Caller) -> Result<JsonBytes, Failure> {
+        self.call_raw(RawCall::lent(method, params), caller).await
+    }
+
+    /// As [`Router::call`], for a call that may own its text: that is freed when the plugin has decoded the parameters.
+    ///
+    /// # Errors
+    /// As [`Router::call`].
+    pub async fn call_raw(&self, mut call: RawCall<'_>, caller: &Caller) -> Result<JsonBytes, Failure> {
         // All that waits is boxed where it begins. Timers and queues inside this future would make it ten times as large,
         // and futures of fast methods are moved about more than they are polled.
-        let entered = match self.enter(method, caller) {
+        let entered = match self.enter(call.method(), caller) {
             Ok(Entered::At(ticket, index, cost)) => Ok((ticket, index, cost)),
-            Ok(Entered::Held(plugin)) => Box::pin(self.enter_later(plugin, method, caller)).await,
+            Ok(Entered::Held(plugin)) => {
+                call.detach();
+                Box::pin(self.enter_later(plugin, call.method(), caller)).await
+            }
             Err(failure) => Err(failure),
         };
         let (ticket, index, cost) = match entered {
@@ -219,7 +231,7 @@ impl Router {
         let plugin = &*ticket.plugin;
         let counted = plugin.calls.get(index as usize);
         let counted = counted.map(|calls| calls.begin(caller.context.origin().transport, self.inner.calls.is_timed()));
-        let answer = self.run(plugin, index, cost, params, caller).await;
+        let answer = self.run(plugin, index, cost, call, caller).await;
         if let Some(counted) = counted {
             counted.end(answer.is_err());
         }
@@ -232,14 +244,26 @@ impl Router {
         plugin: &Running,
         index: u32,
         cost: Cost,
-        params: Option<&str>,
+        mut raw: RawCall<'_>,
         caller: &Caller,
     ) -> Result<JsonBytes, Failure> {
         let _place = match cost {
             Cost::Fast => None,
-            Cost::Slow => Some(Box::pin(self.slow_place(plugin, caller)).await?),
+            Cost::Slow => {
+                let mut entering = Box::pin(self.slow_place(plugin, caller));
+                let first = poll_fn(|task| Poll::Ready(entering.as_mut().poll(task))).await;
+                Some(match first {
+                    Poll::Ready(place) => place?,
+                    Poll::Pending => {
+                        raw.detach();
+                        entering.await?
+                    }
+                })
+            }
         };
-        let mut call = plugin.instance.call(index, params, caller);
+        let mut call = plugin.instance.call(index, raw.params(), caller);
+        // Decoded: the call may wait for long, and its text is not needed any more.
+        drop(raw);
         // A fast method answers its first poll: no timer is made for it.
         let first = poll_fn(|task| Poll::Ready(call.poll_reply(task))).await;
         let answer = match first {

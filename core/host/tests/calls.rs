@@ -9,9 +9,12 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::poll_immediate};
-use support::{TestHost, c_plugin, processes, text};
-use tenon_api::{Failure, FailureCode, messages::GetClientVersion};
-use tenon_bus::{CallContext, ClientId, Origin, PluginId, Transport};
+use support::{TestHost, c_plugin, processes, rust_plugin, text};
+use tenon_api::{
+    Failure, FailureCode,
+    messages::{GetClientVersion, ModuleChange},
+};
+use tenon_bus::{CallContext, ClientId, MemoryBudget, MemoryLimits, MemoryUse, Origin, PluginId, Transport};
 use tenon_host::{Caller, Exposure, Router};
 
 async fn call(router: &Router, method: &str, params: &str) -> Result<String, Failure> {
@@ -245,4 +248,34 @@ async fn what_a_plugin_asks_is_asked_for_its_caller_in_both_isolations() {
         let plugin = PluginId::of_name("tenon-test-misbehaving");
         assert_eq!(*seen.lock().unwrap(), [asked.by_plugin(plugin)]);
     }
+}
+
+#[tokio::test]
+async fn what_a_plugin_keeps_is_counted_for_the_client_that_asks_and_forgotten_with_the_plugin() {
+    let memory = MemoryBudget::new(MemoryLimits { total: 100_000, client: 1_000 });
+    let test = TestHost::with_options(|options| options.memory = memory.clone());
+    test.host.load(&rust_plugin("tenon-test-misbehaving"), "").unwrap();
+    let router = test.host.router();
+    let [first, second] = [7, 8].map(|number| {
+        let client = ClientId::from_number(number);
+        Caller::local().from_origin(Origin::new(Transport::Http, client))
+    });
+    let ask = async |caller: &Caller, method: &str, params: &str| match router.call(method, Some(params), caller).await
+    {
+        Ok(answer) => text(answer),
+        Err(failure) => format!("{}", failure.code.0),
+    };
+
+    assert_eq!(ask(&first, "bad_client", "[]").await, "7");
+    assert_eq!(ask(&first, "bad_hold", "[600]").await, "true");
+    assert_eq!(ask(&first, "bad_hold", "[600]").await, "-32005", "beyond the client's share");
+    assert_eq!(ask(&second, "bad_hold", "[600]").await, "true", "another has one of its own");
+    assert_eq!(memory.usage().held[MemoryUse::PluginState as usize], 1_200);
+
+    assert_eq!(ask(&second, "bad_release", "[]").await, "true");
+    assert_eq!(memory.usage().held[MemoryUse::PluginState as usize], 0);
+    assert_eq!(ask(&first, "bad_hold", "[1000]").await, "true");
+    let name = test.host.list()[0].name.clone();
+    test.host.change(&name, ModuleChange::Disable, true).await.unwrap();
+    assert_eq!(memory.usage().held, [0; MemoryUse::ALL.len()]);
 }

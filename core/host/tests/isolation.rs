@@ -17,7 +17,7 @@ use tenon_api::{
     BlockNumber, Failure, FailureCode,
     messages::{ModuleChange, ModuleTerms, SyncChanged, SyncStatus},
 };
-use tenon_bus::CallContext;
+use tenon_bus::{CallContext, ClientId, Origin, Transport};
 use tenon_host::{Caller, Exposure};
 
 #[tokio::test]
@@ -51,6 +51,11 @@ async fn a_plugin_gives_the_same_results_in_a_process() {
     let listed = Caller::new(Exposure::of(["bad"]), CallContext::with_timeout(Duration::from_secs(9)));
     assert_eq!(apart_router.call("bad_namespaces", None, &listed).await.map(text).as_deref(), Ok(r#"["bad"]"#));
     assert_eq!(apart_router.call("bad_timeLeft", None, &listed).await.map(text).as_deref(), Ok("true"));
+    let client = Caller::local().from_origin(Origin::new(Transport::Http, ClientId::from_number(1 << 60 | 7)));
+    for router in [&apart_router, &inside_router] {
+        let told = router.call("bad_client", None, &client).await.map(text);
+        assert_eq!(told.as_deref(), Ok((1_u64 << 60 | 7).to_string().as_str()));
+    }
 }
 
 #[tokio::test]
@@ -107,7 +112,7 @@ async fn a_library_that_is_refused_is_refused_by_the_same_words() {
     let no = test.host.start(&[plan(rust_plugin("tenon-test-misbehaving"), r#"{"please":"refuse"}"#)]);
     let panic = test.host.start(&[plan(rust_plugin("tenon-test-misbehaving"), r#"{"please":"panic"}"#)]);
 
-    assert!(refused.contains("plugin.so: built for plugin ABI 2.0, this node has 1.1"), "{refused}");
+    assert!(refused.contains("plugin.so: built for plugin ABI 2.0, this node has 1.2"), "{refused}");
     assert!(no.unwrap_err().to_string().ends_with("did not start: told to refuse"));
     assert!(panic.unwrap_err().to_string().ends_with("did not start: the plugin crashed at start"));
 }

@@ -67,6 +67,7 @@ fn envelope(settings: &Settings) -> EnvelopeLimits {
         call_timeout: Some(rpc.request_timeout),
         computing_time: (!rpc.computing_time.is_zero()).then_some(rpc.computing_time),
         subscriptions: rpc.subscriptions as usize,
+        client_subscriptions: rpc.client_subscriptions as usize,
         ..EnvelopeLimits::default()
     }
 }

@@ -7,11 +7,11 @@ use std::time::Duration;
 use tenon_accounts::Accounts;
 use tenon_api::messages::BlockCommitted;
 use tenon_api::{ChainWriter, ConsensusEngine, EngineRecords, PendingTransactions, PluginSpaces};
-use tenon_bus::{Bus, Delivery, WorkPool};
+use tenon_bus::{Bus, Delivery, MemoryBudget, MemoryLimits, WorkPool};
 use tenon_config::{NamespaceNames, Settings};
 use tenon_consensus::native::questions;
 use tenon_consensus::{SealerClock, SealerOptions, SealerPorts, SealingOnDemand};
-use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Importer};
+use tenon_execution::{CallResources, ChainActor, ChainHandle, ExecutionLimits, Importer};
 use tenon_host::{ActorStage, HostOptions, IsolationOptions, NamespaceAlias, PluginHost, Router};
 use tenon_ipc::{HealthCheck, HealthReport, Servers};
 use tenon_metrics::CountedWriter;
@@ -107,25 +107,29 @@ impl Node {
         let supervisor = Arc::new(Supervisor::new()?);
         let mut tasks = JoinSet::new();
         let work = work_pool(&settings);
+        let memory = request_memory(&settings);
 
         node_facts::register(&bus, &settings.node.identity, &folder)?;
         process_facts::register(&bus, &work)?;
         let counted = Arc::new(CountedWriter::new(Arc::clone(&chain.store) as Arc<dyn ChainWriter>));
-        let writer = start_chain(&bus, &supervisor, &settings, &chain, &engine, &work, Arc::clone(&counted))?;
+        let writer =
+            start_chain(&bus, &supervisor, (&settings, &memory), &chain, &engine, &work, Arc::clone(&counted))?;
         chain_files::register(&bus, &work, RequestFolders::of(&settings), chain.reader(), writer.clone())?;
         checkpoints::register(&bus, &work, &folder, Arc::clone(&chain.store))?;
-        let plugins = plugin_host(&bus, &settings, &chain)?;
+        let plugins = plugin_host(&bus, &settings, &memory, &chain)?;
         let is_confined = matches!(role, Role::Develop { .. }) && !settings.dev.expose;
         let accounts = role.accounts(&chain);
         let pool = open_pool(&bus, &settings, &chain, &accounts)?;
         tenon_accounts::register(&bus, &accounts)?;
         add_actors(&plugins, role, &bus, &supervisor, &chain, &pool, writer)?;
         let endpoints = Arc::new(Announcer::new(&folder));
-        let servers = Arc::new(Servers::new(plugins.router(), Some(health_check(&chain, &supervisor))));
+        let servers = Servers::new(plugins.router(), Some(health_check(&chain, &supervisor)));
+        let servers = Arc::new(servers.with_memory(memory.clone()));
         let node_source = NodeSource {
             bus: bus.clone(),
             router: plugins.router(),
             servers: Arc::clone(&servers),
+            memory,
             work,
             store: Arc::clone(&chain.store),
             writer: counted,
@@ -217,11 +221,29 @@ fn work_pool(settings: &Settings) -> WorkPool {
     WorkPool::new("calls", threads, settings.rpc.queue as usize)
 }
 
+/// What requests may take of the process' memory.
+fn request_memory(settings: &Settings) -> MemoryBudget {
+    let total = settings.rpc.memory.as_usize();
+    let client = match settings.rpc.client_memory.as_usize() {
+        0 => MemoryLimits::with_total(total).client,
+        client => client,
+    };
+    MemoryBudget::new(MemoryLimits { total, client })
+}
+
+/// Most memory of all traces: what one client may hold, unless the settings say otherwise.
+fn trace_memory(settings: &Settings, memory: &MemoryBudget) -> u64 {
+    match settings.rpc.trace_memory.0 {
+        0 => memory.limits().client as u64,
+        bytes => bytes,
+    }
+}
+
 /// The chain's handlers, and the actor that is its one writer.
 fn start_chain(
     bus: &Bus,
     supervisor: &Supervisor,
-    settings: &Settings,
+    (settings, memory): (&Settings, &MemoryBudget),
     chain: &OpenedChain,
     engine: &Arc<dyn ConsensusEngine>,
     work: &WorkPool,
@@ -244,11 +266,12 @@ fn start_chain(
         call_timeout: settings.rpc.evm_timeout,
         trace_timeout: settings.rpc.trace_timeout,
         trace_steps: settings.rpc.trace_steps,
-        trace_bytes: settings.rpc.trace_memory.0,
+        trace_bytes: trace_memory(settings, memory),
         ..ExecutionLimits::default()
     };
+    let resources = CallResources { limits, memory: memory.clone() };
     let (spec, engine) = (Arc::clone(&chain.spec), Arc::clone(engine));
-    tenon_execution::register(bus, chain.reader(), spec, engine, work, limits, handle.clone())?;
+    tenon_execution::register(bus, chain.reader(), spec, engine, work, resources, handle.clone())?;
     if chain.spec.native.is_some() {
         let records = Arc::clone(&chain.store) as Arc<dyn EngineRecords>;
         questions::register(bus, &chain.spec, chain.reader(), records, work).map_err(Stop::failure)?;
@@ -323,11 +346,17 @@ fn namespace_names(settings: &Settings, chain: &OpenedChain) -> NamespaceNames {
 }
 
 /// The host of plugins and module actors, without any yet.
-fn plugin_host(bus: &Bus, settings: &Settings, chain: &OpenedChain) -> Result<Arc<PluginHost>, Stop> {
+fn plugin_host(
+    bus: &Bus,
+    settings: &Settings,
+    memory: &MemoryBudget,
+    chain: &OpenedChain,
+) -> Result<Arc<PluginHost>, Stop> {
     let mut options = HostOptions::new(settings.node.datadir.join("plugins"));
     if let Some(threads) = std::num::NonZero::new(settings.rpc.threads as usize) {
         options.slow_calls = HostOptions::slow_calls_for(threads);
     }
+    options.memory = memory.clone();
     options.slow_queue = settings.rpc.queue as usize;
     options.grace = settings.plugins.grace;
     options.processes = Some(IsolationOptions::of_this_program());

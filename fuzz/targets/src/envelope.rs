@@ -5,7 +5,7 @@ use futures_util::FutureExt as _;
 use serde::de::{Deserialize as _, IgnoredAny};
 use tenon_api::{Failure, FailureCode};
 use tenon_bus::CallContext;
-use tenon_ipc::{Caller, Dispatcher, EnvelopeLimits, Exposure, NoNotifications, RpcService};
+use tenon_ipc::{Caller, Dispatcher, EnvelopeLimits, Exposure, NoNotifications, RawCall, RpcService};
 
 #[derive(Clone)]
 struct Echo;
@@ -14,7 +14,8 @@ impl RpcService for Echo {
     type Json = String;
     type Notifications = NoNotifications<String>;
 
-    async fn call(&self, method: &str, params: Option<&str>, _: &Caller) -> Result<String, Failure> {
+    async fn call(&self, call: RawCall<'_>, _: &Caller) -> Result<String, Failure> {
+        let (method, params) = (call.method(), call.params());
         match method {
             "fail" => Err(Failure { code: FailureCode(3), message: method.into(), data: params.map(str::to_owned) }),
             // What reaches a method is JSON, whatever the client sent.

@@ -3,7 +3,7 @@
 use std::hint::black_box;
 
 use tenon_api::Failure;
-use tenon_ipc::{Caller, NoNotifications, RpcService};
+use tenon_ipc::{Caller, NoNotifications, RawCall, RpcService};
 
 /// Answers with the height 5151.
 #[derive(Clone)]
@@ -13,8 +13,8 @@ impl RpcService for Constant {
     type Json = &'static str;
     type Notifications = NoNotifications<&'static str>;
 
-    async fn call(&self, method: &str, params: Option<&str>, _: &Caller) -> Result<&'static str, Failure> {
-        black_box((method, params));
+    async fn call(&self, call: RawCall<'_>, _: &Caller) -> Result<&'static str, Failure> {
+        black_box((call.method(), call.params()));
         Ok("\"0x141f\"")
     }
 

@@ -20,6 +20,7 @@ use std::{
 
 use bytes::{Bytes, BytesMut};
 use tenon_api::Failure;
+use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tokio::{
     io::{AsyncRead, AsyncReadExt as _, AsyncWrite},
     sync::Semaphore,
@@ -33,7 +34,7 @@ pub(crate) use outgoing::{Encode, Outgoing};
 use writer::Writer;
 
 use crate::{
-    envelope::{Answer, Dispatcher, Opened, RawMessage, Reply, Subscriptions, poll_once},
+    envelope::{Answer, Dispatcher, MessageText, Opened, RawMessage, Reply, Subscriptions, poll_once},
     exposure::ConnectionExposure,
     patience::Patience,
     seldom::Seldom,
@@ -43,6 +44,12 @@ use crate::{
 
 /// Room for one read.
 const READ_AT_LEAST: usize = 8 << 10;
+
+/// What an open connection holds: its task, its state, and buffers of this size for reading and writing.
+const CONNECTION_BYTES: usize = 2 * UNCOUNTED_BUFFER + (8 << 10);
+
+/// Up to this size the buffer for reading is the connection's own; beyond, what it takes is counted with the message in it.
+const UNCOUNTED_BUFFER: usize = 16 << 10;
 
 /// How long, and for how many bytes, a refused connection is read on.
 const LINGER: Duration = Duration::from_secs(2);
@@ -98,6 +105,14 @@ pub(crate) trait Framing: Send + 'static {
     fn expired() -> Option<Bytes>;
     /// What the end of the incoming bytes means: whether answers may still be wanted.
     fn may_half_close() -> bool;
+    /// Bytes that it keeps of a message beside the buffer.
+    fn kept_bytes(&self) -> usize {
+        0
+    }
+    /// Drops the message that has begun to arrive, and what comes of it later; false where that cannot be done.
+    fn drop_message(&mut self, _buffer: &mut BytesMut) -> bool {
+        false
+    }
 }
 
 /// Everything a connection's tasks share.
@@ -106,6 +121,8 @@ struct Shared<S: RpcService> {
     exposure: ConnectionExposure,
     origin: Origin,
     outgoing: Outgoing,
+    /// The share of its client.
+    memory: ClientMemory,
     traffic: Arc<TransportTraffic>,
     subscriptions: Subscriptions,
     /// One permit a running call.
@@ -152,6 +169,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         G: Future<Output = ()>,
     {
         let shared = Arc::new(self.shared());
+        let _memory = shared.memory.reserve_always(MemoryUse::Connections, CONNECTION_BYTES);
         let ending = EndTasks(Arc::clone(&shared));
         let limits = self.limits;
         let mut writer = Writer::new(&shared.outgoing, writer, limits, F::keep_alive(), Meter::new(&self.traffic));
@@ -193,11 +211,13 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
     }
 
     fn shared(&self) -> Shared<S> {
+        let memory = self.dispatcher.memory_of(self.origin);
         Shared {
             dispatcher: self.dispatcher.clone(),
             exposure: self.exposure.clone(),
             origin: self.origin,
-            outgoing: Outgoing::new(F::encode(), self.limits.queued_bytes),
+            outgoing: Outgoing::new(F::encode(), self.limits.queued_bytes, memory.clone()),
+            memory,
             traffic: Arc::clone(&self.traffic),
             subscriptions: Subscriptions::new(self.limits.subscriptions),
             places: Arc::new(Semaphore::new(self.limits.places())),
@@ -247,13 +267,18 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
     ) -> End {
         let mut silence = self.limits.silence.map(Patience::new);
         let mut meter = Meter::new(&self.traffic);
+        // What the buffer takes beyond what the connection has anyway.
+        let mut memory: Option<Reservation> = None;
         loop {
             match self.framing.next(&mut self.buffer) {
-                Incoming::Message(text, message) => tokio::select! {
-                    biased;
-                    () = start_call(shared, text, message) => {}
-                    () = gone() => return End::Gone,
-                },
+                Incoming::Message(bytes, message) => {
+                    let text = MessageText { bytes, memory: self.part_with(&shared.memory, &mut memory) };
+                    tokio::select! {
+                        biased;
+                        () = start_call(shared, text, message) => {}
+                        () = gone() => return End::Gone,
+                    }
+                }
                 Incoming::Control(bytes) => {
                     shared.outgoing.push_raw(bytes);
                     tokio::task::coop::consume_budget().await;
@@ -272,6 +297,16 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                         () = shared.outgoing.has_room() => {}
                         () = gone() => return End::Gone,
                     }
+                    if let Err(refused) = self.hold_buffer(&shared.memory, &mut memory) {
+                        // The client learns it without an id, which may not have arrived.
+                        shared.outgoing.push_answer(Reply::stray_failure(&refused.into()));
+                        if !self.framing.drop_message(&mut self.buffer) {
+                            return End::Finish(None);
+                        }
+                        self.buffer = BytesMut::from(&self.buffer[..]);
+                        memory = None;
+                        continue;
+                    }
                     self.buffer.reserve(READ_AT_LEAST);
                     let read = read_before(silence.as_mut(), reader, &mut self.buffer).await;
                     match read {
@@ -282,6 +317,34 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                 }
             }
         }
+    }
+}
+
+impl<S: RpcService, F: Framing> Connection<S, F> {
+    /// Counts what the buffer takes, and will take for the next read.
+    fn hold_buffer(&self, client: &ClientMemory, memory: &mut Option<Reservation>) -> Result<(), OutOfMemory> {
+        let (length, capacity) = (self.buffer.len(), self.buffer.capacity());
+        // Buffers that must grow double.
+        let grows = capacity - length < READ_AT_LEAST;
+        let capacity = if grows { (2 * capacity).max(length + READ_AT_LEAST) } else { capacity };
+        let bytes = capacity + self.framing.kept_bytes();
+        match memory {
+            _ if bytes <= UNCOUNTED_BUFFER => *memory = None,
+            Some(memory) => memory.resize(bytes)?,
+            None => *memory = Some(client.reserve(MemoryUse::Messages, bytes)?),
+        }
+        Ok(())
+    }
+
+    /// Parts with a large buffer, of which a message was just taken: it is freed with the message.
+    fn part_with(&mut self, client: &ClientMemory, memory: &mut Option<Reservation>) -> Option<Reservation> {
+        let parted = memory.take()?;
+        self.buffer = BytesMut::from(&self.buffer[..]);
+        if self.buffer.capacity() > UNCOUNTED_BUFFER {
+            // It has arrived already.
+            *memory = Some(client.reserve_always(MemoryUse::Messages, self.buffer.capacity()));
+        }
+        Some(parted)
     }
 }
 
@@ -320,7 +383,7 @@ async fn linger<R: AsyncRead + Unpin>(reader: &mut R, mut buffer: BytesMut) {
 }
 
 /// Starts a call; returns when there is room for the next.
-async fn start_call<S: RpcService>(shared: &Arc<Shared<S>>, text: Bytes, message: RawMessage) {
+async fn start_call<S: RpcService>(shared: &Arc<Shared<S>>, text: MessageText, message: RawMessage) {
     shared.outgoing.has_room().await;
     // Only this task takes places: one that is free now is still free when the call turns out to need it.
     if shared.places.available_permits() == 0 {
@@ -331,7 +394,7 @@ async fn start_call<S: RpcService>(shared: &Arc<Shared<S>>, text: Bytes, message
         async move {
             let caller = shared.dispatcher.caller(shared.exposure.now(), shared.origin);
             let guard = caller.context.cancel_on_drop();
-            let answer = shared.dispatcher.answer(&text, &message, &caller, Some(&shared.subscriptions)).await;
+            let answer = shared.dispatcher.answer(text, &message, &caller, Some(&shared.subscriptions)).await;
             guard.disarm();
             deliver(&shared, answer);
         }
@@ -382,6 +445,7 @@ async fn feed<S: RpcService>(shared: Arc<Shared<S>>, mut opened: Opened<S>) {
         tokio::task::coop::consume_budget().await;
     }
     shared.subscriptions.remove(&opened.id);
+    drop(opened.memory);
 }
 
 impl<S: RpcService> Shared<S> {

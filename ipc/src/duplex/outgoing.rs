@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tokio::sync::Notify;
 
 use crate::envelope::Reply;
@@ -17,17 +18,26 @@ use crate::envelope::Reply;
 /// Makes the bytes of a reply on this transport.
 pub(crate) type Encode = fn(Reply, &mut VecDeque<Bytes>);
 
-/// A queue between the calls of a connection and its writer, bounded in bytes.
+/// What a queue may hold without asking: most connections never have more under way.
+const UNASKED: usize = 16 << 10;
+
+/// By how much a queue's memory grows at a time, at least, and how much more than it needs it keeps.
+const MEMORY_STEP: usize = 64 << 10;
+
+/// A queue between the calls of a connection and its writer, bounded in bytes, and counted as memory of its client.
 ///
 /// Answers are always taken, because a connection whose queue is full starts no further call
 /// ([`Outgoing::has_room`]). Notifications come whether or not the client reads: one that finds the queue
-/// full ends the connection, so that a subscriber that never reads costs `most` bytes and no more.
+/// full ends the connection, so that a subscriber that never reads costs `most` bytes and no more. The queue is full as well
+/// while the client has no memory left for it.
 #[derive(Debug)]
 pub(crate) struct Outgoing {
     queue: Mutex<Queue>,
     /// Bytes in the queue and in what the writer has taken and not yet written. Beside the lock, because it is looked at
     /// twice a message.
     length: AtomicUsize,
+    /// Bytes that the queue may have by its reservation, kept beside the lock as `length` is.
+    held: AtomicUsize,
     /// Whether somebody waits for `drained`.
     is_awaited: AtomicBool,
     /// Whether the writer's task sleeps: who pushes wakes it only then. Becomes true under the lock, after a look at the
@@ -38,10 +48,54 @@ pub(crate) struct Outgoing {
     drained: Notify,
 }
 
-#[derive(Debug, Default)]
+/// What a queue holds of the memory budget.
+#[derive(Debug)]
+struct Memory {
+    client: ClientMemory,
+    /// None while `UNASKED` is enough.
+    reservation: Option<Reservation>,
+}
+
+impl Memory {
+    fn held(&self) -> usize {
+        UNASKED + self.reservation.as_ref().map_or(0, Reservation::bytes)
+    }
+
+    /// Adds what a reply brought.
+    fn absorb(&mut self, brought: Reservation) {
+        match &mut self.reservation {
+            Some(reservation) => reservation.absorb(brought),
+            None => self.reservation = Some(brought),
+        }
+    }
+
+    /// Grows until it is enough for `length` bytes.
+    fn grow(&mut self, length: usize) -> Result<(), OutOfMemory> {
+        let wanted = length.saturating_sub(UNASKED).next_multiple_of(MEMORY_STEP);
+        match &mut self.reservation {
+            Some(reservation) => reservation.resize(wanted),
+            None => {
+                self.reservation = Some(self.client.reserve(MemoryUse::Answers, wanted)?);
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives back what `length` bytes do not need.
+    fn shrink(&mut self, length: usize) {
+        let wanted = length.saturating_sub(UNASKED);
+        match &mut self.reservation {
+            Some(reservation) if wanted > 0 => reservation.shrink(wanted),
+            _ => self.reservation = None,
+        }
+    }
+}
+
+#[derive(Debug)]
 struct Queue {
     pieces: VecDeque<Bytes>,
     has_overflowed: bool,
+    memory: Memory,
     /// The task of the writer.
     writer: Option<Waker>,
 }
@@ -51,10 +105,14 @@ struct Queue {
 pub(crate) struct Overflow;
 
 impl Outgoing {
-    pub(crate) fn new(encode: Encode, most: usize) -> Self {
+    /// An empty queue of a connection of this client.
+    pub(crate) fn new(encode: Encode, most: usize, client: ClientMemory) -> Self {
+        let memory = Memory { client, reservation: None };
+        let queue = Queue { pieces: VecDeque::new(), has_overflowed: false, memory, writer: None };
         Self {
-            queue: Mutex::default(),
+            queue: Mutex::new(queue),
             length: AtomicUsize::new(0),
+            held: AtomicUsize::new(UNASKED),
             is_awaited: AtomicBool::new(false),
             is_writer_asleep: AtomicBool::new(false),
             encode,
@@ -87,7 +145,12 @@ impl Outgoing {
 
     /// Queues an answer.
     pub(crate) fn push_answer(&self, reply: Reply) {
-        self.push(|queue| self.encode_into(reply, &mut queue.pieces));
+        self.push(|queue| {
+            self.encode_into(reply, queue);
+            // Without memory for it the answer is taken all the same: calls hold room for a small one, and large ones bring
+            // their own. But no further call begins.
+            let _ = self.hold(queue);
+        });
     }
 
     /// Queues a notification.
@@ -97,8 +160,9 @@ impl Outgoing {
             if queue.has_overflowed {
                 return Err(Overflow);
             }
-            self.encode_into(reply, &mut queue.pieces);
-            Ok(())
+            self.encode_into(reply, queue);
+            queue.has_overflowed = self.hold(queue).is_err();
+            if queue.has_overflowed { Err(Overflow) } else { Ok(()) }
         })
     }
 
@@ -110,11 +174,38 @@ impl Outgoing {
         });
     }
 
-    fn encode_into(&self, reply: Reply, pieces: &mut VecDeque<Bytes>) {
-        let before = pieces.len();
-        (self.encode)(reply, pieces);
-        let added: usize = pieces.range(before..).map(Bytes::len).sum();
+    fn encode_into(&self, mut reply: Reply, queue: &mut Queue) {
+        if let Some(brought) = reply.memory.take() {
+            queue.memory.absorb(brought);
+            self.held.store(queue.memory.held(), Ordering::Relaxed);
+        }
+        let before = queue.pieces.len();
+        (self.encode)(reply, &mut queue.pieces);
+        let added: usize = queue.pieces.range(before..).map(Bytes::len).sum();
         self.length.fetch_add(added, Ordering::Relaxed);
+    }
+
+    /// Sees to it that the queue's memory is counted.
+    fn hold(&self, queue: &mut Queue) -> Result<(), OutOfMemory> {
+        let length = self.length();
+        if length <= self.held.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        queue.memory.grow(length)?;
+        self.held.store(queue.memory.held(), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Gives memory back that the queue does not need any more.
+    fn release(&self) {
+        let mut queue = self.lock();
+        queue.memory.shrink(self.length());
+        self.held.store(queue.memory.held(), Ordering::Relaxed);
+    }
+
+    /// How many bytes may be queued before no further call begins.
+    fn bound(&self) -> usize {
+        self.most.min(self.held.load(Ordering::Relaxed).saturating_add(1))
     }
 
     fn length(&self) -> usize {
@@ -123,8 +214,9 @@ impl Outgoing {
 
     /// Returns at once while less than the bound is queued, otherwise when the client has read some of it.
     pub(crate) async fn has_room(&self) {
-        if self.length() >= self.most {
-            self.drained_below(self.most).await;
+        let bound = self.bound();
+        if self.length() >= bound {
+            self.drained_below(bound).await;
         }
     }
 
@@ -196,7 +288,11 @@ impl Outgoing {
 
     /// The writer has sent `count` bytes of what it took.
     pub(crate) fn sent(&self, count: usize) {
-        self.length.fetch_sub(count, Ordering::SeqCst);
+        let left = self.length.fetch_sub(count, Ordering::SeqCst).saturating_sub(count);
+        let held = self.held.load(Ordering::Relaxed);
+        if held > UNASKED && (left == 0 || held > left.saturating_add(UNASKED + MEMORY_STEP)) {
+            self.release();
+        }
         // The reader waits for room, or the end for emptiness; never both at a time.
         if self.is_awaited.load(Ordering::SeqCst) {
             self.is_awaited.store(false, Ordering::SeqCst);
@@ -207,10 +303,20 @@ impl Outgoing {
 
 #[cfg(test)]
 mod tests {
-    use std::{sync::Arc, task::Wake};
+    use std::{
+        pin::{Pin, pin},
+        sync::Arc,
+        task::Wake,
+    };
+
+    use tenon_bus::{ClientId, MemoryBudget, MemoryLimits};
 
     use super::*;
     use crate::duplex::encode_plain;
+
+    async fn poll_once<F: Future>(future: &mut Pin<&mut F>) -> Poll<F::Output> {
+        crate::envelope::poll_once(future.as_mut()).await
+    }
 
     /// Counts how often it wakes.
     #[derive(Default)]
@@ -224,7 +330,7 @@ mod tests {
 
     #[test]
     fn a_writer_that_has_taken_all_is_woken_by_the_next_push_and_one_that_is_awake_by_none() {
-        let outgoing = Outgoing::new(encode_plain, 100);
+        let outgoing = Outgoing::new(encode_plain, 100, MemoryBudget::unbounded().client(ClientId::INSIDE));
         let woken = Arc::<Count>::default();
         let waker = Waker::from(Arc::clone(&woken));
         let take = || {
@@ -247,5 +353,45 @@ mod tests {
             assert_eq!(take(), (true, 1), "whether the writer is still at it or comes again");
             outgoing.sent(41);
         }
+    }
+
+    fn reply(length: usize) -> Reply {
+        Reply::whole(vec![b'x'; length])
+    }
+
+    #[test]
+    fn what_waits_to_be_written_is_counted_until_it_is_written() {
+        let budget = MemoryBudget::new(MemoryLimits { total: 1 << 20, client: 1 << 20 });
+        let client = budget.client(ClientId::INSIDE);
+        let outgoing = Outgoing::new(encode_plain, usize::MAX, client.clone());
+
+        outgoing.push_answer(reply(UNASKED));
+        assert_eq!(client.held(), 0, "small answers cost nothing");
+        outgoing.push_answer(reply(1));
+        assert_eq!(client.held(), MEMORY_STEP);
+        let mut large = reply(300_000);
+        large.memory = client.reserve(MemoryUse::Answers, 300_000).ok();
+        outgoing.push_answer(large);
+        assert_eq!(client.held(), MEMORY_STEP + 300_000, "it brought its own");
+
+        outgoing.sent(UNASKED + 1 + 200_000);
+        assert_eq!(client.held(), 100_000 - UNASKED);
+        outgoing.sent(100_000);
+        assert_eq!(client.held(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_queue_without_memory_starts_no_call_and_takes_no_notification() {
+        let budget = MemoryBudget::new(MemoryLimits { total: 1 << 20, client: MEMORY_STEP });
+        let outgoing = Outgoing::new(encode_plain, usize::MAX, budget.client(ClientId::INSIDE));
+        outgoing.push_answer(reply(UNASKED + MEMORY_STEP));
+        assert!(poll_once(&mut pin!(outgoing.has_room())).await.is_ready());
+
+        outgoing.push_answer(reply(1));
+
+        assert!(poll_once(&mut pin!(outgoing.has_room())).await.is_pending());
+        assert!(outgoing.push_notification(reply(1)).is_err());
+        outgoing.sent(1_000);
+        assert!(poll_once(&mut pin!(outgoing.has_room())).await.is_ready());
     }
 }

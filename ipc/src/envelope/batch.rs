@@ -7,12 +7,19 @@
 use std::{task::Poll, time::Instant};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
+use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
 
 use super::{
-    Answer, Dispatcher, Outcome, Reply, Request, SUBSCRIBE, Subscriptions, UNSUBSCRIBE, failures, poll_once, reply,
-    scan::RawMessage,
+    Answer, Dispatcher, Outcome, Reply, Request, SUBSCRIBE, Subscriptions, UNCOUNTED_REPLY, UNSUBSCRIBE, failures,
+    poll_once, reply, scan::RawMessage,
 };
-use crate::service::{Caller, RpcService};
+use crate::service::{Caller, RawCall, RpcService};
+
+/// What an entry of a batch takes beside its result: its places in the lists of requests, calls and outcomes.
+const ENTRY_BYTES: usize = 512;
+
+/// By how much a batch's memory grows at a time, at least.
+const MEMORY_STEP: usize = 64 << 10;
 
 /// One entry of the answer.
 struct Entry<'a, S: RpcService> {
@@ -73,21 +80,30 @@ impl<S: RpcService> Dispatcher<S> {
             let failure = failures::batch_too_large(message.item_count, self.limits.batch_items);
             return Answer::only(Some(Reply::stray_failure(&failure)));
         }
-        let entries = self.run_batch(text, message, caller, subscriptions).await;
-        render(entries)
+        let memory = match BatchMemory::begin(self.memory_of(caller.context.origin()), message.item_count) {
+            Ok(memory) => memory,
+            Err(refused) => return Answer::only(Some(Reply::stray_failure(&refused.into()))),
+        };
+        let (entries, memory) = self.run_batch(text, message, memory, caller, subscriptions).await;
+        let mut answer = render(entries);
+        if let Some(reply) = &mut answer.reply {
+            reply.memory = memory.finish(reply.len());
+        }
+        answer
     }
 
     async fn run_batch<'a>(
         &self,
         text: &'a str,
         message: &RawMessage,
+        memory: BatchMemory,
         caller: &Caller,
         subscriptions: Option<&Subscriptions>,
-    ) -> Vec<Entry<'a, S>> {
+    ) -> (Vec<Entry<'a, S>>, BatchMemory) {
         let mut batch = Batch {
             entries: Vec::with_capacity(message.items.len()),
             running: FuturesUnordered::new(),
-            budget: Budget { left: self.limits.batch_response_bytes, most: self.limits.batch_response_bytes },
+            budget: Budget { left: self.limits.batch_response_bytes, most: self.limits.batch_response_bytes, memory },
             deadline: caller.context.deadline(),
             is_late: false,
         };
@@ -118,8 +134,10 @@ impl<S: RpcService> Dispatcher<S> {
             }
             let subscriptions = subscriptions.filter(|_| id.is_some());
             let name = method.clone();
-            let mut call =
-                Box::pin(async move { (index, self.call_in_time(&method, params, caller, subscriptions).await) });
+            let mut call = Box::pin(async move {
+                let call = RawCall::lent(&method, params);
+                (index, self.call_in_time(call, 0, caller, subscriptions).await)
+            });
             match poll_once(call.as_mut()).await {
                 Poll::Ready((index, outcome)) => batch.settle(index, outcome),
                 Poll::Pending => {
@@ -135,7 +153,7 @@ impl<S: RpcService> Dispatcher<S> {
             }
         }
         batch.finish_all().await;
-        batch.entries
+        (batch.entries, batch.budget.memory)
     }
 
     /// Whether nothing of its batch may run at the same time as this call.
@@ -148,6 +166,46 @@ impl<S: RpcService> Dispatcher<S> {
 struct Budget {
     left: usize,
     most: usize,
+    memory: BatchMemory,
+}
+
+/// What a batch holds of the memory budget while it is answered.
+struct BatchMemory {
+    client: ClientMemory,
+    /// None while it is too small to be counted.
+    held: Option<Reservation>,
+    /// What it has taken so far, bytes.
+    taken: usize,
+}
+
+impl BatchMemory {
+    /// For so many entries.
+    fn begin(client: ClientMemory, entries: usize) -> Result<Self, OutOfMemory> {
+        let mut memory = Self { client, held: None, taken: 0 };
+        memory.take(entries.saturating_mul(ENTRY_BYTES))?;
+        Ok(memory)
+    }
+
+    fn take(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
+        let taken = self.taken.saturating_add(bytes);
+        let held = self.held.as_ref().map_or(UNCOUNTED_REPLY, Reservation::bytes);
+        if taken > held {
+            let wanted = taken.next_multiple_of(MEMORY_STEP);
+            match &mut self.held {
+                Some(held) => held.resize(wanted)?,
+                None => self.held = Some(self.client.reserve(MemoryUse::Answers, wanted)?),
+            }
+        }
+        self.taken = taken;
+        Ok(())
+    }
+
+    /// What the answer holds, which is so long and all that is left.
+    fn finish(self, length: usize) -> Option<Reservation> {
+        let mut held = self.held?;
+        held.shrink(length);
+        Some(held)
+    }
 }
 
 impl Budget {
@@ -168,6 +226,10 @@ impl Budget {
         if length > self.left {
             self.left = 0;
             return self.refusal();
+        }
+        // Twice: all results are there when the answer is put together out of them.
+        if let Err(refused) = self.memory.take(length.saturating_mul(2)) {
+            return Outcome::Failed(refused.into());
         }
         self.left -= length;
         outcome

@@ -54,6 +54,10 @@ pub(crate) fn too_many_subscriptions(most: usize) -> Failure {
     Failure::limit(format!("too many subscriptions: at most {most} on a connection"))
 }
 
+pub(crate) fn too_many_subscriptions_of_client(most: usize) -> Failure {
+    Failure::limit(format!("too many subscriptions: at most {most} of a client"))
+}
+
 pub(crate) fn handler_crashed() -> Failure {
     Failure::server("method handler crashed")
 }

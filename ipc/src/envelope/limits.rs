@@ -12,6 +12,7 @@ use std::time::Duration;
 /// | `call_timeout` | that call fails: `-32005 request timed out` |
 /// | `computing_time` | that call and those after it fail: `-32005 the computing time of this message is used up; …` |
 /// | `subscriptions` | that call fails: `-32005 too many subscriptions: at most N on a connection` |
+/// | `client_subscriptions` | that call fails: `-32005 too many subscriptions: at most N of a client` |
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvelopeLimits {
     /// Requests in one batch. Default 10,000: the reference has no bound, and batches of a little over 1,000
@@ -30,6 +31,8 @@ pub struct EnvelopeLimits {
     pub computing_time: Option<Duration>,
     /// Open subscriptions of one connection. Default 256.
     pub subscriptions: usize,
+    /// Open subscriptions of one client, whatever its connections. Default 4,096.
+    pub client_subscriptions: usize,
 }
 
 impl Default for EnvelopeLimits {
@@ -42,6 +45,7 @@ impl Default for EnvelopeLimits {
             call_timeout: Some(Duration::from_secs(600)),
             computing_time: Some(Duration::from_secs(30)),
             subscriptions: 256,
+            client_subscriptions: 4_096,
         }
     }
 }

@@ -4,6 +4,7 @@ mod batch;
 pub(crate) mod failures;
 mod limits;
 mod reply;
+mod request_id;
 mod scan;
 mod subscriptions;
 mod text;
@@ -17,18 +18,34 @@ use std::{
     task::Poll,
 };
 
+use bytes::Bytes;
 use futures_util::FutureExt as _;
 use tenon_api::{Failure, FailureCode};
-use tenon_bus::{CallContext, Origin};
+use tenon_bus::{CallContext, ClientMemory, MemoryBudget, MemoryUse, Origin, Reservation, SubscriptionPlace};
 
 pub use limits::EnvelopeLimits;
 pub(crate) use reply::Reply;
 pub(crate) use scan::{Ending, Progress, RawMessage, Scanner};
 pub(crate) use subscriptions::Subscriptions;
 
-use crate::service::{Caller, Exposure, RpcService};
-use scan::RawRequest;
+use crate::service::{Caller, Exposure, RawCall, RpcService};
+use request_id::RequestId;
+use scan::{RawRequest, Span};
 use text::read_string;
+
+/// What a call takes that is not over on its first poll, beside its parameters: its futures here and in the plugin, its
+/// task, and room for a small answer.
+const CALL_BYTES: usize = 20 << 10;
+
+/// What an open subscription takes beside its parameters: its task, its place in lists, its futures and the events that wait
+/// for it.
+const SUBSCRIPTION_BYTES: usize = 12 << 10;
+
+/// Up to this size a reply is part of what its connection or call holds anyway.
+const UNCOUNTED_REPLY: usize = 16 << 10;
+
+/// An id up to this length is repeated in a refusal for want of memory; a longer one is replaced by `null`.
+const LONGEST_REFUSED_ID: usize = 256;
 
 /// Endings of the methods that the envelope serves itself.
 const SUBSCRIBE: &str = "_subscribe";
@@ -39,6 +56,15 @@ const UNSUBSCRIBE: &str = "_unsubscribe";
 pub struct Dispatcher<S> {
     service: S,
     limits: Arc<EnvelopeLimits>,
+    memory: MemoryBudget,
+}
+
+/// The text of a message, with what it holds of the memory budget.
+#[derive(Debug)]
+pub(crate) struct MessageText {
+    pub(crate) bytes: Bytes,
+    /// None for a small one, which stands in the buffer that its connection holds anyway.
+    pub(crate) memory: Option<Reservation>,
 }
 
 /// A subscription whose answer is about to be sent, and which may speak only afterwards.
@@ -46,6 +72,8 @@ pub(crate) struct Opened<S: RpcService> {
     pub(crate) id: String,
     pub(crate) namespace: String,
     pub(crate) notifications: S::Notifications,
+    /// What it takes of its client's share, for as long as it is open.
+    pub(crate) memory: (SubscriptionPlace, Reservation),
 }
 
 /// What comes of a message.
@@ -96,18 +124,35 @@ enum Outcome<S: RpcService> {
 impl<S: RpcService> Dispatcher<S> {
     /// A dispatcher over `service`.
     pub fn new(service: S, limits: EnvelopeLimits) -> Self {
-        Self { service, limits: Arc::new(limits) }
+        Self { service, limits: Arc::new(limits), memory: MemoryBudget::unbounded() }
+    }
+
+    /// The same, drawing on this budget for what messages, calls and answers take.
+    #[must_use]
+    pub fn with_memory(self, memory: MemoryBudget) -> Self {
+        Self { memory, ..self }
+    }
+
+    /// What it draws on.
+    pub(crate) const fn memory(&self) -> &MemoryBudget {
+        &self.memory
+    }
+
+    /// The share of memory of a client.
+    pub(crate) fn memory_of(&self, origin: Origin) -> ClientMemory {
+        self.memory.client(origin.client)
     }
 
     /// The answer to a whole body, as HTTP gives it: `None` if there is nothing to say. Any JSON-RPC error
     /// is such an answer. Subscriptions are refused.
     pub async fn answer_text(&self, body: &[u8], caller: &Caller) -> Option<Vec<u8>> {
+        let body = MessageText { bytes: Bytes::copy_from_slice(body), memory: None };
         let reply = self.answer_body(body, caller).await?;
         Some(reply.segments.concat())
     }
 
-    pub(crate) async fn answer_body(&self, body: &[u8], caller: &Caller) -> Option<Reply> {
-        match self.parse(body) {
+    pub(crate) async fn answer_body(&self, body: MessageText, caller: &Caller) -> Option<Reply> {
+        match self.parse(&body.bytes) {
             Parsed::Empty => None,
             Parsed::Truncated | Parsed::Invalid(_) => Some(Reply::stray_failure(&failures::parse_error())),
             Parsed::Message(message) => self.answer(body, &message, caller, None).await.reply,
@@ -151,92 +196,128 @@ impl<S: RpcService> Dispatcher<S> {
     }
 
     /// Answers a message whose members were found in `text`. With `subscriptions` the transport can notify.
-    pub(crate) async fn answer(
-        &self,
-        text: &[u8],
-        message: &RawMessage,
-        caller: &Caller,
-        subscriptions: Option<&Subscriptions>,
-    ) -> Answer<S> {
-        match std::str::from_utf8(text.get(..message.end).unwrap_or(text)) {
-            Ok(text) => self.answer_valid(text, message, caller, subscriptions).await,
-            Err(_) => {
-                // Wrong bytes inside strings become U+FFFD, as in the reference; that moves what follows.
-                let repaired = String::from_utf8_lossy(text);
-                match self.parse(repaired.as_bytes()) {
-                    Parsed::Message(message) => {
-                        Box::pin(self.answer_valid(&repaired, &message, caller, subscriptions)).await
-                    }
-                    _ => Answer::only(Some(Reply::stray_failure(&failures::parse_error()))),
-                }
-            }
-        }
-    }
-
+    ///
     /// What is rare is boxed here and below, and with it its futures: the one of a plain call is moved into place by
     /// whoever polls it, and every byte of it costs.
-    async fn answer_valid(
+    pub(crate) async fn answer(
         &self,
-        text: &str,
+        text: MessageText,
         message: &RawMessage,
         caller: &Caller,
         subscriptions: Option<&Subscriptions>,
     ) -> Answer<S> {
+        let MessageText { bytes, memory } = text;
+        let Ok(valid) = std::str::from_utf8(bytes.get(..message.end).unwrap_or(&bytes)) else {
+            return Box::pin(self.answer_repaired(MessageText { bytes, memory }, caller, subscriptions)).await;
+        };
         if message.is_batch {
-            return Box::pin(self.answer_batch(text, message, caller, subscriptions)).await;
+            return Box::pin(self.answer_batch(valid, message, caller, subscriptions)).await;
         }
-        match Request::look_at(&message.single, text) {
-            Request::Ignored => Answer::only(None),
-            Request::Invalid { id } => Answer::only(Some(failed(id, &failures::invalid_request()))),
+        let (id, call) = match Request::look_at(&message.single, valid) {
+            Request::Ignored => return Answer::only(None),
+            Request::Invalid { id } => return Answer::only(Some(failed(id, &failures::invalid_request()))),
             Request::Call { id, method, params } => {
-                let outcome = self.call_in_time(&method, params, caller, subscriptions.filter(|_| id.is_some())).await;
-                let Some(id) = id else { return Answer::only(None) };
-                match outcome {
-                    Outcome::Json(json) => Answer::only(Some(Reply::result(id, json))),
-                    Outcome::Done => Answer::only(Some(Reply::result(id, "true"))),
-                    Outcome::Failed(failure) => Answer::only(Some(failed(id, &failure))),
-                    Outcome::Opened(opened) => {
-                        let reply = Reply::result(id, format!("\"{}\"", opened.id));
-                        Answer { reply: Some(reply), opened: vec![opened] }
-                    }
-                }
+                let id = id.map(RequestId::new);
+                let copied = match method {
+                    Cow::Borrowed(_) => None,
+                    Cow::Owned(name) => Some(RawCall::copied(&name, params)),
+                };
+                (id, copied)
+            }
+        };
+        let call = call.unwrap_or_else(|| {
+            let method = message.single.method.map(Span::without_quotes).unwrap_or_default();
+            RawCall::owned(bytes, method.range(), message.single.params.map(Span::range), memory)
+        });
+        let length = id.as_ref().map_or(0, |id| id.as_str().len());
+        let outcome = self.call_in_time(call, length, caller, subscriptions.filter(|_| id.is_some())).await;
+        let Some(id) = id else { return Answer::only(None) };
+        let id = id.as_str();
+        let mut answer = match outcome {
+            Outcome::Json(json) => Answer::only(Some(Reply::result(id, json))),
+            Outcome::Done => Answer::only(Some(Reply::result(id, "true"))),
+            Outcome::Failed(failure) => Answer::only(Some(failed(id, &failure))),
+            Outcome::Opened(opened) => {
+                let reply = Reply::result(id, format!("\"{}\"", opened.id));
+                Answer { reply: Some(reply), opened: vec![opened] }
+            }
+        };
+        if let Some(reply) = &mut answer.reply
+            && reply.len() > UNCOUNTED_REPLY
+        {
+            self.count(reply, id, caller);
+        }
+        answer
+    }
+
+    /// Counts a large reply, or replaces it when it does not fit.
+    fn count(&self, reply: &mut Reply, id: &str, caller: &Caller) {
+        match self.memory_of(caller.context.origin()).reserve(MemoryUse::Answers, reply.len()) {
+            Ok(memory) => reply.memory = Some(memory),
+            Err(refused) => {
+                let id = if id.len() > LONGEST_REFUSED_ID { "null" } else { id };
+                *reply = failed(id, &refused.into());
             }
         }
     }
 
-    /// A call that ends at its caller's deadline.
+    /// Answers a message that is not UTF-8: wrong bytes inside strings become U+FFFD, as in the reference; that moves what
+    /// follows.
+    async fn answer_repaired(
+        &self,
+        text: MessageText,
+        caller: &Caller,
+        subscriptions: Option<&Subscriptions>,
+    ) -> Answer<S> {
+        // Each wrong byte becomes three.
+        let repaired = match self.memory_of(caller.context.origin()).reserve(MemoryUse::Messages, text.bytes.len() * 3)
+        {
+            Ok(memory) => {
+                let bytes = String::from_utf8_lossy(&text.bytes).into_owned().into();
+                MessageText { bytes, memory: Some(memory) }
+            }
+            Err(refused) => return Answer::only(Some(Reply::stray_failure(&refused.into()))),
+        };
+        drop(text);
+        match self.parse(&repaired.bytes) {
+            Parsed::Message(message) => self.answer(repaired, &message, caller, subscriptions).await,
+            _ => Answer::only(Some(Reply::stray_failure(&failures::parse_error()))),
+        }
+    }
+
+    /// A call that ends at its caller's deadline. `kept` are the bytes that its caller keeps for it beside.
     async fn call_in_time(
         &self,
-        method: &str,
-        params: Option<&str>,
+        call: RawCall<'_>,
+        kept: usize,
         caller: &Caller,
         subscriptions: Option<&Subscriptions>,
     ) -> Outcome<S> {
-        let mut call = pin!(self.call(method, params, caller, subscriptions));
-        let Some(deadline) = caller.context.deadline() else { return call.await };
-        // Most calls are done on their first poll: no timer is made for them.
+        // The parameters count while the call runs, for what the plugin has decoded them into.
+        let bytes = CALL_BYTES + call.params_length() + kept;
+        let mut call = pin!(self.call(call, caller, subscriptions));
+        // Most calls are done on their first poll: they hold nothing, and no timer is made for them.
         if let Poll::Ready(outcome) = poll_once(call.as_mut()).await {
             return outcome;
         }
+        let _memory = match self.memory_of(caller.context.origin()).reserve(MemoryUse::Calls, bytes) {
+            Ok(memory) => memory,
+            Err(refused) => return Outcome::Failed(refused.into()),
+        };
+        let Some(deadline) = caller.context.deadline() else { return call.await };
         let outcome = Box::pin(tokio::time::timeout_at(deadline.into(), call)).await;
         outcome.unwrap_or_else(|_| Outcome::Failed(failures::timed_out()))
     }
 
-    async fn call(
-        &self,
-        method: &str,
-        params: Option<&str>,
-        caller: &Caller,
-        subscriptions: Option<&Subscriptions>,
-    ) -> Outcome<S> {
+    async fn call(&self, call: RawCall<'_>, caller: &Caller, subscriptions: Option<&Subscriptions>) -> Outcome<S> {
         // Both endings belong to the subscription layer whatever stands before them.
-        if let Some(namespace) = method.strip_suffix(SUBSCRIBE) {
-            return Box::pin(self.subscribe(namespace, params, caller, subscriptions)).await;
+        if let Some(namespace) = call.method().strip_suffix(SUBSCRIBE) {
+            return Box::pin(self.subscribe(namespace, call.params(), caller, subscriptions)).await;
         }
-        if method.ends_with(UNSUBSCRIBE) {
-            return unsubscribe(params, subscriptions);
+        if call.method().ends_with(UNSUBSCRIBE) {
+            return unsubscribe(call.params(), subscriptions);
         }
-        let result = AssertUnwindSafe(self.service.call(method, params, caller)).catch_unwind().await;
+        let result = AssertUnwindSafe(self.service.call(call, caller)).catch_unwind().await;
         match result {
             Ok(Ok(json)) => match json.as_ref().len() {
                 length if length > self.limits.response_bytes => {
@@ -264,20 +345,29 @@ impl<S: RpcService> Dispatcher<S> {
             Ok(None) => return Outcome::Failed(failures::no_subscription_name()),
             Err(failure) => return Outcome::Failed(failure),
         };
+        let bytes = SUBSCRIPTION_BYTES + rest.as_ref().map_or(0, String::len);
+        let client = self.memory_of(caller.context.origin());
+        let Some(of_client) = client.take_subscription(self.limits.client_subscriptions) else {
+            return Outcome::Failed(failures::too_many_subscriptions_of_client(self.limits.client_subscriptions));
+        };
+        let memory = match client.reserve(MemoryUse::Subscriptions, bytes) {
+            Ok(memory) => (of_client, memory),
+            Err(refused) => return Outcome::Failed(refused.into()),
+        };
         // As with methods, the namespace ends at the first underscore.
         let namespace = prefix.split('_').next().unwrap_or_default();
         let Some(id) = subscriptions.reserve() else {
             return Outcome::Failed(failures::too_many_subscriptions(subscriptions.most()));
         };
         // Gives the place back if the caller leaves before the subscription stands.
-        let mut reservation = Reservation { subscriptions, id: Some(&id) };
+        let mut place = Place { subscriptions, id: Some(&id) };
         let opening = self.service.subscribe(namespace, &kind, rest.as_deref(), caller);
         let opening = AssertUnwindSafe(opening).catch_unwind();
         match opening.await {
             Ok(Ok(notifications)) => {
-                reservation.id = None;
-                drop(reservation);
-                Outcome::Opened(Opened { id, namespace: namespace.to_owned(), notifications })
+                place.id = None;
+                drop(place);
+                Outcome::Opened(Opened { id, namespace: namespace.to_owned(), notifications, memory })
             }
             Ok(Err(failure)) if failure.code == FailureCode::METHOD_NOT_FOUND => {
                 Outcome::Failed(failures::no_subscription(&kind, namespace))
@@ -293,12 +383,12 @@ pub(crate) async fn poll_once<F: Future>(mut future: Pin<&mut F>) -> Poll<F::Out
     poll_fn(|context| Poll::Ready(future.as_mut().poll(context))).await
 }
 
-struct Reservation<'a> {
+struct Place<'a> {
     subscriptions: &'a Subscriptions,
     id: Option<&'a str>,
 }
 
-impl Drop for Reservation<'_> {
+impl Drop for Place<'_> {
     fn drop(&mut self) {
         if let Some(id) = self.id {
             self.subscriptions.remove(id);

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use tenon_api::Failure;
+use tenon_bus::Reservation;
 
 use super::text::write_string;
 
@@ -13,9 +14,11 @@ const COPY_UP_TO: usize = 16 << 10;
 const RESULT_FRAME: usize = r#"{"jsonrpc":"2.0","id":,"result":}"#.len() + 1;
 
 /// One outgoing message, ending with a newline.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(crate) struct Reply {
     pub(crate) segments: [Bytes; 3],
+    /// What a large one holds until it is written.
+    pub(crate) memory: Option<Reservation>,
 }
 
 impl Reply {
@@ -26,7 +29,7 @@ impl Reply {
 
     /// A reply of one piece.
     pub(crate) fn whole(text: Vec<u8>) -> Self {
-        Self { segments: [Bytes::from(text), Bytes::new(), Bytes::new()] }
+        Self { segments: [Bytes::from(text), Bytes::new(), Bytes::new()], memory: None }
     }
 
     /// An error that belongs to no request: id `null`.
@@ -43,7 +46,8 @@ impl Reply {
         if length > COPY_UP_TO {
             let mut head = Vec::with_capacity(32 + id.len());
             write_result_head(&mut head, id);
-            return Self { segments: [head.into(), Bytes::from_owner(json), Bytes::from_static(b"}\n")] };
+            let segments = [head.into(), Bytes::from_owner(json), Bytes::from_static(b"}\n")];
+            return Self { segments, memory: None };
         }
         // To measure: a vector with room left cannot become `Bytes` without a second allocation.
         let mut text = Vec::with_capacity(RESULT_FRAME + id.len() + length);

@@ -23,6 +23,16 @@ impl Span {
     pub(crate) fn of(self, text: &str) -> &str {
         text.get(self.start..self.end).unwrap_or_default()
     }
+
+    /// Its place.
+    pub(crate) const fn range(self) -> std::ops::Range<usize> {
+        self.start..self.end
+    }
+
+    /// What stands between the quotation marks of a string.
+    pub(crate) const fn without_quotes(self) -> Self {
+        Self { start: self.start + 1, end: self.end.saturating_sub(1) }
+    }
 }
 
 /// Where the members of one request stand. Of members that occur more than once the last counts.

@@ -12,7 +12,8 @@ impl RpcService for Echo {
     type Json = String;
     type Notifications = NoNotifications<String>;
 
-    async fn call(&self, method: &str, params: Option<&str>, _: &Caller) -> Result<String, Failure> {
+    async fn call(&self, call: RawCall<'_>, _: &Caller) -> Result<String, Failure> {
+        let (method, params) = (call.method(), call.params());
         match method {
             "fail" => {
                 Err(Failure { code: FailureCode(3), message: "<reverted>".into(), data: Some("\"0x01\"".into()) })

@@ -1,6 +1,7 @@
 //! The answers that HTTP gives by itself, in the reference's words.
 
 use http::{HeaderValue, Response, StatusCode, header};
+use tenon_bus::OutOfMemory;
 
 use super::{HealthReport, body::AnswerBody};
 
@@ -47,6 +48,13 @@ pub(super) fn report(report: &HealthReport) -> Answer {
         *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
     }
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    answer
+}
+
+/// What a client gets whose request has no memory left.
+pub(super) fn out_of_memory(refused: OutOfMemory) -> Answer {
+    let mut answer = self::refused(StatusCode::SERVICE_UNAVAILABLE, &refused.to_string());
+    answer.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     answer
 }
 

@@ -10,6 +10,7 @@ use std::{
 use bytes::{Buf, Bytes};
 use flate2::{Compression, Crc, write::GzEncoder};
 use hyper::body::{Body, Frame, SizeHint};
+use tenon_bus::Reservation;
 
 use crate::envelope::Reply;
 
@@ -23,35 +24,39 @@ const STEP: usize = 64 << 10;
 /// Pieces of an answer in their order, for hyper at once. One after another those of an answer that fills hyper's buffer
 /// would be a write each, the last of two bytes, with a packet and a wake of the client of its own.
 #[derive(Debug, Default)]
-pub(crate) struct Pieces([Bytes; 3]);
+pub(crate) struct Pieces {
+    bytes: [Bytes; 3],
+    /// What a large answer holds until it is written: hyper drops the pieces then.
+    _memory: Option<Reservation>,
+}
 
 impl Pieces {
     fn one(piece: Bytes) -> Self {
-        Self([piece, Bytes::new(), Bytes::new()])
+        Self { bytes: [piece, Bytes::new(), Bytes::new()], _memory: None }
     }
 
     fn next(&mut self) -> Option<&mut Bytes> {
-        self.0.iter_mut().find(|piece| !piece.is_empty())
+        self.bytes.iter_mut().find(|piece| !piece.is_empty())
     }
 }
 
 impl Buf for Pieces {
     fn remaining(&self) -> usize {
-        self.0.iter().map(Bytes::len).sum()
+        self.bytes.iter().map(Bytes::len).sum()
     }
 
     fn chunk(&self) -> &[u8] {
-        self.0.iter().find(|piece| !piece.is_empty()).map_or(&[], |piece| piece)
+        self.bytes.iter().find(|piece| !piece.is_empty()).map_or(&[], |piece| piece)
     }
 
     fn chunks_vectored<'a>(&'a self, slices: &mut [IoSlice<'a>]) -> usize {
-        let pieces = self.0.iter().filter(|piece| !piece.is_empty());
+        let pieces = self.bytes.iter().filter(|piece| !piece.is_empty());
         slices.iter_mut().zip(pieces).map(|(slice, piece)| *slice = IoSlice::new(piece)).count()
     }
 
     fn advance(&mut self, count: usize) {
         let mut left = count;
-        for piece in &mut self.0 {
+        for piece in &mut self.bytes {
             let step = left.min(piece.len());
             piece.advance(step);
             left -= step;
@@ -80,7 +85,8 @@ impl AnswerBody {
 
     /// The pieces of a reply.
     pub(crate) fn reply(reply: Reply) -> Self {
-        Self { pieces: Pieces(reply.segments), compressor: None }
+        let Reply { segments: bytes, memory } = reply;
+        Self { pieces: Pieces { bytes, _memory: memory }, compressor: None }
     }
 
     fn length(&self) -> usize {
@@ -90,7 +96,7 @@ impl AnswerBody {
     /// The same, gzip-coded.
     pub(crate) fn into_gzip(mut self) -> Self {
         if self.length() <= STORE_UP_TO {
-            return Self::text(stored_gzip(&self.pieces.0.concat()));
+            return Self::text(stored_gzip(&self.pieces.bytes.concat()));
         }
         self.compressor = Some(Box::new(GzEncoder::new(Vec::with_capacity(STEP / 2), Compression::fast())));
         self
@@ -166,7 +172,7 @@ mod tests {
             while let Poll::Ready(Some(Ok(frame))) =
                 Pin::new(&mut body).poll_frame(&mut Context::from_waker(std::task::Waker::noop()))
             {
-                sent.extend_from_slice(&frame.into_data().unwrap().0.concat());
+                sent.extend_from_slice(&frame.into_data().unwrap().bytes.concat());
             }
             let mut read = Vec::new();
 
@@ -180,7 +186,8 @@ mod tests {
     #[test]
     fn pieces_are_sent_together_and_from_any_place_on() {
         let whole = b"head and body!";
-        let pieces = || Pieces([&whole[..5], b"", &whole[5..]].map(Bytes::from_static));
+        let bytes = || [&whole[..5], b"", &whole[5..]].map(Bytes::from_static);
+        let pieces = || Pieces { bytes: bytes(), _memory: None };
         for sent in 0..=whole.len() {
             let mut pieces = pieces();
             pieces.advance(sent);
@@ -198,5 +205,21 @@ mod tests {
         let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(context) else { panic!("no frame") };
         assert_eq!(frame.into_data().unwrap().remaining(), whole.len());
         assert!(body.is_end_stream(), "one frame has it all");
+    }
+
+    #[test]
+    fn an_answer_is_counted_until_the_last_of_its_pieces_is_dropped() {
+        let client = tenon_bus::MemoryBudget::unbounded().client(tenon_bus::ClientId::INSIDE);
+        let context = &mut Context::from_waker(std::task::Waker::noop());
+        let mut reply = Reply::whole(vec![b'x'; 100_000]);
+        reply.memory = client.reserve(tenon_bus::MemoryUse::Answers, 100_000).ok();
+        let mut body = AnswerBody::reply(reply);
+
+        let Poll::Ready(Some(Ok(frame))) = Pin::new(&mut body).poll_frame(context) else { panic!("no frame") };
+        drop(body);
+
+        assert_eq!(client.held(), 100_000, "hyper has not written it");
+        drop(frame);
+        assert_eq!(client.held(), 0);
     }
 }

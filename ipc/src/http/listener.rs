@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use bytes::BytesMut;
 use hyper::{server::conn::http1, service::service_fn};
 use hyper_util::rt::TokioIo;
+use tenon_bus::{MemoryBudget, MemoryUse};
 use tokio::{
     net::{TcpListener, TcpStream},
     time::MissedTickBehavior,
@@ -33,6 +34,9 @@ use crate::{
     traffic::{Meter, TransportTraffic},
     websocket::Messages,
 };
+
+/// What an open connection holds: its task, its state, and what hyper keeps for reading and writing.
+const CONNECTION_BYTES: usize = 40 << 10;
 
 /// What each part of a handshake may take on a port of WebSocket alone.
 const HANDSHAKE: Duration = Duration::from_secs(30);
@@ -132,6 +136,15 @@ impl ConnectionLimits {
     }
 }
 
+impl<S: RpcService> Port<S> {
+    /// What its requests draw on.
+    fn memory(&self) -> MemoryBudget {
+        let http = self.http.as_ref().map(|side| side.dispatcher.memory());
+        let memory = http.or_else(|| self.websocket.as_ref().map(|side| side.dispatcher.memory()));
+        memory.cloned().unwrap_or_default()
+    }
+}
+
 impl<S> Port<S> {
     /// Whose a connection is that has not said what it wants.
     fn first_traffic(&self) -> Option<&Arc<TransportTraffic>> {
@@ -149,6 +162,7 @@ async fn serve<S: RpcService>(
     let (Some(ends), Some(traffic)) = (port.ends().next(), port.first_traffic()) else { return };
     // Until it becomes a WebSocket, which is counted when it does.
     let as_http = port.http.as_ref().map(|side| side.traffic.connect());
+    let memory = port.memory().client(client).reserve_always(MemoryUse::Connections, CONNECTION_BYTES);
     // Answers are written whole; waiting for more only delays them.
     let _ = stream.set_nodelay(true);
     let (sides, talk) = (&*port, &*conversation);
@@ -192,7 +206,7 @@ async fn serve<S: RpcService>(
         return;
     }
     if let (Some(upgrade), Some(side)) = (conversation.take_upgrade(), &port.websocket) {
-        drop(as_http);
+        drop((as_http, memory));
         conversation.becomes_websocket();
         serve_websocket(side, upgrade, &conversation).await;
     }

@@ -30,16 +30,16 @@ use bytes::{Bytes, BytesMut};
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::{body::Body as _, body::Incoming};
-use tenon_bus::CallContext;
+use tenon_bus::{CallContext, MemoryUse, OutOfMemory, Reservation};
 
 use crate::{
-    envelope::{Dispatcher, EnvelopeLimits},
+    envelope::{Dispatcher, EnvelopeLimits, MessageText},
     exposure::{Admission, HttpAccess, WebSocketAccess},
     service::{ClientId, Exposure, Origin, RpcService, Transport},
     traffic::TransportTraffic,
     websocket::{WebSocketLimits, handshake},
 };
-use answers::{Answer, coded, foreign_host, refused, report, status_only, timed_out};
+use answers::{Answer, coded, foreign_host, out_of_memory, refused, report, status_only, timed_out};
 use body::AnswerBody;
 use conversation::{Conversation, Upgrade};
 pub(crate) use cors::Cors;
@@ -328,19 +328,22 @@ impl<S: RpcService> HttpSide<S> {
         (exposure, origin): (Exposure, Origin),
         begun: Instant,
     ) -> Answer {
-        let Some(text) = read_body(body, self.limits.body_bytes).await else {
-            // The client has broken off; nobody reads this.
-            return status_only(StatusCode::BAD_REQUEST);
-        };
         // A little later than the 503, so that it is always the 503 that the client sees.
         let context = match begun.checked_add(self.limits.request_timeout + Duration::from_secs(1)) {
             Some(deadline) => CallContext::with_deadline(deadline),
             None => CallContext::new(),
         };
-        // Client gone or time over: this future is dropped, and with it the guard.
         let caller = self.dispatcher.caller_within(exposure, context.from_origin(origin));
+        let take = |bytes| self.dispatcher.memory_of(caller.context.origin()).reserve(MemoryUse::Messages, bytes);
+        let text = match read_body(body, self.limits.body_bytes, take).await {
+            Ok(text) => text,
+            // The client has broken off; nobody reads this.
+            Err(NoBody::Broken) => return status_only(StatusCode::BAD_REQUEST),
+            Err(NoBody::TooMuch(refused)) => return out_of_memory(refused),
+        };
+        // Client gone or time over: this future is dropped, and with it the guard.
         let guard = caller.context.cancel_on_drop();
-        let reply = self.dispatcher.answer_body(&text, &caller).await;
+        let reply = self.dispatcher.answer_body(text, &caller).await;
         guard.disarm();
         let mut answer = Response::new(reply.map_or_else(AnswerBody::empty, AnswerBody::reply));
         *answer.headers_mut() = headers;
@@ -349,32 +352,62 @@ impl<S: RpcService> HttpSide<S> {
     }
 }
 
-/// The body, cut at `most` bytes. `None` if it did not arrive.
-async fn read_body(mut body: Incoming, most: usize) -> Option<Bytes> {
-    let Some(first) = next_piece(&mut body).await? else { return Some(Bytes::new()) };
+/// Up to this size a body is part of what its connection holds anyway.
+const UNCOUNTED_BODY: usize = 16 << 10;
+
+/// Why there is no body.
+enum NoBody {
+    /// It did not arrive.
+    Broken,
+    /// There is no memory for it.
+    TooMuch(OutOfMemory),
+}
+
+/// The body, cut at `most` bytes. `take` gives memory for it, which is asked for as the body arrives: what a header announces
+/// costs nothing.
+async fn read_body(
+    mut body: Incoming,
+    most: usize,
+    take: impl Fn(usize) -> Result<Reservation, OutOfMemory>,
+) -> Result<MessageText, NoBody> {
+    let mut memory = None;
+    let mut hold = |bytes: usize| match &mut memory {
+        _ if bytes <= UNCOUNTED_BODY => Ok(()),
+        Some(held) => Reservation::resize(held, bytes),
+        none => take(bytes).map(|taken| *none = Some(taken)),
+    };
+    let Some(first) = next_piece(&mut body).await? else {
+        return Ok(MessageText { bytes: Bytes::new(), memory: None });
+    };
     if first.len() >= most || body.is_end_stream() {
-        return Some(first.slice(..first.len().min(most)));
+        hold(first.len()).map_err(NoBody::TooMuch)?;
+        return Ok(MessageText { bytes: first.slice(..first.len().min(most)), memory });
     }
     let mut whole = BytesMut::from(&first[..]);
     while let Some(piece) = next_piece(&mut body).await? {
         let room = most - whole.len();
-        whole.extend_from_slice(&piece[..piece.len().min(room)]);
+        let added = piece.len().min(room);
+        if whole.capacity() - whole.len() < added {
+            // Buffers that must grow double.
+            hold((2 * whole.capacity()).max(whole.len() + added)).map_err(NoBody::TooMuch)?;
+        }
+        whole.extend_from_slice(&piece[..added]);
         if piece.len() >= room {
             break;
         }
     }
-    Some(whole.freeze())
+    Ok(MessageText { bytes: whole.freeze(), memory })
 }
 
-/// `Some(None)` at the end, `None` if the connection broke.
-async fn next_piece(body: &mut Incoming) -> Option<Option<Bytes>> {
+/// `None` at the end.
+async fn next_piece(body: &mut Incoming) -> Result<Option<Bytes>, NoBody> {
     loop {
         match body.frame().await {
-            None => return Some(None),
-            Some(Err(_)) => return None,
+            None => return Ok(None),
+            Some(Err(_)) => return Err(NoBody::Broken),
             Some(Ok(frame)) => {
                 if let Ok(piece) = frame.into_data() {
-                    return Some(Some(piece));
+                    return Ok(Some(piece));
                 }
             }
         }

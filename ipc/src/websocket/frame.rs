@@ -60,6 +60,10 @@ pub(crate) struct Decoder {
     most: usize,
     /// Fragments so far; `None` outside a fragmented message.
     fragments: Option<BytesMut>,
+    /// Bytes of the frame under way that are thrown away as they come.
+    skipped: usize,
+    /// Whether the message under way is thrown away: its further frames are, too.
+    is_dropping: bool,
 }
 
 struct Header {
@@ -73,12 +77,45 @@ struct Header {
 impl Decoder {
     /// A decoder that refuses messages beyond `most` bytes.
     pub(crate) const fn new(most: usize) -> Self {
-        Self { most, fragments: None }
+        Self { most, fragments: None, skipped: 0, is_dropping: false }
+    }
+
+    /// Bytes of fragments that are kept.
+    pub(crate) fn kept_bytes(&self) -> usize {
+        self.fragments.as_ref().map_or(0, BytesMut::capacity)
+    }
+
+    /// Throws the message away whose end has not come. False when no frame of it has begun.
+    pub(crate) fn drop_message(&mut self, buffer: &mut BytesMut) -> bool {
+        let is_under_way = self.fragments.is_some();
+        match read_header(buffer) {
+            Ok(Some(header)) if !header.is_control() => self.skip(&header, buffer),
+            _ if is_under_way => self.is_dropping = true,
+            _ => return false,
+        }
+        // Without bytes: further frames are its continuation, to be thrown away as well.
+        self.fragments = self.is_dropping.then(BytesMut::new);
+        true
+    }
+
+    /// Throws the frame away that `buffer` begins with, also what has not come of it yet.
+    fn skip(&mut self, header: &Header, buffer: &mut BytesMut) {
+        let whole = header.size.saturating_add(header.length);
+        let arrived = whole.min(buffer.len());
+        buffer.advance(arrived);
+        self.skipped = whole - arrived;
+        self.is_dropping = !header.is_final;
     }
 
     /// Takes the next message or control frame from `buffer`.
     pub(crate) fn next(&mut self, buffer: &mut BytesMut) -> Decoded {
         loop {
+            let skipped = self.skipped.min(buffer.len());
+            buffer.advance(skipped);
+            self.skipped -= skipped;
+            if self.skipped > 0 {
+                return Decoded::More;
+            }
             let header = match read_header(buffer) {
                 Ok(Some(header)) => header,
                 Ok(None) => return Decoded::More,
@@ -86,6 +123,11 @@ impl Decoder {
             };
             if let Err(code) = self.check(&header) {
                 return Decoded::Violation(code);
+            }
+            if self.is_dropping && !header.is_control() {
+                self.skip(&header, buffer);
+                self.fragments = self.is_dropping.then(BytesMut::new);
+                continue;
             }
             if buffer.len() - header.size < header.length {
                 return Decoded::More;
@@ -133,6 +175,12 @@ impl Decoder {
                 None
             }
         }
+    }
+}
+
+impl Header {
+    const fn is_control(&self) -> bool {
+        matches!(self.opcode, CLOSE | PING | PONG)
     }
 }
 
@@ -268,6 +316,41 @@ mod tests {
 
             assert_eq!(decoded, [Decoded::Message(payload.into())], "{length}");
         }
+    }
+
+    #[test]
+    fn a_dropped_message_is_skipped_to_its_end_and_the_next_is_read() {
+        let next = frame(0x81, b"next");
+        let fragmented = [frame(0x01, &[b'a'; 50]), frame(0x89, b"hi"), frame(0x00, &[b'b'; 40])].concat();
+        for (message, begun) in [
+            (frame(0x81, &[b'x'; 90]), 30),
+            (frame(0x81, &[b'x'; 90]), 6),
+            ([fragmented.clone(), frame(0x80, b"end")].concat(), 20),
+            ([fragmented, frame(0x80, b"end")].concat(), 75),
+        ] {
+            for piece in [1, 7, 1000] {
+                let mut decoder = Decoder::new(1000);
+                let mut buffer = BytesMut::from(&message[..begun]);
+                while decoder.next(&mut buffer) != Decoded::More {}
+
+                assert!(decoder.drop_message(&mut buffer), "{begun}");
+                let mut decoded = Vec::new();
+                for piece in [&message[begun..], &next].concat().chunks(piece) {
+                    buffer.extend_from_slice(piece);
+                    loop {
+                        match decoder.next(&mut buffer) {
+                            Decoded::More => break,
+                            other => decoded.push(other),
+                        }
+                    }
+                }
+
+                decoded.retain(|decoded| !matches!(decoded, Decoded::Pong(_)));
+                assert_eq!(decoded, [Decoded::Message(Bytes::from_static(b"next"))], "{begun} {piece}");
+                assert_eq!(decoder.kept_bytes(), 0);
+            }
+        }
+        assert!(!Decoder::new(10).drop_message(&mut BytesMut::new()), "nothing has begun");
     }
 
     #[test]

@@ -122,6 +122,14 @@ impl<S: RpcService> Framing for Messages<S> {
     fn may_half_close() -> bool {
         false
     }
+
+    fn kept_bytes(&self) -> usize {
+        self.decoder.kept_bytes()
+    }
+
+    fn drop_message(&mut self, buffer: &mut BytesMut) -> bool {
+        self.decoder.drop_message(buffer)
+    }
 }
 
 fn encode(reply: Reply, pieces: &mut VecDeque<Bytes>) {

@@ -11,7 +11,9 @@ use std::{
 
 use tenon_api::{Failure, FailureCode};
 use tenon_bus::CallContext;
-use tenon_ipc::{Caller, Exposure, HttpRules, Notifications, Origin, PortExposure, RpcService, WebSocketRules};
+use tenon_ipc::{
+    Caller, Exposure, HttpRules, Notifications, Origin, PortExposure, RawCall, RpcService, WebSocketRules,
+};
 use tokio::sync::Notify;
 
 /// Outcomes by method and `params` text.
@@ -73,7 +75,11 @@ impl RpcService for TestService {
     type Json = String;
     type Notifications = TestNotifications;
 
-    async fn call(&self, method: &str, params: Option<&str>, caller: &Caller) -> Result<String, Failure> {
+    async fn call(&self, call: RawCall<'_>, caller: &Caller) -> Result<String, Failure> {
+        // As a plugin does: decoded at once, so that the text is not kept for the answer.
+        let (method, params) = (call.method().to_owned(), call.params().map(str::to_owned));
+        drop(call);
+        let (method, params) = (method.as_str(), params.as_deref());
         let params = params.filter(|params| *params != "null").unwrap_or("[]");
         let namespace = method.split('_').next().unwrap_or_default();
         let missing = || not_found(format!("the method {method} does not exist/is not available"));

@@ -32,6 +32,6 @@ pub use error::{ExecutionError, ImportError, TransactionRejection};
 pub use import::{
     ChainActor, ChainHandle, ChainMessage, ImportObserver, ImportSummary, ImportedBlock, Importer, Reply,
 };
-pub use limits::ExecutionLimits;
+pub use limits::{CallResources, ExecutionLimits};
 pub use native::{TradingProblem, TradingReport, trading_root, verify_trading_state};
 pub use register::register;

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tenon_bus::MemoryBudget;
+
 /// Bounds of everything that clients can make this node execute.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExecutionLimits {
@@ -21,6 +23,22 @@ pub struct ExecutionLimits {
     pub trace_answer_bytes: u64,
     /// Most blocks of one fee history; more are cut off silently.
     pub fee_history_blocks: u64,
+}
+
+/// What everything that clients can make this node execute draws on.
+#[derive(Clone, Debug, Default)]
+pub struct CallResources {
+    /// Bounds of one request.
+    pub limits: ExecutionLimits,
+    /// Memory of all requests.
+    pub memory: MemoryBudget,
+}
+
+impl From<ExecutionLimits> for CallResources {
+    /// Without a bound on the memory of all requests together.
+    fn from(limits: ExecutionLimits) -> Self {
+        Self { limits, memory: MemoryBudget::unbounded() }
+    }
 }
 
 impl Default for ExecutionLimits {

@@ -13,7 +13,7 @@ use tenon_bus::{Bus, RegisterError, WorkPool};
 use tenon_chain::ChainSpec;
 
 use crate::{
-    ChainHandle, ExecutionLimits, Executor,
+    CallResources, ChainHandle, Executor,
     call::{Calls, LongCalls},
     fee::Fees,
     trace::RecordingMemory,
@@ -31,11 +31,12 @@ pub fn register(
     spec: Arc<ChainSpec>,
     engine: Arc<dyn ConsensusEngine>,
     pool: &WorkPool,
-    limits: ExecutionLimits,
+    resources: impl Into<CallResources>,
     writer: ChainHandle,
 ) -> Result<(), RegisterError> {
+    let CallResources { limits, memory } = resources.into();
     let executor = Executor::new(Arc::clone(&spec));
-    let recording_memory = RecordingMemory::new(limits.trace_bytes);
+    let recording_memory = RecordingMemory::new(limits.trace_bytes, memory);
     let calls =
         Calls { executor, chain: Arc::clone(&chain), engine, limits, recording_memory, long_calls: LongCalls::new() };
     let fees = Fees::new(spec, chain, limits);

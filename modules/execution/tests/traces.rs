@@ -8,10 +8,11 @@ use alloy_primitives::{B256, Bytes, U256, address, hex};
 use serde_json::Value;
 use support::{TestNode, conformance_blocks, recorded_cases};
 use tenon_api::{
-    BlockId, Failure,
+    BlockId, Failure, FailureCode,
     messages::{AccountOverride, CallRequest, Trace, TraceTarget},
 };
-use tenon_execution::ExecutionLimits;
+use tenon_bus::{MemoryBudget, MemoryLimits, MemoryUse};
+use tenon_execution::{CallResources, ExecutionLimits};
 
 async fn trace(node: &TestNode, target: TraceTarget, options: &str) -> Result<Value, Failure> {
     let reply = node.ask(Trace { target, options: options.to_owned() }).await?;
@@ -173,8 +174,8 @@ fn call_of(code: &'static [u8], gas: u64) -> TraceTarget {
 #[tokio::test]
 async fn recordings_share_their_memory_and_give_it_back() {
     let node = TestNode::with_conformance_chain(1);
-    // One mebibyte is one share: room for a single small recording at a time.
-    let _served = node.serve(ExecutionLimits { trace_bytes: 1 << 20, ..ExecutionLimits::default() });
+    // Room for a single small trace at a time, with its text.
+    let _served = node.serve(ExecutionLimits { trace_bytes: 2 << 20, ..ExecutionLimits::default() });
 
     for _ in 0..3 {
         let refused = trace(&node, looping_call(1_000_000), "{}").await.unwrap_err();
@@ -183,6 +184,29 @@ async fn recordings_share_their_memory_and_give_it_back() {
         assert!(refused.message.contains("more memory than is left for traces"), "{}", refused.message);
         assert_eq!(result["failed"], Value::from(true));
     }
+}
+
+#[tokio::test]
+async fn a_running_trace_that_cannot_grow_within_its_clients_share_is_refused() {
+    let node = TestNode::with_conformance_chain(54);
+    let memory = MemoryBudget::new(MemoryLimits { total: 64 << 20, client: 4 << 20 });
+    let limits = ExecutionLimits { call_gas_cap: 0, ..ExecutionLimits::default() };
+    let _served = node.serve(CallResources { limits, memory: memory.clone() });
+
+    let small = trace(&node, looping_call(25_000), "{}").await;
+    for options in ["{}", r#"{"tracer":"callTracer"}"#] {
+        // JUMPDEST, CALL(gas 0, address 0x11, value 0, one megabyte of input, no output), POP, JUMP to 0.
+        const HUNGRY: &[u8] = &hex!("5b5f5f620fffff5f5f60115ff1505f56");
+        let refused = trace(&node, call_of(HUNGRY, 1 << 40), options).await.unwrap_err();
+
+        assert_eq!(refused.code, FailureCode::LIMIT_EXCEEDED, "{options}: {refused}");
+        assert!(refused.message.contains("more memory than is left for traces"), "{options}: {refused}");
+    }
+
+    assert!(small.is_ok(), "{small:?}");
+    let usage = memory.usage();
+    assert_eq!(usage.held, [0; MemoryUse::ALL.len()], "all is given back");
+    assert_eq!(usage.refused[MemoryUse::Traces as usize], 2);
 }
 
 #[tokio::test]

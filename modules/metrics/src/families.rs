@@ -95,6 +95,15 @@ families! {
             "Calls of class slow that wait for their turn";
         POOL_JOBS: Gauge "tenon_rpc_work_jobs" ["state"]
             "Jobs of calls, traces and scans on the threads of rpc.threads (running), those that gave way to another client's (parked), and those that wait for a thread (waiting)";
+        REQUEST_MEMORY: Gauge "tenon_rpc_memory_bytes" in "bytes" ["use"]
+            "Memory that requests hold of rpc.memory, by what it is held for";
+        REQUEST_MEMORY_LIMIT: Gauge "tenon_rpc_memory_limit_bytes" in "bytes" ["holder"]
+            "Memory that all requests together (all) and those of one client (client) may hold";
+        REQUEST_MEMORY_REFUSED: Counter "tenon_rpc_memory_refused" ["use"]
+            "Requests for memory that were refused, because the client or all together held as much as they may";
+        REQUEST_MEMORY_CLIENTS: Gauge "tenon_rpc_memory_clients" [] "Clients that are connected or hold memory";
+        REQUEST_MEMORY_LARGEST: Gauge "tenon_rpc_memory_largest_client_bytes" in "bytes" ["client"]
+            "Memory that the client holds which holds most";
     }
     "Front-ends" {
         LISTENING: Gauge "tenon_listening" ["transport"] "1 while the front-end listens, 0 while it does not";

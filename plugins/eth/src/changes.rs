@@ -104,8 +104,8 @@ pub(crate) struct Delivered {
 impl Delivered {
     /// Most that one watcher remembers. Reorganisations are a few blocks deep; what does not fit is forgotten.
     const MAX_BYTES: usize = 32 * 1024;
-    /// What a log takes beside its topics and data.
-    const LOG_BYTES: usize = 200;
+    /// What a log takes beside its topics and data: its place in a queue that may have room for as much again.
+    const LOG_BYTES: usize = 2 * size_of::<LocatedLog>();
 
     /// Takes note of an answer: what it removed is forgotten, what it brought is remembered.
     pub(crate) fn note<'a>(&mut self, logs: impl IntoIterator<Item = &'a LocatedLog>) {
@@ -121,6 +121,11 @@ impl Delivered {
                 self.bytes = self.logs.pop_front().map_or(0, |oldest| self.bytes - Self::size(&oldest));
             }
         }
+    }
+
+    /// Bytes that it takes.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     fn knows(&self, log: &LocatedLog) -> bool {

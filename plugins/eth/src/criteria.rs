@@ -2,8 +2,10 @@
 
 use tenon_sdk::{param::ParamDescription, prelude::*};
 
-/// Most addresses, and most values of one topic position, in one set of criteria.
+/// Most addresses, most positions of topics, and most topics of all positions together, in one set of criteria.
 const MAX_VALUES: usize = 1000;
+/// Most positions of topics of a filter or subscription: a log has no more topics.
+const MAX_POSITIONS: usize = 4;
 
 /// Which logs, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +24,15 @@ pub(crate) enum Scope {
 }
 
 impl Criteria {
+    /// Bytes that it holds on the heap.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let LogFilter { addresses, topics } = &self.filter;
+        let values: usize = topics.iter().map(Vec::capacity).sum();
+        addresses.capacity() * size_of::<Address>()
+            + topics.capacity() * size_of::<Vec<B256>>()
+            + values * size_of::<B256>()
+    }
+
     /// Whether new logs of a block at this height are wanted: bounds that are numbers count, tags do not.
     pub(crate) fn covers(&self, number: BlockNumber) -> bool {
         let Scope::Range { from, to } = self.scope else { return true };
@@ -106,6 +117,25 @@ impl Param for Criteria {
     }
 }
 
+/// Criteria of a filter or subscription, which stay. Searches refuse positions that no log has themselves, in the words of
+/// the reference.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct LastingCriteria(pub(crate) Criteria);
+
+impl Param for LastingCriteria {
+    fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
+        let criteria = Criteria::decode(raw)?;
+        match criteria.filter.topics.len() {
+            0..=MAX_POSITIONS => Ok(Self(criteria)),
+            _ => Err(invalid(format!("more than {MAX_POSITIONS} topic positions"))),
+        }
+    }
+
+    fn description() -> ParamDescription {
+        Criteria::description()
+    }
+}
+
 fn decode_addresses(raw: RawArgument<'_>) -> Result<Vec<Address>, ArgumentError> {
     if let Some(text) = raw.string() {
         let address =
@@ -115,43 +145,50 @@ fn decode_addresses(raw: RawArgument<'_>) -> Result<Vec<Address>, ArgumentError>
     let values = raw.array().ok_or_else(|| invalid("invalid addresses in query"))?;
     let mut addresses = Vec::new();
     for (index, value) in values.enumerate() {
-        bound(index, "addresses")?;
+        bound(index, MAX_VALUES, "addresses")?;
         let text = value.string().ok_or_else(|| invalid(format!("non-string address at index {index}")))?;
         let address = decode_hex(&text, true, "address")
             .map_err(|reason| invalid(format!("invalid address at index {index}: {reason}")))?;
         addresses.push(Address::new(address));
     }
+    // It may stay for as long as its filter or subscription.
+    addresses.shrink_to_fit();
     Ok(addresses)
 }
 
 fn decode_topics(raw: RawArgument<'_>) -> Result<Vec<Vec<B256>>, ArgumentError> {
     let positions = raw.array().ok_or(ArgumentError::mismatch(raw.kind(), "[]interface {}"))?;
     let mut topics = Vec::new();
+    let mut values = 0;
     for (index, position) in positions.enumerate() {
-        bound(index, "topic positions")?;
-        topics.push(decode_position(position)?);
+        bound(index, MAX_VALUES, "topic positions")?;
+        topics.push(decode_position(position, &mut values)?);
     }
     Ok(topics)
 }
 
-/// The values that one position may have; none means any.
-fn decode_position(raw: RawArgument<'_>) -> Result<Vec<B256>, ArgumentError> {
+/// The values that one position may have; none means any. `count` is how many topics were read, of all positions.
+fn decode_position(raw: RawArgument<'_>, count: &mut usize) -> Result<Vec<B256>, ArgumentError> {
     if raw.is_null() {
         return Ok(Vec::new());
     }
     if let Some(text) = raw.string() {
+        bound(*count, MAX_VALUES, "topics")?;
+        *count += 1;
         return Ok(vec![decode_topic(&text)?]);
     }
     let values = raw.array().ok_or_else(|| invalid("invalid topic(s)"))?;
     let mut topics = Vec::new();
-    for (index, value) in values.enumerate() {
-        bound(index, "topics")?;
+    for value in values {
+        bound(*count, MAX_VALUES, "topics")?;
+        *count += 1;
         // A null among the values makes the whole position a wildcard and ends its reading.
         if value.is_null() {
             return Ok(Vec::new());
         }
         topics.push(decode_topic(&value.string().ok_or_else(|| invalid("invalid topic(s)"))?)?);
     }
+    topics.shrink_to_fit();
     Ok(topics)
 }
 
@@ -187,10 +224,10 @@ fn decode_hex<const N: usize>(text: &str, allows_native_prefix: bool, what: &str
     Ok(bytes)
 }
 
-fn bound(index: usize, what: &str) -> Result<(), ArgumentError> {
-    match index < MAX_VALUES {
+fn bound(count: usize, most: usize, what: &str) -> Result<(), ArgumentError> {
+    match count < most {
         true => Ok(()),
-        false => Err(invalid(format!("more than {MAX_VALUES} {what}"))),
+        false => Err(invalid(format!("more than {most} {what}"))),
     }
 }
 
@@ -219,11 +256,33 @@ mod tests {
 
     #[test]
     fn topics_nest_and_wildcards_keep_their_position() {
-        let json = format!(r#"{{"topics":[null,"{TOPIC}",["{TOPIC}","{TOPIC}"],["{TOPIC}",null,5],[]]}}"#);
+        let json = format!(r#"{{"topics":[null,"{TOPIC}",["{TOPIC}","{TOPIC}"],["{TOPIC}",null,5]]}}"#);
 
         let topics = decode(&json).expect("well formed").filter.topics;
 
-        assert_eq!(topics.iter().map(Vec::len).collect::<Vec<_>>(), [0, 1, 2, 0, 0]);
+        assert_eq!(topics.iter().map(Vec::len).collect::<Vec<_>>(), [0, 1, 2, 0]);
+    }
+
+    #[test]
+    fn positions_topics_and_addresses_are_bounded_together() {
+        let list = |value: &str, count: usize| format!("[{}]", vec![format!("\"{value}\""); count].join(","));
+        let topics = |counts: &[usize]| {
+            let positions: Vec<String> = counts.iter().map(|count| list(TOPIC, *count)).collect();
+            decode(&format!(r#"{{"topics":[{}]}}"#, positions.join(",")))
+        };
+        let addresses = |count| decode(&format!(r#"{{"address":{}}}"#, list(&format!("0x{:040x}", 7), count)));
+
+        let largest = topics(&[250, 250, 250, 250]).expect("the largest that is allowed");
+
+        assert!((32_000..33_000).contains(&largest.heap_bytes()), "{}", largest.heap_bytes());
+        assert_eq!(topics(&[1000]).map(|_| ()), Ok(()));
+        assert_eq!(topics(&[250, 250, 250, 251]), Err("more than 1000 topics".to_owned()));
+        let lasting = |json| LastingCriteria::decode(RawArgument::new(json)).map_err(|error| error.to_string());
+        assert!(lasting(r#"{"topics":[[],[],[],[]]}"#).is_ok());
+        assert_eq!(lasting(r#"{"topics":[[],[],[],[],[]]}"#), Err("more than 4 topic positions".to_owned()));
+        assert_eq!(topics(&[0; 1001]), Err("more than 1000 topic positions".to_owned()));
+        assert_eq!(addresses(1000).map(|criteria| criteria.heap_bytes()), Ok(20_000));
+        assert_eq!(addresses(1001), Err("more than 1000 addresses".to_owned()));
     }
 
     #[test]

@@ -8,16 +8,19 @@ use tenon_sdk::{
 use crate::{
     Answer, EthContext,
     changes::{chain_changes, heads_among, log_changes},
-    criteria::Criteria,
+    criteria::LastingCriteria,
     logs,
-    registry::{Filter, Position, Watched},
+    registry::{Filter, Installer, Position, Watched},
     write_data_list,
 };
 
 /// How often a poll starts over because another poll of the same filter was faster.
 const MAX_RACES: usize = 8;
 
-pub(crate) async fn new_filter(context: EthContext, criteria: Criteria) -> Result<String, Failure> {
+pub(crate) async fn new_filter(
+    context: EthContext,
+    LastingCriteria(criteria): LastingCriteria,
+) -> Result<String, Failure> {
     let profile = crate::profile(&context).await?;
     criteria.refuse_safe(profile, 0)?;
     criteria.check_watchable(profile)?;
@@ -30,12 +33,18 @@ pub(crate) async fn new_block_filter(context: EthContext) -> Result<String, Fail
 
 async fn install_at_head(context: &EthContext, watched: Watched) -> Result<String, Failure> {
     let head = context.call(GetHead).await?;
-    context.filters.install(context.host().now(), watched, Position::Block(head.header.hash()))
+    install(context, watched, Position::Block(head.header.hash()))
+}
+
+/// Counted as memory of the client that asks.
+fn install(context: &EthContext, watched: Watched, position: Position) -> Result<String, Failure> {
+    let by = Installer { client: context.client(), memory: Some(context.hold(watched.filter_bytes())?) };
+    context.filters.install(context.host().now(), by, watched, position)
 }
 
 pub(crate) async fn new_pending_transaction_filter(context: EthContext) -> Result<String, Failure> {
     let pending = context.call(GetPendingSince { cursor: None }).await?;
-    context.filters.install(context.host().now(), Watched::PendingTransactions, Position::Cursor(pending.cursor))
+    install(&context, Watched::PendingTransactions, Position::Cursor(pending.cursor))
 }
 
 pub(crate) async fn uninstall_filter(context: EthContext, id: String) -> Result<bool, Failure> {

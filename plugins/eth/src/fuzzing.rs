@@ -12,7 +12,7 @@ use tenon_sdk::{
 use crate::{
     criteria::Criteria,
     fees::{BlockCount, check_percentiles},
-    registry::{Position, Registry, Watched, parse_id},
+    registry::{Installer, Position, Registry, Watched, parse_id},
     sending::malformed,
     settings::Settings,
     storage_key::StorageKey,
@@ -20,14 +20,14 @@ use crate::{
 
 /// Takes filters over from these bytes and hands them on.
 pub fn handed_over(bytes: &[u8]) -> Vec<u8> {
-    Registry::new(bytes).export()
+    Registry::new(bytes, |_, _| Ok(None)).export()
 }
 
 /// What is handed over with no filter, and with some of every kind.
 pub fn examples() -> Vec<Vec<u8>> {
     const CRITERIA: &str = r#"{"fromBlock":"0x1","address":["0x1111111111111111111111111111111111111111"],
         "topics":[null,["0x2222222222222222222222222222222222222222222222222222222222222222"]]}"#;
-    let registry = Registry::new(&[]);
+    let registry = Registry::new(&[], |_, _| Ok(None));
     let mut examples = vec![registry.export()];
     let watched = Criteria::decode(RawArgument::new(CRITERIA)).ok().map(Watched::Logs);
     for (watched, position) in [Watched::Blocks, Watched::PendingTransactions].into_iter().chain(watched).zip([
@@ -35,7 +35,7 @@ pub fn examples() -> Vec<Vec<u8>> {
         Position::Cursor(7),
         Position::Block(B256::repeat_byte(8)),
     ]) {
-        if registry.install(Duration::from_secs(7), watched, position).is_ok() {
+        if registry.install(Duration::from_secs(7), Installer::default(), watched, position).is_ok() {
             examples.push(registry.export());
         }
     }

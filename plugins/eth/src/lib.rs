@@ -61,11 +61,11 @@ pub struct Eth {
 }
 
 impl Plugin for Eth {
-    fn start(_host: Host, settings: &str, handover: &[u8]) -> Result<Self, Failure> {
+    fn start(host: Host, settings: &str, handover: &[u8]) -> Result<Self, Failure> {
         Ok(Self {
             settings: Settings::parse(settings)?,
             chain_info: OnceLock::new(),
-            filters: Registry::new(handover),
+            filters: Registry::new(handover, |client, bytes| host.hold(client, bytes).map(Some)),
             announced: Mutex::default(),
             sending: AsyncMutex::new(()),
         })

@@ -16,11 +16,14 @@ use crate::{changes::Delivered, criteria::Criteria};
 
 /// A filter that nobody polls for this long is forgotten (`spec/rpc-eth.md` 14.3).
 pub(crate) const IDLE_LIMIT: Duration = Duration::from_mins(5);
-/// Most filters at a time; one is a few hundred bytes, and up to 32 KiB of delivered logs.
+/// Most filters at a time. One is a few hundred bytes, at most 52 KiB of criteria and 32 KiB of delivered logs, which are
+/// counted as memory of its client.
 const MAX_FILTERS: usize = 2_000;
+/// Most filters of one client.
+const MAX_CLIENT_FILTERS: usize = 1_000;
 
 /// Form of the hand-over: its first byte. Raised when [`Filter`] or what is in it changes.
-const HANDOVER_VERSION: u8 = 1;
+const HANDOVER_VERSION: u8 = 2;
 
 /// What a filter watches.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +34,18 @@ pub(crate) enum Watched {
     Blocks,
     /// Transactions that became pending.
     PendingTransactions,
+}
+
+impl Watched {
+    /// Bytes that a filter for this takes, without the logs that it remembers.
+    pub(crate) fn filter_bytes(&self) -> usize {
+        // The table has room for as much again at times.
+        let place = 2 * (size_of::<u128>() + size_of::<Installed>());
+        match self {
+            Self::Logs(criteria) => place + criteria.heap_bytes(),
+            Self::Blocks | Self::PendingTransactions => place,
+        }
+    }
 }
 
 /// How far a filter's owner has seen.
@@ -51,12 +66,30 @@ pub(crate) struct Filter {
     pub(crate) delivered: Delivered,
     /// By the host's clock.
     last_polled: Duration,
+    /// Who installed it.
+    client: u64,
+}
+
+/// A filter in the table.
+struct Installed {
+    filter: Filter,
+    /// What it takes, counted for its client.
+    memory: Option<HeldMemory>,
+}
+
+/// Who installs a filter.
+#[derive(Debug, Default)]
+pub(crate) struct Installer {
+    /// Its number.
+    pub(crate) client: u64,
+    /// [`Watched::filter_bytes`] of it; none is not counted.
+    pub(crate) memory: Option<HeldMemory>,
 }
 
 /// All filters of the node: ids are shared by all connections.
 pub(crate) struct Registry {
     /// Touched by every filter method; nothing awaits under it.
-    filters: Mutex<HashMap<u128, Filter>>,
+    filters: Mutex<HashMap<u128, Installed>>,
     /// Two keyed hashes of a counter make an id that cannot be guessed from others; the keys come from the
     /// operating system.
     keys: [RandomState; 2],
@@ -65,14 +98,20 @@ pub(crate) struct Registry {
 
 impl Registry {
     /// An empty registry, or the one that `export` gave. What another version of this plugin exported in another form
-    /// is left: its filters answer "filter not found" then, as after a restart, and clients install them anew.
-    pub(crate) fn new(handover: &[u8]) -> Self {
+    /// is left: its filters answer "filter not found" then, as after a restart, and clients install them anew. So are
+    /// filters for which `hold` finds no memory; it is told client and bytes.
+    pub(crate) fn new(handover: &[u8], hold: impl Fn(u64, usize) -> Result<Option<HeldMemory>, Failure>) -> Self {
         let filters: Vec<(u128, Filter)> = match handover.split_first() {
             Some((&HANDOVER_VERSION, filters)) => codec::decode(filters).unwrap_or_default(),
             _ => Vec::new(),
         };
+        let installed = |(id, filter): (u128, Filter)| {
+            let bytes = filter.watched.filter_bytes().saturating_add(filter.delivered.bytes());
+            let memory = hold(filter.client, bytes).ok()?;
+            Some((id, Installed { filter, memory }))
+        };
         Self {
-            filters: Mutex::new(filters.into_iter().take(MAX_FILTERS).collect()),
+            filters: Mutex::new(filters.into_iter().take(MAX_FILTERS).filter_map(installed).collect()),
             keys: [RandomState::new(), RandomState::new()],
             counter: AtomicU64::new(0),
         }
@@ -80,20 +119,36 @@ impl Registry {
 
     /// All filters, for the plugin's next version.
     pub(crate) fn export(&self) -> Vec<u8> {
-        let filters: Vec<(u128, Filter)> = self.lock().iter().map(|(id, filter)| (*id, filter.clone())).collect();
+        let filters: Vec<(u128, Filter)> =
+            self.lock().iter().map(|(id, installed)| (*id, installed.filter.clone())).collect();
         let encoded = codec::encode(&filters).unwrap_or_default();
         [&[HANDOVER_VERSION], &encoded[..]].concat()
     }
 
-    /// Adds a filter and gives its id.
-    pub(crate) fn install(&self, now: Duration, watched: Watched, position: Position) -> Result<String, Failure> {
+    /// Adds a filter and gives its id. A full table gives up the filter that was unpolled longest of the client that has
+    /// most: a client that installs without end costs others nothing.
+    pub(crate) fn install(
+        &self,
+        now: Duration,
+        by: Installer,
+        watched: Watched,
+        position: Position,
+    ) -> Result<String, Failure> {
         let id = self.next_id();
         let mut filters = self.lock();
-        filters.retain(|_, filter| !filter.is_idle(now));
-        if filters.len() >= MAX_FILTERS {
-            return Err(Failure::limit(format!("too many filters: {MAX_FILTERS} are installed; uninstall some")));
+        filters.retain(|_, installed| !installed.filter.is_idle(now));
+        let own = filters.values().filter(|installed| installed.filter.client == by.client).count();
+        if own >= MAX_CLIENT_FILTERS {
+            return Err(Failure::limit(format!("too many filters: this client has {own}; uninstall some")));
         }
-        filters.insert(id, Filter { watched, position, delivered: Delivered::default(), last_polled: now });
+        if filters.len() >= MAX_FILTERS
+            && let Some(given_up) = stalest_of_largest(&filters)
+        {
+            filters.remove(&given_up);
+        }
+        let Installer { client, memory } = by;
+        let filter = Filter { watched, position, delivered: Delivered::default(), last_polled: now, client };
+        filters.insert(id, Installed { filter, memory });
         Ok(format!("{id:#x}"))
     }
 
@@ -102,7 +157,7 @@ impl Registry {
         let not_found = || Failure::server("filter not found");
         let id = parse_id(id).ok_or_else(not_found)?;
         let mut filters = self.lock();
-        let filter = filters.get_mut(&id).ok_or_else(not_found)?;
+        let filter = &mut filters.get_mut(&id).ok_or_else(not_found)?.filter;
         if filter.is_idle(now) {
             filters.remove(&id);
             return Err(not_found());
@@ -117,9 +172,14 @@ impl Registry {
     pub(crate) fn advance(&self, id: &str, from: Position, to: Position, logs: &[LocatedLog]) -> bool {
         let Some(id) = parse_id(id) else { return false };
         match self.lock().get_mut(&id) {
-            Some(filter) if filter.position == from => {
+            Some(Installed { filter, memory }) if filter.position == from => {
                 filter.position = to;
                 filter.delivered.note(logs);
+                let bytes = filter.watched.filter_bytes().saturating_add(filter.delivered.bytes());
+                if memory.as_mut().is_some_and(|memory| memory.resize(bytes).is_err()) {
+                    // Removals of these logs can't be told then, as of logs that were delivered long ago.
+                    filter.delivered = Delivered::default();
+                }
                 true
             }
             Some(_) => false,
@@ -139,7 +199,7 @@ impl Registry {
         high << 64 | low
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<u128, Filter>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u128, Installed>> {
         self.filters.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -148,6 +208,17 @@ impl Filter {
     fn is_idle(&self, now: Duration) -> bool {
         now.saturating_sub(self.last_polled) > IDLE_LIMIT
     }
+}
+
+/// The filter that was unpolled longest of the client that has most filters.
+fn stalest_of_largest(filters: &HashMap<u128, Installed>) -> Option<u128> {
+    let mut counts: HashMap<u64, usize> = HashMap::new();
+    for installed in filters.values() {
+        *counts.entry(installed.filter.client).or_default() += 1;
+    }
+    let (largest, _) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+    let own = filters.iter().filter(|(_, installed)| installed.filter.client == largest);
+    own.min_by_key(|(_, installed)| installed.filter.last_polled).map(|(id, _)| *id)
 }
 
 pub(crate) fn parse_id(text: &str) -> Option<u128> {
@@ -161,14 +232,26 @@ mod tests {
 
     const START: Duration = Duration::from_hours(1);
 
+    fn uncounted(_: u64, _: usize) -> Result<Option<HeldMemory>, Failure> {
+        Ok(None)
+    }
+
+    fn registry(handover: &[u8]) -> Registry {
+        Registry::new(handover, uncounted)
+    }
+
+    fn install_at(registry: &Registry, now: Duration, client: u64) -> Result<String, Failure> {
+        let by = Installer { client, memory: None };
+        registry.install(now, by, Watched::Blocks, Position::Block(B256::ZERO))
+    }
+
     fn installed(registry: &Registry) -> String {
-        let position = Position::Block(B256::ZERO);
-        registry.install(START, Watched::Blocks, position).unwrap_or_default()
+        install_at(registry, START, 0).unwrap_or_default()
     }
 
     #[test]
     fn a_filter_expires_when_nobody_polls_it() {
-        let registry = Registry::new(&[]);
+        let registry = registry(&[]);
         let id = installed(&registry);
 
         assert!(registry.get(START + IDLE_LIMIT, &id, true).is_ok());
@@ -180,22 +263,91 @@ mod tests {
     }
 
     #[test]
-    fn installing_sweeps_out_the_expired() {
-        let registry = Registry::new(&[]);
-        for _ in 0..MAX_FILTERS {
+    fn a_client_has_a_quota_and_installing_sweeps_out_the_expired() {
+        let registry = registry(&[]);
+        for _ in 0..MAX_CLIENT_FILTERS {
             installed(&registry);
         }
 
-        let refused = registry.install(START, Watched::Blocks, Position::Cursor(0));
-        let later = registry.install(START + IDLE_LIMIT * 2, Watched::Blocks, Position::Cursor(0));
+        let refused = install_at(&registry, START, 0);
+        let of_another = install_at(&registry, START, 1);
+        let later = install_at(&registry, START + IDLE_LIMIT * 2, 0);
 
         assert_eq!(refused.map_err(|failure| failure.code), Err(FailureCode::LIMIT_EXCEEDED));
+        assert!(of_another.is_ok());
         assert!(later.is_ok());
+        assert_eq!(registry.lock().len(), 1);
+    }
+
+    #[test]
+    fn a_full_table_gives_up_the_filter_that_was_unpolled_longest_of_the_client_that_has_most() {
+        let registry = registry(&[]);
+        let second = Duration::from_secs(1);
+        let honest = install_at(&registry, START, 7).unwrap();
+        let mut greedy = Vec::new();
+        for client in [1, 2] {
+            for _ in client..MAX_CLIENT_FILTERS as u64 {
+                greedy.push(install_at(&registry, START + second, client).unwrap());
+            }
+        }
+        registry.get(START + second * 2, &greedy[0], true).unwrap();
+        while registry.lock().len() < MAX_FILTERS {
+            install_at(&registry, START + second * 2, 3).unwrap();
+        }
+
+        let newest = install_at(&registry, START + second * 3, 7).unwrap();
+
+        let is_there = |id: &String| registry.get(START + second * 3, id, false).is_ok();
+        assert!(is_there(&honest) && is_there(&newest), "others keep theirs, though they are older");
+        assert!(is_there(&greedy[0]), "it was polled last");
+        assert_eq!(greedy.iter().filter(|id| !is_there(id)).count(), 1);
+        assert!(greedy[..MAX_CLIENT_FILTERS - 1].iter().any(|id| !is_there(id)), "the client that has most");
+    }
+
+    #[test]
+    fn what_filters_take_is_counted_for_their_client_and_given_back() {
+        let node = tenon_sdk::testing::FakeHost::new();
+        let host = node.host();
+        let topics = vec![vec![B256::ZERO; 1000]];
+        let criteria = Criteria {
+            scope: crate::criteria::Scope::Range { from: BlockId::LATEST, to: BlockId::LATEST },
+            filter: LogFilter { addresses: Vec::new(), topics },
+        };
+        let watched = Watched::Logs(criteria);
+        let hold = |client, bytes| host.hold(client, bytes).map(Some);
+        let registry = Registry::new(&[], hold);
+        let by = Installer { client: 5, memory: host.hold(5, watched.filter_bytes()).ok() };
+        let (from, to) = (Position::Cursor(0), Position::Cursor(1));
+        let id = registry.install(START, by, watched, from).unwrap();
+        let before = node.held(5);
+        assert!((32_000..34_000).contains(&before), "{before}");
+        let log = LocatedLog {
+            log: Log { address: Address::ZERO, topics: Vec::new(), data: Bytes::from(vec![0; 10_000]) },
+            block_number: BlockNumber(1),
+            block_hash: B256::ZERO,
+            block_timestamp: 0,
+            transaction_hash: B256::ZERO,
+            transaction_index: 0,
+            log_index: 0,
+            removed: false,
+        };
+
+        assert!(registry.advance(&id, from, to, &[log]));
+        assert!(node.held(5) >= before + 10_000);
+        let next = Registry::new(&registry.export(), hold);
+        drop(registry);
+        assert!(node.held(5) >= before + 10_000, "the next version holds it");
+        let _bounded = node.clone().with_memory(1_000);
+        let starved = Registry::new(&next.export(), hold);
+
+        assert!(next.uninstall(&id));
+        assert_eq!(node.held(5), 0);
+        assert!(starved.get(START, &id, false).is_err(), "what has no memory is not kept");
     }
 
     #[test]
     fn a_filter_advances_only_from_where_it_stands() {
-        let registry = Registry::new(&[]);
+        let registry = registry(&[]);
         let id = installed(&registry);
         let (first, second) = (Position::Block(B256::ZERO), Position::Block(B256::repeat_byte(1)));
 
@@ -207,10 +359,10 @@ mod tests {
 
     #[test]
     fn filters_survive_the_replacement_of_the_plugin() {
-        let registry = Registry::new(&[]);
+        let registry = registry(&[]);
         let id = installed(&registry);
 
-        let next = Registry::new(&registry.export());
+        let next = Registry::new(&registry.export(), uncounted);
 
         assert_eq!(next.get(START, &id, true), registry.get(START, &id, true));
         assert!(next.uninstall(&id));
@@ -218,20 +370,21 @@ mod tests {
 
     #[test]
     fn a_hand_over_of_another_form_begins_without_filters() {
-        let registry = Registry::new(&[]);
+        let registry = registry(&[]);
         let id = installed(&registry);
-        let filters: Vec<(u128, Filter)> = registry.lock().iter().map(|(id, filter)| (*id, filter.clone())).collect();
+        let filters: Vec<(u128, Filter)> =
+            registry.lock().iter().map(|(id, installed)| (*id, installed.filter.clone())).collect();
         let filters = codec::encode(&filters).unwrap();
 
         for other in [filters.clone(), [&[HANDOVER_VERSION + 1], &filters[..]].concat()] {
-            let next = Registry::new(&other);
+            let next = Registry::new(&other, uncounted);
             assert_eq!(next.get(START, &id, true).unwrap_err().message, "filter not found");
         }
     }
 
     #[test]
     fn ids_differ_and_foreign_ones_are_unknown() {
-        let registry = Registry::new(&[]);
+        let registry = registry(&[]);
         let ids: std::collections::HashSet<String> = (0..100).map(|_| installed(&registry)).collect();
 
         assert_eq!(ids.len(), 100);

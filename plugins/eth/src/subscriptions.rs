@@ -17,7 +17,7 @@ use crate::{
     EthContext,
     chain::write_sync_status,
     changes::{Delivered, chain_changes, heads_among, log_changes},
-    criteria::Criteria,
+    criteria::LastingCriteria,
     transactions::transaction_json,
 };
 
@@ -89,7 +89,11 @@ fn announcement(context: &EthContext, profile: Profile, header: &SealedHeader) -
     }
 }
 
-pub(crate) async fn logs(context: EthContext, sink: Sink, criteria: Criteria) -> Result<(), Failure> {
+pub(crate) async fn logs(
+    context: EthContext,
+    sink: Sink,
+    LastingCriteria(criteria): LastingCriteria,
+) -> Result<(), Failure> {
     let profile = crate::profile(&context).await?;
     criteria.refuse_safe(profile, 1)?;
     criteria.check_watchable(profile)?;
@@ -97,8 +101,13 @@ pub(crate) async fn logs(context: EthContext, sink: Sink, criteria: Criteria) ->
     let mut last = context.call(GetHead).await?.header.hash();
     let mut caught_up = CaughtUp::default();
     let mut delivered = Delivered::default();
+    let mut memory = context.hold(criteria.heap_bytes())?;
     sink.accept().await;
     while let Some(delivery) = events.next().await? {
+        if memory.resize(criteria.heap_bytes() + delivered.bytes()).is_err() {
+            // Removals of these logs may come without them, as of logs that were delivered long ago.
+            delivered = Delivered::default();
+        }
         match delivery {
             Delivery::Event(event) => {
                 let logs: Vec<&LocatedLog> =

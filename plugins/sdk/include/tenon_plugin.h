@@ -25,7 +25,7 @@ extern "C" {
 
 #define TENON_PLUGIN_MAGIC UINT64_C(0x54454e4f4e504c47) /* "TENONPLG" */
 #define TENON_ABI_MAJOR 1
-#define TENON_ABI_MINOR 1 /* 1: TenonPlugin.run */
+#define TENON_ABI_MINOR 2 /* 1: TenonPlugin.run; 2: TenonCallContext.client, TenonHost.hold */
 /* Feature bit: subscriptions depend on nothing but their arguments, the chain and the events, so that the host may
  * open them again in the instance that replaces this one. */
 #define TENON_FEATURE_LASTING_SUBSCRIPTIONS 1
@@ -107,6 +107,9 @@ typedef struct TenonCallContext {
     TenonSlice namespaces;   /* what the caller's endpoint exposes, separated by commas; "*" means all;
                                an item that begins with "!" is a pattern of refused methods: "!eth_sign*" */
     uint64_t deadline_nanos; /* until the host gives up; 0 means no deadline */
+    /* Since minor number 2 of the host. The same number in all calls of one client, 0 where there is none: what a plugin
+     * keeps for clients it can share among them. */
+    uint64_t client;
 } TenonCallContext;
 
 /* What the host gives a plugin; stays as long as the library is mapped. After stop its functions answer with
@@ -128,6 +131,10 @@ typedef struct TenonHost {
     void (*log)(const void *state, uint32_t level, TenonSlice message);
     /* Nanoseconds of a monotonic clock. */
     uint64_t (*now_nanos)(const void *state);
+    /* Since minor number 2; look at size first. Counts memory that the plugin keeps for a client beyond its calls: so many
+     * bytes more, or fewer when negative. 1 when it is counted; 0 when the client or the node has no more to give, and then
+     * the plugin must not keep it. Fewer is always counted. What is counted is forgotten when the instance stops. */
+    int32_t (*hold)(const void *state, uint64_t client, int64_t bytes);
 } TenonHost;
 
 /* What a plugin is. Static. Every function may be called from any thread; call and subscribe also from several
@@ -154,7 +161,8 @@ typedef struct TenonPlugin {
     /* Starts an instance. `settings` is JSON text; `handover` what export_state of the version before gave, or
      * empty. Writes the instance and returns a reply with code 0, or the reason against it. */
     TenonReply (*start)(const TenonHost *host, TenonSlice settings, TenonSlice handover, void **instance);
-    /* Calls a method by its position; `params` is the raw JSON of the request's params, or empty. */
+    /* Calls a method by its position; `params` is the raw JSON of the request's params, or empty. It is lent until this
+     * function returns: the host frees it then, while the future goes on. */
     TenonFuture (*call)(void *instance, const TenonCallContext *context, uint32_t method, TenonSlice params);
     /* Opens a subscription by its kind's position; `params` is the raw JSON array of the arguments after the
      * kind, or empty. The first item answers whether it was opened: code 0 and an empty body, or the error. The

@@ -1,6 +1,7 @@
 //! What a running method knows of its caller and its host.
 
 use std::{
+    fmt,
     future::poll_fn,
     marker::PhantomData,
     ops::Deref,
@@ -35,6 +36,21 @@ pub(crate) trait HostPort: Send + Sync {
     fn sleep(&self, nanos: u64) -> ForeignFuture;
     fn log(&self, level: LogLevel, message: &str);
     fn now_nanos(&self) -> u64;
+    /// Counts memory that is kept for a client; false when it has no more to give.
+    fn hold(&self, client: u64, bytes: i64) -> bool;
+}
+
+/// Who asks, as the host says it.
+#[derive(Clone, Copy)]
+pub(crate) struct Asker {
+    pub(crate) token: CallToken,
+    /// 0 when there is none.
+    pub(crate) client: u64,
+}
+
+impl Asker {
+    /// The plugin itself.
+    pub(crate) const NONE: Self = Self { token: CallToken::NONE, client: 0 };
 }
 
 /// The node, as a plugin sees it when it acts on its own account.
@@ -71,9 +87,63 @@ impl Host {
         self.port.log(level, message);
     }
 
+    /// Counts `bytes` that the plugin keeps for a client beyond its calls, until what is returned is dropped. `client` is
+    /// [`Context::client`], or 0 for the plugin's own account.
+    ///
+    /// # Errors
+    /// `-32005` when the client, or all clients together, hold as much as they may: the plugin must not keep it then.
+    pub fn hold(&self, client: u64, bytes: usize) -> Result<HeldMemory, Failure> {
+        let mut held = HeldMemory { port: self.port.clone(), client, bytes: 0 };
+        held.resize(bytes)?;
+        Ok(held)
+    }
+
     /// Time of a monotonic clock; only differences mean something.
     pub fn now(&self) -> Duration {
         Duration::from_nanos(self.port.now_nanos())
+    }
+}
+
+/// Memory that a plugin keeps for a client, counted by the node. Dropping it gives it back.
+pub struct HeldMemory {
+    port: Arc<dyn HostPort>,
+    client: u64,
+    bytes: usize,
+}
+
+impl HeldMemory {
+    /// How many bytes.
+    pub const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Grows or shrinks to `bytes`.
+    ///
+    /// # Errors
+    /// `-32005` when there is no more to give; it is what it was then.
+    pub fn resize(&mut self, bytes: usize) -> Result<(), Failure> {
+        let signed = |bytes: usize| i64::try_from(bytes).unwrap_or(i64::MAX);
+        if bytes != self.bytes && !self.port.hold(self.client, signed(bytes) - signed(self.bytes)) {
+            return Err(Failure::limit(
+                "out of memory: the node keeps no more for this client; remove filters and close subscriptions",
+            ));
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+}
+
+impl Drop for HeldMemory {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.port.hold(self.client, -i64::try_from(self.bytes).unwrap_or(i64::MAX));
+        }
+    }
+}
+
+impl fmt::Debug for HeldMemory {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("HeldMemory").field("client", &self.client).field("bytes", &self.bytes).finish()
     }
 }
 
@@ -94,6 +164,7 @@ struct Inner<S> {
     /// Identifies the caller to the host. Emptied when the call ends, so that a context which was kept longer
     /// can do no harm; the lock is held while the token is used.
     token: Mutex<CallToken>,
+    client: u64,
     namespaces: Namespaces,
     deadline: Option<Duration>,
 }
@@ -107,10 +178,11 @@ enum Namespaces {
 }
 
 impl<S> Context<S> {
-    pub(crate) fn new(served: Arc<Served<S>>, token: CallToken, namespaces: &str, time_left: Option<Duration>) -> Self {
+    pub(crate) fn new(served: Arc<Served<S>>, asker: Asker, namespaces: &str, time_left: Option<Duration>) -> Self {
+        let Asker { token, client } = asker;
         let namespaces = if namespaces == "*" { Namespaces::All } else { Namespaces::Listed(namespaces.into()) };
         let deadline = time_left.map(|left| served.host.now().saturating_add(left));
-        Self { inner: Arc::new(Inner { served, token: Mutex::new(token), namespaces, deadline }) }
+        Self { inner: Arc::new(Inner { served, token: Mutex::new(token), client, namespaces, deadline }) }
     }
 
     /// Asks the node in the caller's name: the call's deadline and cancellation apply.
@@ -171,6 +243,20 @@ impl<S> Context<S> {
                 .filter_map(|item| item.trim().strip_prefix(REFUSED))
                 .any(|pattern| MethodPattern::new(pattern).matches(method)),
         }
+    }
+
+    /// The client that asks: the same number in all its calls, whatever connection they come by; 0 when there is none. What
+    /// a plugin keeps for clients it can share among them.
+    pub fn client(&self) -> u64 {
+        self.inner.client
+    }
+
+    /// Counts `bytes` that the plugin keeps for this client; see [`Host::hold`].
+    ///
+    /// # Errors
+    /// `-32005` when the client, or all clients together, hold as much as they may.
+    pub fn hold(&self, bytes: usize) -> Result<HeldMemory, Failure> {
+        self.host().hold(self.client(), bytes)
     }
 
     /// How long the host still waits for the answer; none when it has set no bound.

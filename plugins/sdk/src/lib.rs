@@ -50,7 +50,7 @@ mod storage;
 mod table;
 pub mod testing;
 
-pub use context::{Context, Delivery, Events, Host, LogLevel};
+pub use context::{Context, Delivery, Events, HeldMemory, Host, LogLevel};
 pub use follower::{Follower, Step};
 pub use node::Node;
 pub use output::{Data, RawJson};
@@ -71,8 +71,9 @@ pub mod prelude {
     pub use tenon_api::{messages::*, *};
 
     pub use crate::{
-        ArgumentError, Batch, BlockNumberParam, BlockParam, Context, Data, Delivery, Events, Follower, Host, Index,
-        Json, LogLevel, Node, Number, Object, Param, Plugin, Quantity, RawArgument, RawJson, Sink, Storage, Table,
+        ArgumentError, Batch, BlockNumberParam, BlockParam, Context, Data, Delivery, Events, Follower, HeldMemory,
+        Host, Index, Json, LogLevel, Node, Number, Object, Param, Plugin, Quantity, RawArgument, RawJson, Sink,
+        Storage, Table,
     };
 }
 

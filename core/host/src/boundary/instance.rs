@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     Caller, Manifest,
-    instance::{OpenedPlugin, PluginCall, PluginInstance, PluginItems, Start, nanos_left},
+    instance::{OpenedPlugin, PluginCall, PluginInstance, PluginItems, Start, client_of, nanos_left},
     journal::{Journal, Journaled},
 };
 
@@ -73,8 +73,9 @@ unsafe impl Sync for LocalInstance {}
 
 impl LocalInstance {
     fn start(library: Library, manifest: &Manifest, start: Start<'_>) -> Result<Self, Failure> {
-        let Start { granted, bus, space, log_lines, settings, handover } = start;
-        let backend = BusBackend::new(manifest.name.clone(), bus, granted, manifest.sends_frames, space);
+        let Start { granted, bus, space, memory, log_lines, settings, handover } = start;
+        let backend =
+            BusBackend::new(manifest.name.clone(), bus, granted, manifest.sends_frames, space).drawing_on(memory);
         let journal = log_lines.map(|lines| Arc::new(Journal::new(lines)));
         let backend: Box<dyn Backend> = match &journal {
             None => Box::new(backend),
@@ -123,13 +124,14 @@ impl LocalInstance {
             call: ptr::from_ref(context).cast(),
             namespaces: slice(namespaces.as_bytes()),
             deadline_nanos: nanos_left(context),
+            client: client_of(context),
         }
     }
 }
 
 impl PluginInstance for LocalInstance {
     /// The call borrows `caller`, whose context is the token that the plugin passes back.
-    fn call<'a>(&'a self, method: u32, params: Option<&'a str>, caller: &'a Caller) -> PluginCall<'a> {
+    fn call<'a>(&'a self, method: u32, params: Option<&str>, caller: &'a Caller) -> PluginCall<'a> {
         let context = self.context(&caller.context, caller.exposure.as_text());
         let call = self.library.table().call;
         // SAFETY: started and, while borrowed, not stopped; the token lives as long as what is returned; the

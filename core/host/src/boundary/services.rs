@@ -1,7 +1,7 @@
 //! What a plugin can ask of the host: bus, events, timer, log, clock.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap, hash_map::Entry},
     ffi::c_void,
     mem::size_of,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -19,7 +19,7 @@ use tenon_api::{
     abi::{ABI_MINOR, TenonFuture, TenonHost, TenonSlice, TenonStream},
     schema_entries,
 };
-use tenon_bus::{Bus, CallContext, FrameDelivery, Origin, PluginId};
+use tenon_bus::{Bus, CallContext, ClientId, FrameDelivery, MemoryBudget, MemoryUse, Origin, PluginId, Reservation};
 use tenon_sdk::boundary::{ExportedFuture, ExportedStream, borrow, crashed};
 use tokio::{sync::watch, task::unconstrained};
 
@@ -31,6 +31,9 @@ static CLOCK: LazyLock<Instant> = LazyLock::new(Instant::now);
 /// The longest wait that a plugin can ask for; tokio's timer has a bound of this order too.
 const LONGEST_SLEEP: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
+/// Up to this size the frame of a question is part of what its call holds anyway.
+const UNCOUNTED_FRAME: usize = 16 << 10;
+
 /// What answers a plugin's questions: the bus, or for a plugin in a process of its own the node that started it.
 pub(crate) trait Backend: Send + Sync + 'static {
     /// Answers a request frame. `context` is the caller's, if there is one.
@@ -38,6 +41,12 @@ pub(crate) trait Backend: Send + Sync + 'static {
 
     /// Listens to an event topic.
     fn subscribe(&self, topic: Topic, schema: u32) -> ExportedStream;
+
+    /// Counts memory that the plugin keeps for a client; false when there is no more to give. Where nothing is counted, a
+    /// bound on the process' memory holds instead.
+    fn hold(&self, _client: u64, _bytes: i64) -> bool {
+        true
+    }
 
     /// Writes a line to the log. Levels as in `TenonHost::log`.
     fn log(&self, level: u32, message: &str);
@@ -117,6 +126,7 @@ impl Services {
                 sleep,
                 log,
                 now_nanos,
+                hold,
             })
         };
         &self.table.get_or_init(table).0
@@ -139,6 +149,9 @@ pub(crate) struct BusBackend {
     is_stopped: AtomicBool,
     /// Its own storage.
     space: Space,
+    memory: MemoryBudget,
+    /// What it keeps for clients. Touched when that changes; nothing awaits under the lock.
+    kept: Mutex<HashMap<u64, Reservation>>,
     /// Becomes true when its listeners to events are to end.
     events_end: watch::Sender<bool>,
     /// Answers that told of a panic.
@@ -156,8 +169,20 @@ impl BusBackend {
     pub(crate) fn new(plugin: String, bus: Bus, granted: Vec<Capability>, sends_frames: bool, space: Space) -> Self {
         let events_end = watch::Sender::new(false);
         let crashes = Arc::default();
+        let (memory, kept) = (MemoryBudget::unbounded(), Mutex::default());
+        let is_stopped = AtomicBool::new(false);
         let id = PluginId::of_name(&plugin);
-        Self { plugin, id, bus, granted, sends_frames, is_stopped: AtomicBool::new(false), space, events_end, crashes }
+        Self { plugin, id, bus, granted, sends_frames, is_stopped, space, memory, kept, events_end, crashes }
+    }
+
+    /// The same, counting memory in this budget.
+    pub(crate) fn drawing_on(self, memory: MemoryBudget) -> Self {
+        Self { memory, ..self }
+    }
+
+    /// What the plugin keeps for clients.
+    fn kept(&self) -> MutexGuard<'_, HashMap<u64, Reservation>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether the plugin may send or receive what has this topic.
@@ -210,8 +235,20 @@ impl Backend for BusBackend {
         let context = context.map_or_else(CallContext::new, CallContext::question);
         let origin = context.origin().by_plugin(self.id);
         let context = context.from_origin(origin);
+        // The frame, and what it is decoded into.
+        let memory = match frame.len() {
+            length if length > UNCOUNTED_FRAME => {
+                let client = self.memory.client(context.origin().client);
+                match client.reserve(MemoryUse::Calls, length.saturating_mul(2)) {
+                    Ok(memory) => Some(memory),
+                    Err(refused) => return ExportedFuture::ready(Err(refused.into())),
+                }
+            }
+            _ => None,
+        };
         let (bus, frame, crashes) = (self.bus.clone(), frame.to_vec(), Arc::clone(&self.crashes));
         ExportedFuture::new(async move {
+            let _memory = memory;
             let answer = bus.call_frame(topic, schema, &frame, &context).await;
             note_crash(&crashes, &answer);
             answer
@@ -242,6 +279,39 @@ impl Backend for BusBackend {
         }))
     }
 
+    fn hold(&self, client: u64, bytes: i64) -> bool {
+        if self.is_stopped.load(Ordering::Acquire) {
+            return bytes <= 0;
+        }
+        let mut kept = self.kept();
+        let change = usize::try_from(bytes.unsigned_abs()).unwrap_or(usize::MAX);
+        if bytes > 0 {
+            return match kept.entry(client) {
+                Entry::Occupied(mut held) => {
+                    let grown = held.get().bytes().saturating_add(change);
+                    held.get_mut().resize(grown).is_ok()
+                }
+                Entry::Vacant(place) => {
+                    match self.memory.client(ClientId::from_number(client)).reserve(MemoryUse::PluginState, change) {
+                        Ok(held) => {
+                            place.insert(held);
+                            true
+                        }
+                        Err(_) => false,
+                    }
+                }
+            };
+        }
+        if let Some(held) = kept.get_mut(&client) {
+            let left = held.bytes().saturating_sub(change);
+            held.shrink(left);
+            if left == 0 {
+                kept.remove(&client);
+            }
+        }
+        true
+    }
+
     fn log(&self, level: u32, message: &str) {
         let plugin = self.plugin.as_str();
         match level {
@@ -259,6 +329,7 @@ impl Backend for BusBackend {
 
     fn stop(&self) {
         self.is_stopped.store(true, Ordering::Release);
+        self.kept().clear();
         self.end_events();
     }
 
@@ -315,6 +386,13 @@ unsafe extern "C" fn log(state: *const c_void, level: u32, message: TenonSlice) 
     // A panicking log subscriber must not take the node down.
     let write = || services.with(|backend| backend.log(level, &String::from_utf8_lossy(message)));
     let _ = catch_unwind(AssertUnwindSafe(write));
+}
+
+unsafe extern "C" fn hold(state: *const c_void, client: u64, bytes: i64) -> i32 {
+    // SAFETY: the plugin passes its own state.
+    let services = unsafe { services(state) };
+    let hold = || services.with(|backend| backend.hold(client, bytes));
+    i32::from(catch_unwind(AssertUnwindSafe(hold)).ok().flatten().unwrap_or(bytes <= 0))
 }
 
 unsafe extern "C" fn now_nanos(_state: *const c_void) -> u64 {

@@ -81,8 +81,9 @@ impl OpenedPlugin for ProcessPlugin {
     fn start(mut self: Box<Self>, start: Start<'_>) -> Result<Box<dyn PluginInstance>, Failure> {
         let runtime = Handle::try_current()
             .map_err(|_| Failure::server("a plugin in a process of its own needs the node's runtime"))?;
-        let Start { granted, bus, space, settings, handover, .. } = start;
-        let backend = BusBackend::new(self.manifest.name.clone(), bus, granted, self.manifest.sends_frames, space);
+        let Start { granted, bus, space, memory, settings, handover, .. } = start;
+        let backend = BusBackend::new(self.manifest.name.clone(), bus, granted, self.manifest.sends_frames, space)
+            .drawing_on(memory);
         let log_lines = self.options.log_lines;
         let spec = Spec {
             manifest: self.manifest,
@@ -202,9 +203,9 @@ impl ProcessInstance {
 }
 
 impl PluginInstance for ProcessInstance {
-    fn call<'a>(&'a self, method: u32, params: Option<&'a str>, caller: &'a Caller) -> PluginCall<'a> {
-        let link = self.link();
-        PluginCall::Remote(async move { checked(link?.call(method, params, caller).await) }.boxed())
+    fn call<'a>(&'a self, method: u32, params: Option<&str>, caller: &'a Caller) -> PluginCall<'a> {
+        let asked = self.link().and_then(|link| link.call(method, params, caller));
+        PluginCall::Remote(async move { checked(asked?.await) }.boxed())
     }
 
     fn subscribe(&self, kind: u32, params: Option<&str>, caller: &Caller) -> PluginItems {

@@ -28,7 +28,7 @@ use super::{
 use crate::{
     Caller,
     boundary::Backend,
-    instance::{context_within, nanos_left},
+    instance::{client_of, context_within, nanos_left},
     journal::Journal,
 };
 
@@ -197,19 +197,30 @@ impl Link {
     }
 
     /// Calls a method.
-    pub(super) async fn call(self: Arc<Self>, method: u32, params: Option<&str>, caller: &Caller) -> Answer {
+    ///
+    /// The question is on its way when this returns, so that the parameters need not be kept for the answer.
+    pub(super) fn call(
+        self: Arc<Self>,
+        method: u32,
+        params: Option<&str>,
+        caller: &Caller,
+    ) -> Result<impl Future<Output = Answer> + Send + use<>, Failure> {
         let left = nanos_left(&caller.context);
         let (sender, receiver) = oneshot::channel();
         let id = self.ask(Waits::Call(sender), (method, caller.context.clone()), Kind::Call, |out| {
             out.extend_from_slice(&method.to_le_bytes());
             out.extend_from_slice(&left.to_le_bytes());
+            out.extend_from_slice(&client_of(&caller.context).to_le_bytes());
             put_bytes(out, caller.exposure.as_text().as_bytes());
             out.extend_from_slice(params.unwrap_or_default().as_bytes());
         })?;
-        let mut guard = CancelOnDrop { link: self, id: Some(id) };
-        let answer = receiver.await.unwrap_or_else(|_| Err(Failure::server("the plugin's process has gone")));
-        guard.id = None;
-        answer
+        let guard = CancelOnDrop { link: self, id: Some(id) };
+        Ok(async move {
+            let mut guard = guard;
+            let answer = receiver.await.unwrap_or_else(|_| Err(Failure::server("the plugin's process has gone")));
+            guard.id = None;
+            answer
+        })
     }
 
     /// Opens a subscription.
@@ -223,6 +234,7 @@ impl Link {
         let (sender, receiver) = mpsc::channel(WINDOW + 1);
         let id = self.ask(Waits::Items(sender), (kind, caller.context.clone()), Kind::Subscribe, |out| {
             out.extend_from_slice(&kind.to_le_bytes());
+            out.extend_from_slice(&client_of(&caller.context).to_le_bytes());
             put_bytes(out, caller.exposure.as_text().as_bytes());
             out.extend_from_slice(params.unwrap_or_default().as_bytes());
         })?;

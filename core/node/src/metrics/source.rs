@@ -8,7 +8,7 @@ use tenon_api::messages::{
     ChainInfo, GetNetworkStatus, GetPoolStatus, ListModules, ModuleInfo, ModuleKind, ModuleState,
 };
 use tenon_api::{ChainReader as _, DurationCounts};
-use tenon_bus::{Bus, CallContext, Transport, WorkPool};
+use tenon_bus::{Bus, CallContext, MemoryBudget, MemoryUse, Transport, WorkPool};
 use tenon_host::{CallCounts, Cost, Router};
 use tenon_ipc::Servers;
 use tenon_metrics::{CountedWriter, Page, Source, families};
@@ -27,6 +27,8 @@ pub(crate) struct NodeSource {
     pub(crate) router: Router,
     /// Connections.
     pub(crate) servers: Arc<Servers<Router>>,
+    /// Memory of requests.
+    pub(crate) memory: MemoryBudget,
     /// Jobs.
     pub(crate) work: WorkPool,
     /// The database.
@@ -44,6 +46,7 @@ impl Source for NodeSource {
         async {
             let mut page = Page::default();
             self.add_calls(&mut page);
+            self.add_memory(&mut page);
             self.add_front_ends(&mut page);
             self.add_chain(&mut page);
             self.add_pool(&mut page).await;
@@ -95,6 +98,20 @@ impl NodeSource {
         page.add(&families::POOL_JOBS, &["running"], running as u64);
         page.add(&families::POOL_JOBS, &["parked"], parked as u64);
         page.add(&families::POOL_JOBS, &["waiting"], waiting as u64);
+    }
+
+    fn add_memory(&self, page: &mut Page) {
+        let (limits, usage) = (self.memory.limits(), self.memory.usage());
+        page.add(&families::REQUEST_MEMORY_LIMIT, &["all"], limits.total as u64);
+        page.add(&families::REQUEST_MEMORY_LIMIT, &["client"], limits.client as u64);
+        for (held_for, (held, refused)) in MemoryUse::ALL.iter().zip(usage.held.iter().zip(usage.refused)) {
+            page.add(&families::REQUEST_MEMORY, &[held_for.name()], *held as u64);
+            page.add(&families::REQUEST_MEMORY_REFUSED, &[held_for.name()], refused);
+        }
+        page.add(&families::REQUEST_MEMORY_CLIENTS, &[], usage.clients as u64);
+        if let Some((client, held)) = usage.largest_client {
+            page.add(&families::REQUEST_MEMORY_LARGEST, &[&client.to_string()], held as u64);
+        }
     }
 
     fn add_front_ends(&self, page: &mut Page) {

@@ -18,7 +18,7 @@ use tenon_api::Failure;
 use super::{
     TraceOptions,
     frame_failures::FrameFailures,
-    recording::{Recording, RecordingMemory},
+    recording::{Recording, TraceMemory},
     reference::Watch,
 };
 use crate::block::{BlockContext, StateError};
@@ -76,7 +76,7 @@ impl EthereumTracer {
 }
 
 impl TraceInspector {
-    pub(super) fn ethereum(options: &TraceOptions, most_steps: u64, memory: &RecordingMemory) -> Result<Self, Failure> {
+    pub(super) fn ethereum(options: &TraceOptions, most_steps: u64, memory: &TraceMemory) -> Result<Self, Failure> {
         let tracer = options.inspector()?;
         let struct_log = matches!(tracer, DebugInspector::Default(..)).then_some(&options.geth.config);
         let recording = Recording::new(struct_log, most_steps, memory);
@@ -84,14 +84,19 @@ impl TraceInspector {
         Ok(Self { tracer: ActiveTracer::Ethereum(tracer), recording, is_stopped: false })
     }
 
-    pub(super) fn reference(watch: Watch, memory: &RecordingMemory) -> Self {
+    pub(super) fn reference(watch: Watch, memory: &TraceMemory) -> Self {
         let recording = Recording::new(None, u64::MAX, memory);
         Self { tracer: ActiveTracer::Reference(watch), recording, is_stopped: false }
     }
 
     /// For transactions that are only executed.
-    pub(super) fn idle(memory: &RecordingMemory) -> Self {
+    pub(super) fn idle(memory: &TraceMemory) -> Self {
         Self { tracer: ActiveTracer::Idle, recording: Recording::new(None, 0, memory), is_stopped: false }
+    }
+
+    /// What is recorded, bytes.
+    pub(super) const fn recorded_bytes(&self) -> u64 {
+        self.recording.bytes()
     }
 
     /// Makes the EVM give up at the next frame boundary.

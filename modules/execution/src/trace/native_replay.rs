@@ -20,6 +20,7 @@ use tenon_bus::CallContext;
 use super::{
     TraceInspector,
     inspector::{ActiveTracer, TOO_LARGE_MARK},
+    recording::{TraceMemory, TraceShare, text_bytes},
     reference::{ReferenceOptions, RunGas, TracerFailure},
     replay::{
         block_not_found, check_size, execute_member, member, open_block, request_timed_out, run_failure, too_large,
@@ -37,6 +38,7 @@ pub(super) struct NativeTracing<'a> {
     calls: &'a Calls,
     options: ReferenceOptions,
     caller: &'a CallContext,
+    memory: TraceMemory,
 }
 
 /// A message that has run under a tracer.
@@ -74,7 +76,8 @@ impl From<Failure> for NoOutcome {
 
 impl<'a> NativeTracing<'a> {
     pub(super) fn new(calls: &'a Calls, options: &str, caller: &'a CallContext) -> Result<Self, Failure> {
-        Ok(Self { calls, options: ReferenceOptions::parse(options)?, caller })
+        let memory = calls.recording_memory.of(caller.origin());
+        Ok(Self { calls, options: ReferenceOptions::parse(options)?, caller, memory })
     }
 
     pub(super) fn run(&self, target: &TraceTarget) -> Result<String, Failure> {
@@ -106,6 +109,7 @@ impl<'a> NativeTracing<'a> {
     fn whole_block(&self, block: &RecoveredBlock) -> Result<String, Failure> {
         let mut execution = self.open(block)?;
         let mut json = String::from("[");
+        let mut text = TraceShare::new(&self.memory);
         for index in 0..block.transactions.len() {
             if self.caller.should_stop() {
                 return Err(request_timed_out());
@@ -119,6 +123,9 @@ impl<'a> NativeTracing<'a> {
             }
             json.push_str(&entry);
             check_size(json.len(), &self.calls.limits)?;
+            if !text.hold(text_bytes(json.len(), json.capacity())) {
+                return Err(too_large(&self.calls.limits));
+            }
         }
         json.push(']');
         Ok(json)
@@ -193,7 +200,7 @@ impl<'a> NativeTracing<'a> {
                 failure => run_failure(failure),
             })?;
         }
-        let idle = TraceInspector::idle(&self.calls.recording_memory);
+        let idle = TraceInspector::idle(&self.memory);
         let mut evm = environment.evm(state, Interrupt::when(self.caller, None), idle);
         self.trace(&mut evm, message, &Fees::NOBODY_IS_PAID).map_err(NoOutcome::into_failure)?.answer
     }
@@ -252,7 +259,7 @@ impl<'a> NativeTracing<'a> {
     /// A block whose transactions are still to be run.
     fn open(&self, block: &RecoveredBlock) -> Result<BlockExecution<TraceInspector>, Failure> {
         let parent = block.header.parent_hash;
-        let idle = || Ok(TraceInspector::idle(&self.calls.recording_memory));
+        let idle = || Ok(TraceInspector::idle(&self.memory));
         open_block(self.calls, self.caller, block, format_args!("{parent:x}"), idle)
     }
 
@@ -269,7 +276,7 @@ impl<'a> NativeTracing<'a> {
 
     /// Runs a message that nobody watches.
     fn run_message(&self, evm: &mut BlockEvm<TraceInspector>, message: TxEnv, fees: &Fees) -> Result<Outcome, Failure> {
-        evm.inspector = TraceInspector::idle(&self.calls.recording_memory);
+        evm.inspector = TraceInspector::idle(&self.memory);
         evm.ctx.chain = Interrupt::when(self.caller, None);
         transact(evm, message.clone(), Some(fees)).map_err(|failure| match self.no_outcome(failure, evm, &message) {
             NoOutcome::Refused(text) => Failure::server(text),
@@ -282,7 +289,7 @@ impl<'a> NativeTracing<'a> {
     fn trace(&self, evm: &mut BlockEvm<TraceInspector>, message: TxEnv, fees: &Fees) -> Result<Traced, NoOutcome> {
         let timeout = self.options.timeout(&self.calls.limits)?;
         let watch = self.options.watch(evm.precompiles.places())?;
-        evm.inspector = TraceInspector::reference(watch, &self.calls.recording_memory);
+        evm.inspector = TraceInspector::reference(watch, &self.memory);
         evm.ctx.chain = Interrupt::when(self.caller, Instant::now().checked_add(timeout));
         let prices = evm.precompiles.tell_prices(None);
         let outcome = inspect(evm, message.clone(), Some(fees));
@@ -298,7 +305,7 @@ impl<'a> NativeTracing<'a> {
             gas_price: U256::from(message.effective_gas_price(u128::from(evm.ctx.block.basefee))),
         };
         // When this is done the recording's memory is free for others.
-        let idle = TraceInspector::idle(&self.calls.recording_memory);
+        let idle = TraceInspector::idle(&self.memory);
         let mut inspector = std::mem::replace(&mut evm.inspector, idle);
         let ActiveTracer::Reference(watch) = &mut inspector.tracer else {
             return Err(Failure::server("tracing failed: no tracer").into());

@@ -7,36 +7,124 @@ use std::sync::{
 
 use alloy_rpc_types_trace::geth::GethDefaultTracingOptions;
 use revm::interpreter::Interpreter;
-use revm_inspectors::tracing::types::{CallTraceNode, CallTraceStep};
+use revm_inspectors::tracing::types::{CallTraceNode, CallTraceStep, TraceMemberOrder};
+use tenon_bus::{ClientMemory, MemoryBudget, MemoryUse, Origin, Reservation};
 
 /// What the recording of one instruction takes at least, bytes.
-const STEP_BYTES: u64 = size_of::<CallTraceStep>() as u64;
+const STEP_BYTES: u64 = (size_of::<CallTraceStep>() + size_of::<TraceMemberOrder>()) as u64;
+
+/// What an instruction pushes, in a list of its own, bytes.
+const PUSHED_BYTES: u64 = 32;
 
 /// What the recording of one call takes at least, bytes.
 const CALL_BYTES: u64 = size_of::<CallTraceNode>() as u64;
 
 /// By how much a recording's share of the common memory grows at a time, bytes.
-const SHARE_STEP: u64 = 1 << 20;
+const SHARE_STEP: u64 = 64 << 10;
 
-/// The memory that all recordings of this node share. Clones share it.
+/// The memory that all traces of this node share. Clones share it.
 #[derive(Clone)]
 pub(crate) struct RecordingMemory {
     free: Arc<AtomicU64>,
+    budget: MemoryBudget,
 }
 
 impl RecordingMemory {
-    /// So many bytes for all recordings together.
-    pub(crate) fn new(bytes: u64) -> Self {
-        Self { free: Arc::new(AtomicU64::new(bytes)) }
+    /// So many bytes for all traces together, which count for the clients that ask for them.
+    pub(crate) fn new(bytes: u64, budget: MemoryBudget) -> Self {
+        Self { free: Arc::new(AtomicU64::new(bytes)), budget }
     }
 
-    fn take(&self, bytes: u64) -> bool {
-        let take = |free: u64| free.checked_sub(bytes);
-        self.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()
+    /// What one trace takes its memory from.
+    pub(crate) fn of(&self, origin: Origin) -> TraceMemory {
+        TraceMemory { free: Arc::clone(&self.free), client: self.budget.client(origin.client) }
+    }
+}
+
+/// Where one trace takes its memory from: what all traces share, and the client's own share of the node's memory.
+#[derive(Clone)]
+pub(crate) struct TraceMemory {
+    free: Arc<AtomicU64>,
+    client: ClientMemory,
+}
+
+/// Memory that a trace has taken, given back when it is dropped.
+pub(super) struct TraceShare {
+    memory: TraceMemory,
+    taken: u64,
+    reservation: Option<Reservation>,
+}
+
+impl TraceShare {
+    pub(super) fn new(memory: &TraceMemory) -> Self {
+        Self { memory: memory.clone(), taken: 0, reservation: None }
     }
 
-    fn give_back(&self, bytes: u64) {
-        self.free.fetch_add(bytes, Ordering::Relaxed);
+    /// Takes as much as `bytes` need; false when there is no more.
+    pub(super) fn hold(&mut self, bytes: u64) -> bool {
+        if bytes <= self.taken {
+            return true;
+        }
+        let Some(wanted) = bytes.checked_next_multiple_of(SHARE_STEP) else { return false };
+        let missing = wanted - self.taken;
+        let take = |free: u64| free.checked_sub(missing);
+        if self.memory.free.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_err() {
+            return false;
+        }
+        let size = usize::try_from(wanted).unwrap_or(usize::MAX);
+        let is_granted = match &mut self.reservation {
+            Some(reservation) => reservation.resize(size).is_ok(),
+            None => {
+                self.reservation = self.memory.client.reserve(MemoryUse::Traces, size).ok();
+                self.reservation.is_some()
+            }
+        };
+        if is_granted {
+            self.taken = wanted;
+        } else {
+            self.memory.free.fetch_add(missing, Ordering::Relaxed);
+        }
+        is_granted
+    }
+}
+
+impl Drop for TraceShare {
+    fn drop(&mut self) {
+        self.memory.free.fetch_add(self.taken, Ordering::Relaxed);
+    }
+}
+
+/// What a growing text takes. Before it is full, also what it takes while it moves to a place of twice the size.
+pub(in crate::trace) const fn text_bytes(length: usize, capacity: usize) -> u64 {
+    let bytes = capacity as u64;
+    if length > capacity / 4 * 3 { bytes.saturating_mul(3) } else { bytes }
+}
+
+/// What the allocator gives for so many bytes: sizes come in steps of a quarter of a power of two.
+const fn allocated(bytes: u64) -> u64 {
+    if bytes <= 128 {
+        return bytes.next_multiple_of(16);
+    }
+    bytes.next_multiple_of(bytes.next_power_of_two() / 8)
+}
+
+/// Items of a list that doubles when it is full.
+#[derive(Clone, Copy, Default)]
+struct Growth {
+    items: u64,
+    capacity: u64,
+}
+
+impl Growth {
+    /// Adds an item. Gives the places that are allocated for that, and those that are free again afterwards.
+    fn push(&mut self) -> (u64, u64) {
+        self.items += 1;
+        if self.items <= self.capacity {
+            return (0, 0);
+        }
+        let before = self.capacity;
+        self.capacity = (2 * before).max(4);
+        (self.capacity, before)
     }
 }
 
@@ -46,9 +134,10 @@ pub(super) struct Recording {
     steps: u64,
     bytes: u64,
     most_steps: u64,
-    memory: RecordingMemory,
-    /// Bytes taken from `memory`, given back when the recording is dropped.
-    share: u64,
+    share: TraceShare,
+    /// The lists of steps of the calls that have not ended, and the list of all calls.
+    open_calls: Vec<Growth>,
+    calls: Growth,
     /// None for tracers that record calls only.
     struct_log: Option<StructLogWish>,
     /// Whether the step that runs now is recorded: its end must then be too.
@@ -66,19 +155,23 @@ struct StructLogWish {
 
 impl Recording {
     /// An empty recording; `struct_log` are the options of a struct logger, none for other tracers.
-    pub(super) fn new(
-        struct_log: Option<&GethDefaultTracingOptions>,
-        most_steps: u64,
-        memory: &RecordingMemory,
-    ) -> Self {
+    pub(super) fn new(struct_log: Option<&GethDefaultTracingOptions>, most_steps: u64, memory: &TraceMemory) -> Self {
         let struct_log = struct_log.map(|options| StructLogWish {
             steps: options.limit.filter(|limit| *limit > 0).unwrap_or(u64::MAX),
             with_stack: options.is_stack_enabled(),
             with_memory: options.is_memory_enabled(),
             with_return_data: options.is_return_data_enabled(),
         });
-        let memory = memory.clone();
-        Self { steps: 0, bytes: 0, most_steps, memory, share: 0, struct_log, is_step_recorded: true }
+        Self {
+            steps: 0,
+            bytes: 0,
+            most_steps,
+            share: TraceShare::new(memory),
+            open_calls: Vec::new(),
+            calls: Growth::default(),
+            struct_log,
+            is_step_recorded: true,
+        }
     }
 
     /// Whether the step that runs now goes to the tracer.
@@ -94,17 +187,31 @@ impl Recording {
             return true;
         }
         self.steps += 1;
-        self.bytes += STEP_BYTES;
         if wish.with_stack {
-            self.bytes += 32 * interpreter.stack.len() as u64;
+            // With what the instruction pushes.
+            self.bytes += allocated(32 * interpreter.stack.len() as u64) + PUSHED_BYTES;
         }
         if wish.with_memory {
-            self.bytes += interpreter.memory.len() as u64;
+            self.bytes += allocated(interpreter.memory.len() as u64);
         }
         if wish.with_return_data {
-            self.bytes += interpreter.return_data.0.len() as u64;
+            self.bytes += allocated(interpreter.return_data.0.len() as u64);
         }
-        self.steps <= self.most_steps && self.has_memory()
+        let (added, freed) = self.open_calls.last_mut().map_or((1, 0), Growth::push);
+        self.grow(added, freed, STEP_BYTES) && self.steps <= self.most_steps
+    }
+
+    /// Counts a list that moves to a larger place: while it does, it takes both.
+    fn grow(&mut self, added: u64, freed: u64, size: u64) -> bool {
+        self.bytes = self.bytes.saturating_add(added.saturating_mul(size));
+        let has_memory = self.has_memory();
+        self.bytes = self.bytes.saturating_sub(freed.saturating_mul(size));
+        has_memory
+    }
+
+    /// What is recorded, bytes.
+    pub(super) const fn bytes(&self) -> u64 {
+        self.bytes
     }
 
     /// Counts what a tracer says that it holds; false when that is too much.
@@ -115,29 +222,89 @@ impl Recording {
 
     /// Counts a call with so many bytes of input; false when they are too many.
     pub(super) fn count_call(&mut self, input: usize) -> bool {
-        self.bytes = self.bytes.saturating_add(CALL_BYTES).saturating_add(input as u64);
-        self.has_memory()
+        self.bytes = self.bytes.saturating_add(allocated(input as u64));
+        self.open_calls.push(Growth::default());
+        let (added, freed) = self.calls.push();
+        self.grow(added, freed, CALL_BYTES)
     }
 
     /// Counts what a call returned; false when that is too much.
     pub(super) fn count_output(&mut self, output: usize) -> bool {
-        self.bytes = self.bytes.saturating_add(output as u64);
+        self.open_calls.pop();
+        self.bytes = self.bytes.saturating_add(allocated(output as u64));
         self.has_memory()
     }
 
     fn has_memory(&mut self) -> bool {
-        while self.share < self.bytes {
-            if !self.memory.take(SHARE_STEP) {
-                return false;
-            }
-            self.share += SHARE_STEP;
-        }
-        true
+        self.share.hold(self.bytes)
     }
 }
 
-impl Drop for Recording {
-    fn drop(&mut self) {
-        self.memory.give_back(self.share);
+#[cfg(test)]
+mod tests {
+    use tenon_bus::{ClientId, MemoryLimits};
+
+    use super::*;
+
+    const MEBIBYTE: u64 = 1 << 20;
+
+    fn memory(all_traces: u64, client: usize) -> (MemoryBudget, TraceMemory) {
+        let budget = MemoryBudget::new(MemoryLimits { total: usize::MAX, client });
+        let memory = RecordingMemory::new(all_traces, budget.clone()).of(Origin::default());
+        (budget, memory)
+    }
+
+    #[test]
+    fn a_trace_takes_from_its_client_and_from_what_all_traces_share() {
+        let (budget, memory) = memory(10 * MEBIBYTE, 8 << 20);
+        let client = budget.client(ClientId::INSIDE);
+        let mut first = TraceShare::new(&memory);
+
+        assert!(first.hold(1) && first.hold(5 * MEBIBYTE));
+        assert_eq!(client.held(), 5 << 20);
+        assert!(!first.hold(9 * MEBIBYTE), "beyond the client's share");
+        assert_eq!(client.held(), 5 << 20, "what it had");
+        let mut second = TraceShare::new(&memory);
+        assert!(!second.hold(6 * MEBIBYTE), "beyond what all traces share");
+        assert!(second.hold(3 * MEBIBYTE));
+
+        drop((first, second));
+        assert_eq!((client.held(), memory.free.load(Ordering::Relaxed)), (0, 10 * MEBIBYTE));
+    }
+
+    #[test]
+    fn lists_count_what_is_allocated_while_they_grow() {
+        let mut recorded: Vec<[u8; 16]> = Vec::new();
+        let mut growth = Growth::default();
+        for _ in 0..10_000 {
+            let before = recorded.capacity();
+            recorded.push([0; 16]);
+            let (added, freed) = growth.push();
+
+            let moved = recorded.capacity() != before;
+            assert_eq!(growth.capacity, recorded.capacity() as u64);
+            assert_eq!((added, freed), if moved { (recorded.capacity() as u64, before as u64) } else { (0, 0) });
+        }
+    }
+
+    #[test]
+    fn a_text_counts_its_move_before_it_happens() {
+        let mut text = String::with_capacity(100);
+        let mut counted = 0;
+        for _ in 0..10_000 {
+            let (length, capacity) = (text.len(), text.capacity());
+            counted = counted.max(text_bytes(length, capacity));
+            text.push_str("0123456789");
+            if text.capacity() != capacity {
+                assert!(counted >= (capacity + text.capacity()) as u64, "{length} {capacity}");
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_are_rounded_as_the_allocator_rounds_them() {
+        for (asked, given) in [(0, 0), (1, 16), (128, 128), (129, 160), (1025, 1280), (4096, 4096), (4097, 5120)] {
+            assert_eq!(allocated(asked), given, "{asked}");
+        }
     }
 }

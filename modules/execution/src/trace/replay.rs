@@ -1,6 +1,6 @@
 //! Bringing the state to the place of a transaction, and tracing what runs there.
 
-use std::{fmt, panic::resume_unwind, sync::Arc, thread, time::Instant};
+use std::{cell::RefCell, fmt, panic::resume_unwind, sync::Arc, thread, time::Instant};
 
 use alloy_primitives::{Address, B256};
 use revm::context::{TxEnv, result::EVMError};
@@ -15,6 +15,7 @@ use super::{
     TraceInspector, TraceOptions,
     inspector::{ActiveTracer, TOO_LARGE_MARK},
     native_replay::NativeTracing,
+    recording::{TraceMemory, TraceShare, text_bytes},
     struct_log::struct_log_json,
     wanted::wanted_json,
 };
@@ -30,6 +31,15 @@ struct Tracing<'a> {
     calls: &'a Calls,
     options: TraceOptions,
     caller: &'a CallContext,
+    memory: TraceMemory,
+    answer: RefCell<AnswerMemory>,
+}
+
+/// What the texts of an answer take while they are written.
+struct AnswerMemory {
+    share: TraceShare,
+    /// Text of the transactions before the one that is written now, bytes.
+    before: u64,
 }
 
 /// Stack of the thread that traces, bytes. A tree of calls is as deep as the EVM allows, 1024, and is written and
@@ -44,8 +54,8 @@ impl Calls {
             return on_deep_stack(|| tracing.run(&trace.target));
         }
         let options = TraceOptions::parse(&trace.options, &self.limits)?;
-        let tracing = Tracing { calls: self, options, caller };
-        on_deep_stack(|| tracing.run(&trace.target))
+        let tracing = Tracing::new(self, options, caller);
+        on_deep_stack(move || tracing.run(&trace.target))
     }
 }
 
@@ -57,7 +67,7 @@ impl Calls {
         index: u64,
         caller: &CallContext,
     ) -> Result<BlockState, Failure> {
-        let tracing = Tracing { calls: self, options: TraceOptions::parse("{}", &self.limits)?, caller };
+        let tracing = Tracing::new(self, TraceOptions::parse("{}", &self.limits)?, caller);
         let index = usize::try_from(index).map_err(|_| transaction_not_found())?;
         Ok(tracing.replay(block, index)?.into_state().map_err(|StateError(error)| error)?)
     }
@@ -74,7 +84,13 @@ fn on_deep_stack(trace: impl FnOnce() -> Result<String, Failure> + Send) -> Resu
     Ok(TraceReply { json })
 }
 
-impl Tracing<'_> {
+impl<'a> Tracing<'a> {
+    fn new(calls: &'a Calls, options: TraceOptions, caller: &'a CallContext) -> Self {
+        let memory = calls.recording_memory.of(caller.origin());
+        let answer = RefCell::new(AnswerMemory { share: TraceShare::new(&memory), before: 0 });
+        Self { calls, options, caller, memory, answer }
+    }
+
     fn run(&self, target: &TraceTarget) -> Result<String, Failure> {
         match target {
             TraceTarget::Transaction(hash) => self.transaction(*hash),
@@ -109,6 +125,7 @@ impl Tracing<'_> {
             let comma = if index > 0 { "," } else { "" };
             json.push_str(&format!("{comma}{{\"txHash\":\"{}\",{member}}}", transaction.hash));
             check_size(json.len(), &self.calls.limits)?;
+            self.answer.borrow_mut().before = text_bytes(json.len(), json.capacity());
         }
         json.push(']');
         Ok(json)
@@ -227,32 +244,48 @@ impl Tracing<'_> {
         self.ensure_awaited()?;
         let block = evm.ctx.block.clone();
         let state = &mut evm.ctx.journaled_state.database;
+        let recorded = evm.inspector.recorded_bytes();
         let ActiveTracer::Ethereum(tracer) = &mut evm.inspector.tracer else {
             return Err(Failure::server("tracing failed: no tracer"));
         };
         let json = match &mut tracer.inner {
             DebugInspector::Default(recorded, options) => {
                 let nodes = recorded.traces().nodes();
-                struct_log_json(nodes, options, &outcome.result, |json| self.may_go_on(json))?
+                struct_log_json(nodes, options, &outcome.result, |length, capacity| self.may_go_on(length, capacity))?
             }
             other => {
+                // The result repeats what was recorded.
+                self.hold(recorded)?;
                 let result = other.get_result(place, &transaction, &block, &outcome, state);
                 let mut result = result.map_err(|error| Failure::server(error.to_string()))?;
                 tracer.failures.amend(&mut result);
                 self.ensure_awaited()?;
-                wanted_json(&result, self.caller, &self.calls.limits)?
+                wanted_json(&result, |length, capacity| {
+                    self.hold(recorded.saturating_add(text_bytes(length, capacity)))?;
+                    self.may_go_on(length, capacity)
+                })?
             }
         };
         // The recording is no longer needed; its memory is free for others.
         evm.inspector = self.inspector()?;
-        self.may_go_on(&json)?;
+        self.may_go_on(json.len(), json.capacity())?;
         Ok((json, outcome))
     }
 
-    /// Somebody still waits for the answer, and it is not too large yet.
-    fn may_go_on(&self, json: &str) -> Result<(), Failure> {
+    /// Somebody still waits for the answer, it is not too large yet, and there is memory for it.
+    fn may_go_on(&self, length: usize, capacity: usize) -> Result<(), Failure> {
         self.ensure_awaited()?;
-        check_size(json.len(), &self.calls.limits)
+        check_size(length, &self.calls.limits)?;
+        self.hold(text_bytes(length, capacity))
+    }
+
+    /// Takes memory for so many bytes of an answer, beside those of earlier transactions.
+    fn hold(&self, bytes: u64) -> Result<(), Failure> {
+        let AnswerMemory { share, before } = &mut *self.answer.borrow_mut();
+        match share.hold(before.saturating_add(bytes)) {
+            true => Ok(()),
+            false => Err(too_large(&self.calls.limits)),
+        }
     }
 
     /// Somebody still waits for the answer.
@@ -271,7 +304,7 @@ impl Tracing<'_> {
     }
 
     fn inspector(&self) -> Result<TraceInspector, Failure> {
-        TraceInspector::ethereum(&self.options, self.calls.limits.trace_steps, &self.calls.recording_memory)
+        TraceInspector::ethereum(&self.options, self.calls.limits.trace_steps, &self.memory)
     }
 
     fn interrupt(&self) -> Interrupt {

@@ -23,7 +23,8 @@ const STEPS_A_LOOK: usize = 1024;
 /// The slots of each contract that the trace has met so far.
 type Slots = HashMap<Address, BTreeMap<U256, U256>>;
 
-/// The JSON text of a struct logger's result. `may_go_on` is asked now and then, with what is written so far.
+/// The JSON text of a struct logger's result. `may_go_on` is asked now and then, with length and
+/// capacity of what is written so far.
 ///
 /// # Errors
 /// What `may_go_on` answers.
@@ -31,7 +32,7 @@ pub(super) fn struct_log_json(
     nodes: &[CallTraceNode],
     options: &GethDefaultTracingOptions,
     result: &ExecutionResult,
-    may_go_on: impl Fn(&str) -> Result<(), Failure>,
+    may_go_on: impl Fn(usize, usize) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
     let mut json = String::new();
     // A failed run has no return value unless it reverted, and then the data of the revert.
@@ -46,7 +47,7 @@ pub(super) fn struct_log_json(
         }
         append_step(&mut json, options, node, step, &mut slots);
         if index % STEPS_A_LOOK == STEPS_A_LOOK - 1 {
-            may_go_on(&json)?;
+            may_go_on(json.len(), json.capacity())?;
         }
     }
     json.push_str("]}");

@@ -4,10 +4,6 @@ use std::io;
 
 use serde::Serialize;
 use tenon_api::Failure;
-use tenon_bus::CallContext;
-
-use super::replay::{check_size, request_timed_out};
-use crate::ExecutionLimits;
 
 /// Bytes between two looks at the caller.
 const LOOK_EVERY: usize = 64 << 10;
@@ -15,42 +11,34 @@ const LOOK_EVERY: usize = 64 << 10;
 /// The JSON text of a value.
 ///
 /// # Errors
-/// When the caller has gone, or the text is longer than an answer may be; both end the writing.
+/// What `may_go_on` answers, which ends the writing. It is asked now and then, with length and capacity of the text.
 pub(super) fn wanted_json(
     value: &impl Serialize,
-    caller: &CallContext,
-    limits: &ExecutionLimits,
+    may_go_on: impl Fn(usize, usize) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
-    let mut writer = Writer { text: Vec::new(), next_look: LOOK_EVERY, caller, limits, refused: None };
+    let mut writer = Writer { text: Vec::new(), next_look: LOOK_EVERY, may_go_on, refused: None };
     let written = serde_json::to_writer(&mut writer, value);
     if let Some(failure) = writer.refused {
         return Err(failure);
     }
     written.map_err(|error| Failure::server(error.to_string()))?;
-    check_size(writer.text.len(), limits)?;
+    (writer.may_go_on)(writer.text.len(), writer.text.capacity())?;
     String::from_utf8(writer.text).map_err(|error| Failure::server(error.to_string()))
 }
 
-struct Writer<'a> {
+struct Writer<L> {
     text: Vec<u8>,
     next_look: usize,
-    caller: &'a CallContext,
-    limits: &'a ExecutionLimits,
+    may_go_on: L,
     refused: Option<Failure>,
 }
 
-impl Writer<'_> {
-    fn look(&self) -> Result<(), Failure> {
-        if self.caller.should_stop() { Err(request_timed_out()) } else { check_size(self.text.len(), self.limits) }
-    }
-}
-
-impl io::Write for Writer<'_> {
+impl<L: Fn(usize, usize) -> Result<(), Failure>> io::Write for Writer<L> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.text.extend_from_slice(bytes);
         if self.text.len() >= self.next_look {
             self.next_look = self.text.len() + LOOK_EVERY;
-            if let Err(failure) = self.look() {
+            if let Err(failure) = (self.may_go_on)(self.text.len(), self.text.capacity()) {
                 self.refused = Some(failure);
                 return Err(io::Error::other("nobody waits for the rest"));
             }
@@ -68,18 +56,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_whole_or_refused_where_it_becomes_too_long_or_its_caller_leaves() {
+    fn a_text_is_whole_or_refused_where_it_may_not_go_on() {
         let numbers: Vec<u32> = (0..50_000).collect();
-        let limits = ExecutionLimits { trace_answer_bytes: 1 << 20, ..ExecutionLimits::default() };
-        let text = wanted_json(&numbers, &CallContext::new(), &limits).unwrap();
-        assert_eq!(text, serde_json::to_string(&numbers).unwrap());
+        let text = wanted_json(&numbers, |length, capacity| {
+            assert!(length <= capacity);
+            Ok(())
+        });
+        assert_eq!(text.unwrap(), serde_json::to_string(&numbers).unwrap());
 
-        let narrow = ExecutionLimits { trace_answer_bytes: 100_000, ..limits };
-        let too_long = wanted_json(&numbers, &CallContext::new(), &narrow).unwrap_err();
-        assert_eq!(too_long.message, "the trace is longer than 100000 bytes");
-
-        let gone = CallContext::new();
-        gone.cancel();
-        assert_eq!(wanted_json(&numbers, &gone, &limits).unwrap_err().message, "request timed out");
+        let narrow = |length: usize, _: usize| match length {
+            0..=100_000 => Ok(()),
+            _ => Err(Failure::limit(format!("refused at {length}"))),
+        };
+        let refused = wanted_json(&numbers, narrow).unwrap_err().message;
+        let length: usize = refused.trim_start_matches("refused at ").parse().unwrap();
+        assert!((100_001..100_000 + LOOK_EVERY + 10).contains(&length), "{refused}");
     }
 }

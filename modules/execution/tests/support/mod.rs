@@ -25,7 +25,7 @@ use tenon_api::{Failure, Request, messages::CallRequest};
 use tenon_bus::{Bus, CallContext, WorkPool};
 use tenon_chain::{ChainSpec, Genesis};
 use tenon_consensus::EthereumEngine;
-use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Importer, register};
+use tenon_execution::{CallResources, ChainActor, ChainHandle, Importer, register};
 use tenon_supervisor::{ActorOptions, Supervisor};
 
 pub mod market;
@@ -383,14 +383,14 @@ impl TestNode {
     }
 
     /// Registers the handlers on the bus. The supervisor must live as long as the node is asked.
-    pub fn serve(&self, limits: ExecutionLimits) -> (Supervisor, ChainHandle) {
+    pub fn serve(&self, resources: impl Into<CallResources>) -> (Supervisor, ChainHandle) {
         let supervisor = Supervisor::new().unwrap();
         let importer = Arc::clone(&self.importer);
         let make = move || Ok(ChainActor::new(Arc::clone(&importer)));
         let handle = ChainHandle::new(supervisor.spawn("chain", ActorOptions::default(), make).unwrap());
         let (chain, engine) = (Arc::new(self.chain.clone()), Arc::clone(&self.engine));
         let pool = WorkPool::new("execution", 2, 16);
-        register(&self.bus, chain, Arc::clone(&self.spec), engine, &pool, limits, handle.clone()).unwrap();
+        register(&self.bus, chain, Arc::clone(&self.spec), engine, &pool, resources, handle.clone()).unwrap();
         (supervisor, handle)
     }
 

@@ -2,7 +2,7 @@
 
 use std::{
     ffi::c_void,
-    mem::size_of,
+    mem::{offset_of, size_of},
     panic::{AssertUnwindSafe, catch_unwind},
     ptr,
     sync::{
@@ -24,7 +24,7 @@ use tenon_api::{
 use super::{ExportedFuture, ExportedStream, ForeignFuture, ForeignStream, borrow, crashed, reply, slice};
 use crate::{
     Context, Exported, Host, LogLevel, Plugin, Table,
-    context::{HostPort, Served},
+    context::{Asker, HostPort, Served},
 };
 
 /// Identifies a caller to the host; a plugin only passes it back.
@@ -112,6 +112,8 @@ fn build_descriptor<P: Exported>(name: &'static str) -> Descriptor {
 struct Instance<P: 'static> {
     served: Arc<Served<P>>,
     table: &'static Table<P>,
+    /// Whether the host says whose calls are (since minor number 2).
+    tells_clients: bool,
 }
 
 unsafe extern "C" fn start<P: Exported>(
@@ -122,11 +124,13 @@ unsafe extern "C" fn start<P: Exported>(
 ) -> TenonReply {
     // SAFETY: the host keeps its table, and lends the slices, by the ABI.
     let begin = || unsafe {
+        let tells_clients = !host.is_null() && (*host).abi_minor >= 2;
         let host = HostTable::connect(host)?;
         let settings = std::str::from_utf8(borrow(settings))
             .map_err(|error| Failure::server(format!("the settings are not UTF-8: {error}")))?;
         let plugin = Arc::new(P::start(host.clone(), settings, borrow(handover))?);
-        Ok(Box::new(Instance { served: Arc::new(Served { plugin, host }), table: P::table() }))
+        let served = Arc::new(Served { plugin, host });
+        Ok(Box::new(Instance { served, table: P::table(), tells_clients }))
     };
     match catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| Err(Failure::server("the plugin crashed at start")))
     {
@@ -146,7 +150,7 @@ unsafe extern "C" fn call<P: Exported>(
     params: TenonSlice,
 ) -> TenonFuture {
     // SAFETY: `instance` came from `start` and lives until `stop`; the rest is lent for this call.
-    let (instance, context, params) = unsafe { (&*instance.cast::<Instance<P>>(), &*context, borrow(params)) };
+    let (instance, params) = unsafe { (&*instance.cast::<Instance<P>>(), borrow(params)) };
     let begin = || match instance.table.methods.get(method as usize) {
         // SAFETY: `context` was lent for this call.
         Some(method) => (method.call)(unsafe { open_context(instance, context) }, params),
@@ -163,7 +167,7 @@ unsafe extern "C" fn subscribe<P: Exported>(
     params: TenonSlice,
 ) -> TenonStream {
     // SAFETY: as in `call`.
-    let (instance, context, params) = unsafe { (&*instance.cast::<Instance<P>>(), &*context, borrow(params)) };
+    let (instance, params) = unsafe { (&*instance.cast::<Instance<P>>(), borrow(params)) };
     let begin = || match instance.table.subscriptions.get(kind as usize) {
         // SAFETY: `context` was lent for this call.
         Some(subscription) => (subscription.open)(unsafe { open_context(instance, context) }, params),
@@ -177,19 +181,23 @@ unsafe extern "C" fn run<P: Exported>(instance: *mut c_void) -> TenonFuture {
     // SAFETY: `instance` came from `start` and lives until `stop`.
     let instance = unsafe { &*instance.cast::<Instance<P>>() };
     let begin = || match &instance.table.background {
-        Some(function) => function(Context::new(instance.served.clone(), CallToken::NONE, "*", None)),
+        Some(function) => function(Context::new(instance.served.clone(), Asker::NONE, "*", None)),
         None => ExportedFuture::ready(Ok(Vec::new())),
     };
     catch_unwind(AssertUnwindSafe(begin)).unwrap_or_else(|_| ExportedFuture::ready(Err(crashed()))).into_raw()
 }
 
 /// # Safety
-/// The slices of `context` are lent until this returns.
-unsafe fn open_context<P>(instance: &Instance<P>, context: &TenonCallContext) -> Context<P> {
+/// `context` and its slices are lent until this returns. An older host's is shorter than ours.
+unsafe fn open_context<P>(instance: &Instance<P>, context: *const TenonCallContext) -> Context<P> {
     // SAFETY: passed on.
-    let namespaces = std::str::from_utf8(unsafe { borrow(context.namespaces) }).unwrap_or_default();
-    let time_left = (context.deadline_nanos != 0).then(|| Duration::from_nanos(context.deadline_nanos));
-    Context::new(instance.served.clone(), CallToken(context.call), namespaces, time_left)
+    let namespaces = std::str::from_utf8(unsafe { borrow((*context).namespaces) }).unwrap_or_default();
+    // SAFETY: the field is read only where the host says that it is there.
+    let client = if instance.tells_clients { unsafe { (*context).client } } else { 0 };
+    // SAFETY: `context` was lent for this call.
+    let (token, nanos) = unsafe { (CallToken((*context).call), (*context).deadline_nanos) };
+    let time_left = (nanos != 0).then(|| Duration::from_nanos(nanos));
+    Context::new(instance.served.clone(), Asker { token, client }, namespaces, time_left)
 }
 
 unsafe extern "C" fn export_state<P: Plugin>(instance: *mut c_void) -> TenonReply {
@@ -207,6 +215,8 @@ unsafe extern "C" fn stop<P: Plugin>(instance: *mut c_void) {
 }
 
 /// The host's functions, as it gave them to `start`.
+///
+/// Fields are read one by one: the table of an older host ends before ours.
 struct HostTable(*const TenonHost);
 
 // SAFETY: the host's functions may be called from any thread and its table stays as long as the library.
@@ -222,7 +232,7 @@ impl HostTable {
     /// `host` is null or a host's table that stays as long as the library is mapped.
     unsafe fn connect(host: *const TenonHost) -> Result<Host, Failure> {
         // SAFETY: checked for null first; `size` is the first field in every version.
-        if host.is_null() || unsafe { (*host).size } < size_of::<TenonHost>() {
+        if host.is_null() || unsafe { (*host).size } < offset_of!(TenonHost, hold) {
             return Err(Failure::server("the host's table of functions is older than this plugin"));
         }
         if PANIC_HOST.swap(host.cast_mut(), Ordering::AcqRel).is_null() {
@@ -231,9 +241,10 @@ impl HostTable {
         Ok(Host { port: Arc::new(Self(host)) })
     }
 
-    fn table(&self) -> &TenonHost {
-        // SAFETY: `connect` checked it; it stays.
-        unsafe { &*self.0 }
+    /// The function that counts memory, if the host has it.
+    fn hold_function(&self) -> Option<unsafe extern "C" fn(*const c_void, u64, i64) -> i32> {
+        // SAFETY: the field is read only where the host's own size says that it is there.
+        unsafe { ((*self.0).size >= size_of::<TenonHost>()).then(|| (*self.0).hold) }
     }
 }
 
@@ -246,32 +257,39 @@ fn report_panic(information: &std::panic::PanicHookInfo<'_>) {
 
 impl HostPort for HostTable {
     fn call(&self, token: CallToken, topic: u32, schema: u32, frame: &[u8]) -> ForeignFuture {
-        let table = self.table();
+        let table = self.0;
         // SAFETY: by the ABI; the token is the host's own or null, the frame is lent.
-        unsafe { ForeignFuture::from_raw((table.call)(table.state, token.0, topic, schema, slice(frame))) }
+        unsafe { ForeignFuture::from_raw(((*table).call)((*table).state, token.0, topic, schema, slice(frame))) }
     }
 
     fn subscribe(&self, topic: u32, schema: u32) -> ForeignStream {
-        let table = self.table();
+        let table = self.0;
         // SAFETY: by the ABI.
-        unsafe { ForeignStream::from_raw((table.subscribe)(table.state, topic, schema)) }
+        unsafe { ForeignStream::from_raw(((*table).subscribe)((*table).state, topic, schema)) }
     }
 
     fn sleep(&self, nanos: u64) -> ForeignFuture {
-        let table = self.table();
+        let table = self.0;
         // SAFETY: by the ABI.
-        unsafe { ForeignFuture::from_raw((table.sleep)(table.state, nanos)) }
+        unsafe { ForeignFuture::from_raw(((*table).sleep)((*table).state, nanos)) }
     }
 
     fn log(&self, level: LogLevel, message: &str) {
-        let table = self.table();
+        let table = self.0;
         // SAFETY: by the ABI; the message is lent.
-        unsafe { (table.log)(table.state, level as u32, slice(message.as_bytes())) }
+        unsafe { ((*table).log)((*table).state, level as u32, slice(message.as_bytes())) }
     }
 
     fn now_nanos(&self) -> u64 {
-        let table = self.table();
+        let table = self.0;
         // SAFETY: by the ABI.
-        unsafe { (table.now_nanos)(table.state) }
+        unsafe { ((*table).now_nanos)((*table).state) }
+    }
+
+    fn hold(&self, client: u64, bytes: i64) -> bool {
+        // An older host counts nothing.
+        let Some(hold) = self.hold_function() else { return true };
+        // SAFETY: by the ABI; `state` is the host's own.
+        unsafe { hold((*self.0).state, client, bytes) != 0 }
     }
 }

@@ -18,7 +18,7 @@ use tenon_api::{Event, Failure, FailureCode, Request, codec};
 use crate::{
     Context, Host, LogLevel, Table,
     boundary::{CallToken, ExportedFuture, ExportedStream, ForeignFuture, ForeignStream},
-    context::{HostPort, Served},
+    context::{Asker, HostPort, Served},
 };
 
 /// A frame, or the notice that some were missed.
@@ -43,6 +43,7 @@ type Answer = Arc<dyn Fn(&[u8]) -> Result<Vec<u8>, Failure> + Send + Sync>;
 pub struct FakeHost {
     port: Arc<FakePort>,
     namespaces: Option<String>,
+    client: u64,
 }
 
 #[derive(Default)]
@@ -52,6 +53,9 @@ struct FakePort {
     events: Mutex<HashMap<u32, Vec<PreparedEvent>>>,
     log: Mutex<Vec<(LogLevel, String)>>,
     clock: Arc<Clock>,
+    /// Bytes that plugins keep, by client, and how many each client may have if that is bounded.
+    held: Mutex<HashMap<u64, i64>>,
+    memory: Mutex<Option<i64>>,
     /// Subscribers stay and get what is announced later, and who sleeps waits for [`FakeHost::advance`].
     is_live: AtomicBool,
     listeners: Mutex<Vec<(u32, Weak<Mutex<Listener>>)>>,
@@ -141,6 +145,25 @@ impl FakeHost {
         self
     }
 
+    /// Contexts made from now on are calls of this client.
+    #[must_use]
+    pub const fn from_client(mut self, client: u64) -> Self {
+        self.client = client;
+        self
+    }
+
+    /// From now on a plugin may keep so many bytes for each client.
+    #[must_use]
+    pub fn with_memory(self, bytes: usize) -> Self {
+        *lock(&self.port.memory) = i64::try_from(bytes).ok();
+        self
+    }
+
+    /// Bytes that a plugin keeps for a client.
+    pub fn held(&self, client: u64) -> usize {
+        lock(&self.port.held).get(&client).and_then(|held| usize::try_from(*held).ok()).unwrap_or_default()
+    }
+
     /// The host as `Plugin::start` receives it.
     pub fn host(&self) -> Host {
         Host { port: self.port.clone() }
@@ -154,7 +177,8 @@ impl FakeHost {
     /// A call's context for an instance that is used several times.
     pub fn context_of<S>(&self, plugin: Arc<S>) -> Context<S> {
         let served = Arc::new(Served { plugin, host: self.host() });
-        Context::new(served, CallToken::NONE, self.namespaces.as_deref().unwrap_or("*"), None)
+        let asker = Asker { client: self.client, ..Asker::NONE };
+        Context::new(served, asker, self.namespaces.as_deref().unwrap_or("*"), None)
     }
 
     /// Calls a method through the table: raw JSON parameters in, JSON text out.
@@ -306,6 +330,16 @@ impl HostPort for FakePort {
 
     fn now_nanos(&self) -> u64 {
         self.clock.nanos.load(Ordering::Relaxed)
+    }
+
+    fn hold(&self, client: u64, bytes: i64) -> bool {
+        let (mut held, memory) = (lock(&self.held), *lock(&self.memory));
+        let of_client = held.entry(client).or_default();
+        if bytes > 0 && memory.is_some_and(|memory| *of_client + bytes > memory) {
+            return false;
+        }
+        *of_client += bytes;
+        true
     }
 }
 

@@ -14,8 +14,8 @@ use tenon_api::{Failure, FailureCode};
 use super::{Chain, fake_host::text};
 use crate::{
     Context, Exported,
-    boundary::{CallToken, ForeignFuture, ForeignStream},
-    context::Served,
+    boundary::{ForeignFuture, ForeignStream},
+    context::{Asker, Served},
 };
 
 /// How often work may wake itself before a test gives up on it.
@@ -160,7 +160,7 @@ impl<P: Exported> Started<P> {
     fn begin_background(&self) {
         let Some(begin) = &P::table().background else { return };
         let served = Arc::new(Served { plugin: Arc::clone(&self.plugin), host: self.chain.host() });
-        let context = Context::new(served, CallToken::NONE, "*", None);
+        let context = Context::new(served, Asker::NONE, "*", None);
         let work = ForeignFuture::from(begin(context));
         *self.background.borrow_mut() = Some(Background { work, woken: Arc::new(Flag(AtomicBool::new(true))) });
     }

@@ -23,6 +23,8 @@ struct Misbehaving {
     /// A context that is kept longer than its call.
     kept: Mutex<Option<Context<Misbehaving>>>,
     settings: String,
+    /// What is counted for clients.
+    held: Mutex<Vec<HeldMemory>>,
     /// Memory that is never given back.
     filled: Mutex<Vec<u8>>,
 }
@@ -63,6 +65,9 @@ fn table() -> Table<Misbehaving> {
         .method("bad_useKept", &[], "Uses the context that was kept.", use_kept)
         .read("bad_namespaces", &[], "Says what its caller sees.", namespaces)
         .read("bad_timeLeft", &[], "Says whether there is a deadline.", time_left)
+        .read("bad_client", &[], "Says which client asks.", client)
+        .method("bad_hold", &["bytes"], "Keeps so many bytes for its caller.", hold)
+        .method("bad_release", &[], "Keeps nothing any more.", release)
         .read("bad_dropped", &[], "Says how much was dropped before its end.", dropped)
         .method("bad_unwritable", &[], "Answers with what has no JSON form.", unwritable)
         .subscription("count", count)
@@ -175,6 +180,21 @@ async fn namespaces(context: Context<Misbehaving>) -> Result_<Option<Vec<String>
 
 async fn time_left(context: Context<Misbehaving>) -> Result_<bool> {
     Ok(context.time_left().is_some())
+}
+
+async fn client(context: Context<Misbehaving>) -> Result_<u64> {
+    Ok(context.client())
+}
+
+async fn hold(context: Context<Misbehaving>, bytes: Number) -> Result_<bool> {
+    let held = context.hold(usize::try_from(bytes.0).unwrap_or(usize::MAX))?;
+    context.held.lock().unwrap_or_else(PoisonError::into_inner).push(held);
+    Ok(true)
+}
+
+async fn release(context: Context<Misbehaving>) -> Result_<bool> {
+    context.held.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    Ok(true)
 }
 
 async fn dropped(context: Context<Misbehaving>) -> Result_<u64> {

@@ -23,6 +23,7 @@ use std::{
 };
 
 use tenon_api::Failure;
+use tenon_bus::{ClientId, Origin};
 use tokio::{
     net::UnixStream,
     sync::Semaphore,
@@ -292,18 +293,19 @@ impl Child {
         self.upstream.out.push(Kind::End, id, |_| {});
     }
 
-    fn caller(&self, namespaces: &str, left: u64) -> Caller {
+    fn caller(&self, namespaces: &str, left: u64, client: u64) -> Caller {
         let mut last = self.exposure.borrow_mut();
         if last.0 != namespaces {
             *last = (namespaces.to_owned(), Exposure::from_text(namespaces));
         }
-        Caller::new(last.1.clone(), context_within(left))
+        let origin = Origin { client: ClientId::from_number(client), ..Origin::default() };
+        Caller::new(last.1.clone(), context_within(left).from_origin(origin))
     }
 
     fn call(self: &Rc<Self>, frame: Frame<'_>) -> Result<(), WireError> {
         let (id, mut fields) = (frame.id, frame.fields());
-        let (method, left) = (fields.u32()?, fields.u64()?);
-        let caller = self.caller(fields.text()?, left);
+        let (method, left, client) = (fields.u32()?, fields.u64()?, fields.u64()?);
+        let caller = self.caller(fields.text()?, left, client);
         let params = fields.rest_text()?.to_owned();
         let child = Rc::clone(self);
         let mut run = Box::pin(async move { child.run_call(id, method, &params, &caller).await });
@@ -351,7 +353,8 @@ impl Child {
     fn subscribe(self: &Rc<Self>, frame: Frame<'_>) -> Result<(), WireError> {
         let (id, mut fields) = (frame.id, frame.fields());
         let kind = fields.u32()?;
-        let caller = self.caller(fields.text()?, 0);
+        let client = fields.u64()?;
+        let caller = self.caller(fields.text()?, 0, client);
         let params = fields.rest_text()?.to_owned();
         let credit = Arc::new(Semaphore::new(WINDOW));
         let child = Rc::clone(self);

@@ -13,7 +13,7 @@ use super::{
     accounts::Accounts,
     tracer::{FrameEnd, Run, Step, StepEnd, Tracer, TracerFailure},
 };
-use crate::{block::StateError, instructions::instruction_name};
+use crate::{block::StateError, instructions::instruction_name, trace::recording::text_bytes};
 
 /// What is recorded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -134,7 +134,10 @@ impl Tracer for StructLogger {
     }
 
     fn held_bytes(&self) -> usize {
-        self.steps.len() + self.rest.len()
+        // The answer repeats the steps.
+        let (length, capacity) = (self.steps.len(), self.steps.capacity());
+        let steps = text_bytes(length, capacity).max((length + capacity) as u64);
+        usize::try_from(steps).unwrap_or(usize::MAX).saturating_add(self.rest.capacity())
     }
 
     fn result(&mut self, run: &Run<'_>, _accounts: &mut dyn Accounts) -> Result<String, TracerFailure> {

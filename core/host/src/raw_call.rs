@@ -1,0 +1,114 @@
+//! A call in the words of its client, with the text that they stand in.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+use tenon_bus::Reservation;
+
+/// Method and parameters of a call, not decoded.
+///
+/// The text of a message is needed until the plugin has decoded its parameters, and a call may wait long after that. Whoever
+/// owns the text hands it over with the call, and it is freed as soon as it is not needed.
+#[derive(Debug)]
+pub struct RawCall<'a>(Text<'a>);
+
+#[derive(Debug)]
+enum Text<'a> {
+    /// The text is somebody else's.
+    Lent { method: &'a str, params: Option<&'a str> },
+    /// The text goes with the call, and with it what it holds of the memory budget.
+    Owned { text: Bytes, method: Range<usize>, params: Option<Range<usize>>, _memory: Option<Reservation> },
+}
+
+impl<'a> RawCall<'a> {
+    /// A call whose text lives longer.
+    pub const fn lent(method: &'a str, params: Option<&'a str>) -> Self {
+        Self(Text::Lent { method, params })
+    }
+
+    /// A call that owns its text, which must be UTF-8. `method` and `params` are where they stand in it, `memory` what the
+    /// text holds.
+    pub const fn owned(
+        text: Bytes,
+        method: Range<usize>,
+        params: Option<Range<usize>>,
+        memory: Option<Reservation>,
+    ) -> Self {
+        Self(Text::Owned { text, method, params, _memory: memory })
+    }
+
+    /// A call with a copy of these.
+    pub fn copied(method: &str, params: Option<&str>) -> Self {
+        let (end, params_end) = (method.len(), method.len() + params.map_or(0, str::len));
+        let text = [method, params.unwrap_or_default()].concat();
+        Self::owned(text.into(), 0..end, params.map(|_| end..params_end), None)
+    }
+
+    /// The method's name.
+    pub fn method(&self) -> &str {
+        match &self.0 {
+            Text::Lent { method, .. } => method,
+            Text::Owned { text, method, .. } => part(text, method),
+        }
+    }
+
+    /// The JSON text of the parameters.
+    pub fn params(&self) -> Option<&str> {
+        match &self.0 {
+            Text::Lent { params, .. } => *params,
+            Text::Owned { text, params, .. } => params.as_ref().map(|params| part(text, params)),
+        }
+    }
+
+    /// Length of the parameters' text, bytes.
+    pub fn params_length(&self) -> usize {
+        match &self.0 {
+            Text::Lent { params, .. } => params.map_or(0, str::len),
+            Text::Owned { params, .. } => params.as_ref().map_or(0, Range::len),
+        }
+    }
+
+    /// Frees the text around method and parameters: for a call that has to wait.
+    pub(crate) fn detach(&mut self) {
+        if matches!(self.0, Text::Owned { .. }) {
+            *self = Self::copied(self.method(), self.params());
+        }
+    }
+}
+
+/// A piece of a text that was valid as a whole; empty if it is not.
+fn part<'t>(text: &'t Bytes, range: &Range<usize>) -> &'t str {
+    text.get(range.clone()).and_then(|piece| std::str::from_utf8(piece).ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use tenon_bus::{ClientId, MemoryBudget, MemoryUse};
+
+    use super::*;
+
+    #[test]
+    fn a_call_that_waits_frees_the_text_around_its_parameters() {
+        let budget = MemoryBudget::unbounded();
+        let text = Bytes::from(format!(r#"{{"method":"eth_call","params":["x"],"pad":"{}"}}"#, " ".repeat(10_000)));
+        let find = |piece: &str| {
+            let at = std::str::from_utf8(&text).unwrap().find(piece).unwrap();
+            at..at + piece.len()
+        };
+        let memory = budget.client(ClientId::INSIDE).reserve(MemoryUse::Messages, text.len()).ok();
+        let mut call = RawCall::owned(text.clone(), find("eth_call"), Some(find(r#"["x"]"#)), memory);
+        let others = |call: &RawCall<'_>| (call.method().to_owned(), call.params().map(str::to_owned));
+        let before = others(&call);
+
+        call.detach();
+
+        assert_eq!(before, ("eth_call".to_owned(), Some(r#"["x"]"#.to_owned())));
+        assert_eq!(others(&call), before);
+        assert_eq!(call.params_length(), 5);
+        assert!(text.is_unique(), "nothing else holds the message");
+        assert_eq!(budget.usage().held, [0; MemoryUse::ALL.len()]);
+        let mut absent = RawCall::copied("eth_chainId", None);
+        absent.detach();
+        assert_eq!(others(&absent), ("eth_chainId".to_owned(), None));
+    }
+}

@@ -1,0 +1,271 @@
+"""Clients that make the node keep things: messages, calls, answers that are not read, filters, subscriptions, traces.
+
+All of it draws on one budget (`rpc.memory`). Through everything here the whole process stays below what its settings add up
+to and 256 MiB; others are served; and 15 s after the clients have gone it holds what its caches explain, and 64 MB.
+
+TENON_ABUSE=long: the counts and sizes of an attack, and the budget of the settings. Otherwise a tenth of both.
+"""
+
+import concurrent.futures
+import contextlib
+import json
+import socket
+import threading
+import time
+import urllib.request
+
+import pytest
+
+import watch
+import wire
+from figures import LONG, tell
+from tenon_node import Node
+
+MB = 1 << 20
+CACHE = 64
+BUDGET = 512 if LONG else 96
+"""MiB of `rpc.memory`."""
+SHARE = BUDGET // 4
+"""MiB of one client."""
+MOST = CACHE + BUDGET + 256
+"""MB that the process may take."""
+SOCKETS, READERS, FILTERS, SUBSCRIPTIONS, TRACES = (500, 1_000, 2_000, 10_000, 16) if LONG else (60, 24, 400, 1_000, 6)
+PADDING = 4 * MB if LONG else MB
+ANSWER = 8 * MB
+"""More than the system keeps for a connection."""
+LIMIT = -32005
+LOOP, OTHER = "0x" + "aa" * 20, "0x" + "bb" * 20
+ENDLESS = {LOOP: {"code": "0x5b600056"}}
+"""JUMPDEST, PUSH1 0, JUMP."""
+
+
+@pytest.fixture(scope="module")
+def node():
+    arguments = ["--cache", str(CACHE), "--rpc.memory", f"{BUDGET}MiB", "--rpc.gascap", "0", "--rpc.evmtimeout", "2s"]
+    arguments += ["--http.writetimeout", "600s", "--metrics", "--metrics.port", "0"]
+    wire.open_files_allowed()
+    with Node("dev", *arguments) as running:
+        for _ in range(50):
+            running.call("eth_getBlockByNumber", "latest", True)
+        running.unloaded = watch.memory(running.process.pid) - cached(running)
+        watch.forget_peak(running.process.pid)
+        yield running
+        assert running.process.poll() is None, "the node has died"
+
+
+def metrics(node):
+    """Values by name and labels."""
+    url = json.loads((node.datadir / "endpoints.json").read_text())["metrics"]
+    with urllib.request.urlopen(url, timeout=30) as answer:
+        lines = [line.rsplit(" ", 1) for line in answer.read().decode().splitlines() if not line.startswith("#")]
+    return {name: float(value) for name, value in lines}
+
+
+def cached(node):
+    """MB that the metrics of caches explain."""
+    found = metrics(node)
+    names = ("tenon_database_cache_bytes", "tenon_database_table_reader_bytes", "tenon_database_memory_bytes")
+    return sum(value for name, value in found.items() if name.split("{")[0] in names) / MB
+
+
+def held(node, use=None):
+    """MB of the budget that are held."""
+    found = metrics(node)
+    names = [name for name in found if name.startswith("tenon_rpc_memory_bytes{") and (use is None or f'"{use}"' in name)]
+    assert names, "no metrics of memory"
+    return sum(found[name] for name in names) / MB
+
+
+def refused(node, use):
+    return metrics(node)[f'tenon_rpc_memory_refused_total{{use="{use}"}}']
+
+
+@contextlib.contextmanager
+def watched(node, what, count):
+    """Holds that the process stays within its bound, that another client is served meanwhile, and that all is given back."""
+    watch.forget_peak(node.process.pid)
+    stopped, failures = threading.Event(), []
+
+    def honest():
+        try:
+            while not stopped.is_set():
+                with wire.UnixSocket(node, timeout=60) as connection:
+                    answer = wire.ask(connection, wire.request("eth_getBalance", OTHER, "latest"))
+                    assert answer["result"] == "0x0", answer
+                time.sleep(0.05)
+        except Exception as failure:  # noqa: BLE001, told below
+            failures.append(failure)
+
+    other = threading.Thread(target=honest)
+    other.start()
+    try:
+        yield
+    finally:
+        stopped.set()
+        other.join()
+    peak = watch.peak_memory(node.process.pid)
+    assert not failures, f"another client was not served: {failures}"
+    assert peak < MOST, f"{what}: {peak:.0f} MB"
+    tell("memory", what, count, f"{peak:.0f} MB at most, others served", f"{MOST} MB")
+
+
+def settle(node):
+    """What clients held is given back soon after they have gone."""
+    deadline = time.monotonic() + 15
+    while (left := held(node)) > 1 and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert left <= 1, f"{left:.1f} MB are held for nobody: {metrics(node)}"
+
+
+def send_some(connection, data):
+    """Sends what the node takes within a second."""
+    connection.socket.settimeout(1)
+    with contextlib.suppress(TimeoutError, OSError):
+        connection.socket.sendall(data)
+
+
+def codes(answers):
+    return {answer.get("error", {}).get("code", 0) for answer in answers}
+
+
+def test_padded_slow_calls_on_many_websockets(node):
+    slow = wire.request("eth_call", {"to": LOOP, "gas": hex(10**15)}, "latest", ENDLESS)
+    padded = slow[:-1] + b" " * PADDING + b"}"
+    frames = wire.frame(0x81, padded) * 3
+    with watched(node, "WebSockets with padded slow calls", SOCKETS), contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(wire.WebSocket(node, timeout=60)) for _ in range(SOCKETS)]
+        with concurrent.futures.ThreadPoolExecutor(16) as threads:
+            list(threads.map(lambda connection: send_some(connection, frames), connections))
+    settle(node)
+
+
+def test_large_parameters_that_wait_are_refused_beyond_the_share_and_what_runs_goes_on(node):
+    # The parameters themselves are large: they are kept while their calls wait.
+    data = "0x" + "00" * (PADDING // 2)
+    call = wire.request("eth_call", {"to": LOOP, "gas": hex(10**15), "data": data}, "latest", ENDLESS)
+    count = 2 * SHARE * MB // PADDING
+    with watched(node, "calls with large parameters", count), contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(wire.WebSocket(node, timeout=120)) for _ in range(count)]
+        for connection in connections:
+            send_some(connection, wire.frame(0x81, call))
+        answers = []
+        for connection in connections:
+            connection.socket.settimeout(120)
+            with contextlib.suppress(wire.Hung):
+                answers.append(json.loads(connection.receive()))
+        found = codes(answers)
+    assert LIMIT in found and -32000 in found, f"some are refused, and some run: {found}"
+    assert refused(node, "messages") + refused(node, "calls") > 0
+    settle(node)
+
+
+def test_readers_that_stop(node):
+    # RETURN so many bytes of memory: the answer is twice as long.
+    code = "0x62" + f"{ANSWER // 2:06x}" + "5ff3"
+    ask = wire.request("eth_call", {"to": OTHER, "gas": hex(10**9)}, "latest", {OTHER: {"code": code}})
+    with watched(node, "clients that do not read their answers", READERS), contextlib.ExitStack() as stack:
+        connections = []
+        for number in range(READERS):
+            kind = wire.Http if number % 2 else wire.WebSocket
+            try:
+                connection = stack.enter_context(kind(node, timeout=60))
+            except (wire.Hung, OSError):
+                # As many as may be are open.
+                continue
+            connection.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connections.append(connection)
+            with contextlib.suppress(wire.Hung):
+                connection.send_message(ask)
+        deadline = time.monotonic() + 120
+        while refused(node, "answers") == 0 and time.monotonic() < deadline:
+            time.sleep(0.2)
+        assert refused(node, "answers") > 0, "not all answers fit"
+        # Most of the share is taken: a body has to wait until some of it is read.
+        large = wire.request("eth_chainId")[:-1] + b" " * (4 * MB) + b"}"
+        statuses = []
+        for _ in range(40):
+            with wire.Http(node, timeout=60) as last:
+                last.send_message(large)
+                head = last.take_until(b"\r\n\r\n").decode()
+                statuses.append(int(head.split(" ", 2)[1]))
+                if statuses[-1] == 503:
+                    assert "retry-after: 1" in head.lower(), head
+                    break
+        assert held(node) <= SHARE + 8, "one client holds more than its share"
+        tell("memory", "bodies while answers wait", len(statuses), f"status {statuses[-1]}", "200, or 503 with Retry-After")
+    settle(node)
+
+
+def largest_criteria():
+    topic = lambda number: f"0x{number:064x}"  # noqa: E731
+    return {
+        "address": [f"0x{number:040x}" for number in range(1_000)],
+        "topics": [[topic(position * 250 + number) for number in range(250)] for position in range(4)],
+    }
+
+
+def test_filters_and_subscriptions_of_the_largest_kind(node):
+    criteria = largest_criteria()
+    too_many = {**criteria, "topics": [*criteria["topics"][:3], criteria["topics"][3] + ["0x" + "ff" * 32]]}
+    too_wide = {"topics": [[], [], [], [], []]}
+    with wire.UnixSocket(node) as connection:
+        for wrong in (too_many, too_wide):
+            for text in (wire.request("eth_newFilter", wrong), wire.request("eth_subscribe", "logs", wrong)):
+                assert wire.code_of(wire.ask(connection, text))[0] == -32602
+    install = wire.request("eth_newFilter", criteria)
+    with watched(node, "filters of the largest kind", FILTERS):
+        with wire.Http(node, timeout=60) as connection:
+            answers = [wire.ask(connection, install) for _ in range(FILTERS)]
+        assert codes(answers) <= {0, LIMIT}
+        installed = [answer["result"] for answer in answers if "result" in answer]
+        assert held(node, "plugin_state") > len(installed) * 50_000 / MB, "each filter is counted"
+        assert len(installed) == FILTERS or LIMIT in codes(answers)
+        with wire.UnixSocket(node, timeout=60) as other:
+            assert wire.code_of(wire.ask(other, install)) == (0, ""), "another client has a share of its own"
+        for id in installed:
+            assert node.call("eth_uninstallFilter", id) is True
+    subscribe = wire.request("eth_subscribe", "logs", criteria)
+    with watched(node, "subscriptions of the largest kind", SUBSCRIPTIONS), contextlib.ExitStack() as stack:
+        answers = []
+        while len(answers) < SUBSCRIPTIONS:
+            connection = stack.enter_context(wire.WebSocket(node, timeout=60))
+            answers += [wire.ask(connection, subscribe) for _ in range(min(250, SUBSCRIPTIONS - len(answers)))]
+        assert codes(answers) == {0, LIMIT}, "more than a client's share"
+        assert held(node, "subscriptions") > 1
+    # The one of the other client is left.
+    assert held(node, "subscriptions") < 1
+
+
+def test_traces_that_record_more_than_a_share(node):
+    options = {"enableMemory": True, "enableReturnData": True, "timeout": "20s"}
+    # PUSH0, JUMPDEST, MSTORE8(i, 1), i += 1024, JUMP: memory grows, so that each step records more.
+    grow = {LOOP: {"code": "0x5f5b6001815361040001600156"}}
+    call = {"to": LOOP, "gas": hex(10**12)}
+    shapes = [
+        ("structured, with memory", {**options, "stateOverrides": grow}),
+        ("structured", {"timeout": "20s", "stateOverrides": ENDLESS}),
+        ("prestateTracer", {"timeout": "5s", "tracer": "prestateTracer", "stateOverrides": ENDLESS}),
+    ]
+    with watched(node, "traces that record without end", TRACES):
+        def trace(number):
+            _, asked = shapes[number % len(shapes)]
+            with wire.UnixSocket(node, timeout=300) as connection:
+                return wire.ask(connection, wire.request("debug_traceCall", call, "latest", asked))
+
+        with concurrent.futures.ThreadPoolExecutor(4) as threads:
+            answers = list(threads.map(trace, range(TRACES)))
+    found = codes(answers)
+    assert LIMIT in found and found <= {0, LIMIT, -32000, -32003}, found
+    messages = {answer["error"]["message"] for answer in answers if answer.get("error", {}).get("code") == LIMIT}
+    assert any("memory" in message for message in messages), messages
+    assert node.call("eth_chainId"), "what runs goes on"
+    assert held(node, "traces") == 0
+
+
+def test_what_was_held_is_given_back_to_the_machine(node):
+    time.sleep(15)
+    found, explained = watch.memory(node.process.pid), cached(node)
+    more = found - explained - node.unloaded
+    peak = watch.peak_memory(node.process.pid)
+    assert more < 64, f"{found:.0f} MB, of which caches explain {explained:.0f} and the program {node.unloaded:.0f}"
+    tell("memory", "15 s after all clients have gone", 1, f"{more:.0f} MB more than caches explain ({peak:.0f} MB before)", "64 MB")
