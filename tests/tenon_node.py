@@ -100,6 +100,16 @@ class Node:
             raise RpcError(answer["error"])
         return answer["result"]
 
+    def health(self):
+        """Status and answer of GET /health."""
+        connection = http.client.HTTPConnection(self.http_url.removeprefix("http://").rstrip("/"), timeout=60)
+        try:
+            connection.request("GET", "/health")
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read())
+        finally:
+            connection.close()
+
     def stop(self, timeout=30):
         """SIGTERM; gives the exit code."""
         self._disconnect()

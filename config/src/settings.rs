@@ -8,7 +8,9 @@ use std::time::Duration;
 use crate::lists::{MethodPatterns, OriginList};
 use crate::mnemonic::Mnemonic;
 use crate::table::{Section, SettingInfo, section};
-use crate::value::{ByteSize, DevProfile, Durability, HistoryMode, LogFormat, Percent, SettingValue, Value};
+use crate::value::{
+    ByteSize, DevProfile, Durability, HistoryMode, LogFormat, LogRotation, Percent, SettingValue, Value,
+};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -301,6 +303,22 @@ section! {
 }
 
 section! {
+    "Health";
+    /// When `GET /health` answers 503. What is not healthy is named in the answer, and in the log when it changes.
+    HealthSettings {
+        /// Oldest that the head may be; `0s` sets no bound. Without it: 30 times the time that the chain's rules leave between
+        /// blocks, one minute at least. Chains that set no pace have no bound then. An older head makes `eth_syncing` say so.
+        head_age: Option<Duration> = None, "health.head-age", "health.head-age";
+        /// Least free space where the database lies; 0 sets no bound.
+        disk_free: ByteSize = ByteSize::mebibytes(256), "health.disk-free", "health.disk-free";
+        /// Fewest peers.
+        peers: u32 = 0, "health.peers", "health.peers";
+        /// How long a failed flush or compaction of the database counts. Writes that fail count until one succeeds.
+        database_errors: Duration = Duration::from_secs(60), "health.database-errors", "health.database-errors";
+    }
+}
+
+section! {
     "Log";
     /// What the node tells on standard error.
     LogSettings {
@@ -310,6 +328,13 @@ section! {
         format: LogFormat = LogFormat::Text, "log.format", "log.format";
         /// Finer choice by module, as in `tenon_storage=debug,warn`; wins over the verbosity.
         filter: Option<String> = None, "log.filter", "log.filter";
+        /// File that gets the same lines, beside standard error. Its name gets the date of its beginning, as in
+        /// `node.log.2026-11-22`. A bare name lies in the data folder.
+        file: Option<PathBuf> = None, "log.file", "log.file";
+        /// When the next file is begun: `daily`, `hourly`, or `never`, which leaves the name as it is. Dates are UTC.
+        rotation: LogRotation = LogRotation::Daily, "log.rotation", "log.rotation";
+        /// How many of these files are kept; 0 keeps all.
+        keep: u32 = 7, "log.keep", "log.keep";
     }
 }
 
@@ -416,6 +441,8 @@ pub struct Settings {
     pub plugins: PluginSettings,
     /// What is counted.
     pub metrics: MetricsSettings,
+    /// What counts as healthy.
+    pub health: HealthSettings,
     /// What is told.
     pub log: LogSettings,
     /// `[plugins.NAME]` of the settings file.
@@ -423,7 +450,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn sections(&mut self) -> [&mut dyn SectionObject; 12] {
+    fn sections(&mut self) -> [&mut dyn SectionObject; 13] {
         [
             &mut self.node,
             &mut self.database,
@@ -436,6 +463,7 @@ impl Settings {
             &mut self.dev,
             &mut self.plugins,
             &mut self.metrics,
+            &mut self.health,
             &mut self.log,
         ]
     }
@@ -488,6 +516,7 @@ pub fn all_settings() -> Vec<SettingInfo> {
     DevSettings::describe(&mut rows);
     PluginSettings::describe(&mut rows);
     MetricsSettings::describe(&mut rows);
+    HealthSettings::describe(&mut rows);
     LogSettings::describe(&mut rows);
     rows
 }

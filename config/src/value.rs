@@ -500,6 +500,18 @@ choice! {
 }
 
 choice! {
+    /// When the next log file is begun.
+    LogRotation, "`daily`, `hourly`, `never`" {
+        /// At midnight, UTC.
+        Daily = "daily",
+        /// At every full hour.
+        Hourly = "hourly",
+        /// Never.
+        Never = "never",
+    }
+}
+
+choice! {
     /// The shape of log lines.
     LogFormat, "`text`, `json`" {
         /// For people; coloured on a terminal.

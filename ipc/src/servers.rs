@@ -128,7 +128,7 @@ impl<S: RpcService> Servers<S> {
         let listener = self.listener(address).await?;
         let side = Arc::new(self.http_side(settings, tokens));
         let address = self.serve(address, listener, |port| Port { http: Some(Arc::clone(&side)), ..port.clone() });
-        tracing::info!(endpoint = "http", %address, "front-end listens");
+        tracing::debug!(endpoint = "http", %address, "front-end listens");
         Ok(address)
     }
 
@@ -150,7 +150,7 @@ impl<S: RpcService> Servers<S> {
         let listener = self.listener(address).await?;
         let side = Arc::new(self.websocket_side(settings, tokens));
         let address = self.serve(address, listener, |port| Port { websocket: Some(Arc::clone(&side)), ..port.clone() });
-        tracing::info!(endpoint = "websocket", %address, "front-end listens");
+        tracing::debug!(endpoint = "websocket", %address, "front-end listens");
         Ok(address)
     }
 
@@ -198,7 +198,7 @@ impl<S: RpcService> Servers<S> {
         let dispatcher = self.dispatcher(&limits.envelope);
         let traffic = Arc::clone(&self.traffic.socket);
         let server = SocketServer { listener, dispatcher, limits, traffic };
-        tracing::info!(endpoint = "socket", path = %path.display(), "front-end listens");
+        tracing::debug!(endpoint = "socket", path = %path.display(), "front-end listens");
         let mut open = self.open();
         open.tasks.spawn(server.run(self.stopping.clone()));
         open.socket = Some(path);

@@ -95,6 +95,19 @@ def check_reads(node, shown):
     return number
 
 
+def check_health(node, is_healthy):
+    """GET /health tells the truth about writes. The node looks again every few seconds."""
+    deadline = time.monotonic() + 60
+    while (found := node.health())[0] != (200 if is_healthy else 503):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.1)
+    status, health = found
+    assert health["healthy"] == is_healthy and health["actors"]["state"] == "ok", health
+    assert health["database"]["state"] == ("ok" if is_healthy else "writesFail"), health
+    assert (health["database"]["failingSince"] is None) == is_healthy and health["database"]["lastWrite"] > 0, health
+    assert "/" not in json.dumps(health), "no path is shown to callers"
+
+
 def check_ending(node):
     """The node ends in order, and has not panicked; how long that takes."""
     begun = time.monotonic()
@@ -124,7 +137,9 @@ def test_a_node_that_cannot_write_on_serves_reads_and_recovers():
             # Not from its start: the node keeps a copy of each plugin, and these may be larger. Less than the database
             # writes into one file before it begins another.
             resource.prlimit(node.process.pid, resource.RLIMIT_FSIZE, (limit, limit))
+            check_health(node, True)
             shown = fill(node)
+            check_health(node, False)
             number, ending = check_reads(node, shown), check_ending(node)
         check_recovered(path / "data", shown, number)
         tell("disk", f"files of at most {limit >> 20} MiB", 1, f"full after block {number}, reads served, ended in {ending:.1f} s, lost 0, "
@@ -144,8 +159,10 @@ def test_a_node_on_a_full_disk_serves_reads_and_recovers():
 
 def test_a_running_node_goes_on_when_its_disk_has_room_again():
     with folder() as path, memory_disk(path / "data" / "db", "12m") as enlarge:
-        with Node("dev", datadir=path / "data") as node:
+        with Node("dev", "--health.disk-free", "0", datadir=path / "data") as node:
+            check_health(node, True)
             shown = fill(node)
+            check_health(node, False)
             number = check_reads(node, shown)
             sender = node.call("eth_accounts")[2]
             transfer = {"from": sender, "to": OTHER, "value": "0x1", "gas": "0x5208"}
@@ -164,6 +181,7 @@ def test_a_running_node_goes_on_when_its_disk_has_room_again():
                 node.call("eth_sendTransaction", transfer)
                 time.sleep(0.5)
             recovery = time.monotonic() - begun
+            check_health(node, True)
             last = node.call("eth_getBlockByNumber", "latest", False)
             assert node.call("eth_getBlockByNumber", hex(number), False) == shown
             assert node.stop() == 0

@@ -12,6 +12,7 @@
 
 pub mod abi;
 pub mod codec;
+mod database_condition;
 mod durations;
 mod failure;
 mod message;
@@ -22,6 +23,7 @@ pub mod primitives;
 mod schema;
 mod space;
 
+pub use database_condition::{BackgroundCondition, DatabaseWatch, WriteFailure, WriteOutcomes};
 pub use durations::{DURATION_BOUNDS, DurationCounts, Durations};
 pub use failure::{Failure, FailureCode};
 pub use message::{Capability, Event, Request, Topic};

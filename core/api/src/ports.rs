@@ -1,7 +1,7 @@
 //! The traits by which modules lend their libraries to one another. `core/node` hands the values around;
 //! no module names another module's crate.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 
@@ -261,6 +261,10 @@ pub struct SealAttributes {
 pub trait ConsensusEngine: Send + Sync {
     /// The name that logs use.
     fn name(&self) -> &'static str;
+    /// The time that the chain's rules leave between two blocks after this one; none where they set no pace.
+    fn pace(&self, _head: &SealedHeader) -> Option<Duration> {
+        None
+    }
     /// Checks a header against its parent: number, time, gas limit, difficulty, base fee, seal.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ pub enum HostError {
         reason: std::io::Error,
     },
     /// The system's loader refused the library.
-    #[error("plugin {}: not a loadable library: {reason}", path.display())]
+    #[error("plugin {}: not a loadable library: {reason}; build it as a cdylib for this system", path.display())]
     NotALibrary {
         /// The file.
         path: PathBuf,
@@ -30,7 +30,7 @@ pub enum HostError {
         most: u64,
     },
     /// The library does not export the one symbol of plugins, or gave nothing through it.
-    #[error("plugin {}: not a Tenon plugin: {reason}", path.display())]
+    #[error("plugin {}: not a Tenon plugin: {reason}; `tenon module new` writes one to begin with", path.display())]
     NotAPlugin {
         /// The file.
         path: PathBuf,
@@ -48,7 +48,7 @@ pub enum HostError {
         host: String,
     },
     /// Its table of functions is shorter than that of its ABI version.
-    #[error("plugin {}: its table has {plugin} bytes, ABI 1.0 has {host}", path.display())]
+    #[error("plugin {}: its table has {plugin} bytes, ABI 1.0 has {host}; build it again with the matching tenon-sdk", path.display())]
     TableSize {
         /// The file.
         path: PathBuf,
@@ -95,7 +95,7 @@ pub enum HostError {
         hash: String,
     },
     /// Another plugin serves the namespace.
-    #[error("plugin {}: namespace {namespace} is served by {by} already", path.display())]
+    #[error("plugin {}: namespace {namespace} is served by {by} already; disable that module first, or put the library in its place with `tenon module replace`", path.display())]
     NamespaceTaken {
         /// The file.
         path: PathBuf,
@@ -105,7 +105,7 @@ pub enum HostError {
         by: String,
     },
     /// A capability is wanted that this node does not know.
-    #[error("plugin {}: it wants the capability {capability}, which this node does not know", path.display())]
+    #[error("plugin {}: it wants the capability {capability}, which this node does not know; build it again with this node's tenon-sdk", path.display())]
     UnknownCapability {
         /// The file.
         path: PathBuf,
@@ -178,7 +178,9 @@ pub enum HostError {
         path: PathBuf,
     },
     /// No plugin folder has a library of this name.
-    #[error("no plugin folder has a library for {name}; looked in {folders}")]
+    #[error(
+        "no plugin folder has a library for {name}; looked in {folders}: copy it there as libtenon_plugin_{name}.so"
+    )]
     NotFound {
         /// The name.
         name: String,

@@ -177,7 +177,9 @@ pub(crate) fn check_owner(facts: Ownership, what: &str) -> Result<(), String> {
     let Ownership { mode, user, group, is_folder } = facts;
     let (own_user, own_group) = (geteuid().as_raw(), getegid().as_raw());
     if user != 0 && user != own_user {
-        return Err(format!("{what} belongs to user {user}, neither to root nor to the user of the node ({own_user})"));
+        return Err(format!(
+            "{what} belongs to user {user}, neither to root nor to the user of the node ({own_user}); chown it"
+        ));
     }
     let is_sticky_folder = is_folder && mode & 0o1000 != 0;
     if mode & ALL_WRITE != 0 && !is_sticky_folder {
@@ -199,7 +201,8 @@ fn check_folder(real: &Path, folder: &Path, folders: &[PluginFolder]) -> Result<
     }
     let names: Vec<_> = folders.iter().map(|folder| folder.path.display().to_string()).collect();
     Err(format!(
-        "it lies in {}, and libraries are loaded only from {}",
+        "it lies in {}, and libraries are loaded only from {}; copy it there, or name its path in the settings ([plugins.NAME] \
+         path)",
         folder.display(),
         if names.is_empty() { "the paths of the settings".to_owned() } else { names.join(", ") }
     ))

@@ -36,6 +36,25 @@ Log lines go to standard error, results to standard output. A running node write
   \"ipc\": \"/var/lib/tenon/tenon.ipc\"
 }
 ```
+
+The first line of its log says version, chain, head and its age, mode and data folder; the last line of the start where it
+serves. `--log.file` writes the log to files too, which begin anew daily or hourly.
+
+Commands over the socket (`tenon module …`) without `--datadir` and `--ipcpath` find the node of this user that runs, or name
+those that do. For that, nodes put a small file into `$XDG_RUNTIME_DIR/tenon`, or `tenon-UID` in the temporary folder.
+
+Commands and start-up flags of the reference client and of go-ethereum that Tenon does not have (`init`, `attach`,
+`--syncmode`, `--bootnodes`, …) are answered with what serves instead.
+
+A service manager is told when the node serves, reloads and stops, and how it does:
+
+```ini
+[Service]
+Type=notify-reload
+ExecStart=/usr/bin/tenon run --network mainnet --datadir /var/lib/tenon
+WatchdogSec=60
+Restart=on-failure
+```
 ";
 
     /// Flags that every command with a data folder has are explained by settings.md alone.

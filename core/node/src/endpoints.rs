@@ -7,6 +7,8 @@ use serde::Serialize;
 
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
+use crate::front_ends;
+use crate::running_nodes::{Registration, RunningNode};
 
 const FILE_NAME: &str = "endpoints.json";
 
@@ -45,6 +47,8 @@ impl Endpoints {
 #[derive(Debug)]
 pub(crate) struct Announcer {
     folder: DataFolder,
+    /// For people who look for running nodes.
+    chain: String,
     /// Nothing awaits under the lock.
     state: Mutex<State>,
 }
@@ -54,13 +58,16 @@ struct State {
     endpoints: Endpoints,
     /// Whether the node has told the world that it serves, and has not taken that back.
     is_announced: bool,
+    /// By which commands without a data folder find the node.
+    registration: Option<Registration>,
 }
 
 impl Announcer {
     /// Of a node that listens nowhere yet.
-    pub(crate) fn new(folder: &DataFolder) -> Self {
+    pub(crate) fn new(folder: &DataFolder, chain: String) -> Self {
         let endpoints = Endpoints { pid: std::process::id(), ..Endpoints::default() };
-        Self { folder: folder.handle(), state: Mutex::new(State { endpoints, is_announced: false }) }
+        let state = State { endpoints, is_announced: false, registration: None };
+        Self { folder: folder.handle(), chain, state: Mutex::new(state) }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -75,10 +82,16 @@ impl Announcer {
     /// Notes a change, and writes the file again if there is one.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Endpoints)) {
         let mut state = self.state();
+        let before = state.endpoints.list();
         change(&mut state.endpoints);
-        if state.is_announced
-            && let Err(error) = self.write(&state.endpoints)
-        {
+        if !state.is_announced {
+            return;
+        }
+        // Those of the start are shown together.
+        for (endpoint, address) in state.endpoints.list().iter().filter(|listed| !before.contains(listed)) {
+            tracing::info!(endpoint, address, "front-end listens");
+        }
+        if let Err(error) = self.write(&state.endpoints) {
             tracing::warn!(%error, "the file with the endpoints is out of date");
         }
     }
@@ -91,12 +104,22 @@ impl Announcer {
         let mut state = self.state();
         self.write(&state.endpoints)?;
         state.is_announced = true;
+        if let Some(ipc) = state.endpoints.ipc.clone() {
+            let datadir = front_ends::absolute(self.folder.path());
+            let node = RunningNode { pid: state.endpoints.pid, chain: self.chain.clone(), datadir, ipc };
+            match Registration::add(&node) {
+                Ok(registration) => state.registration = Some(registration),
+                Err(error) => tracing::debug!(%error, "commands without --datadir do not find this node"),
+            }
+        }
         Ok(())
     }
 
     /// Removes the file: nobody listens any more.
     pub(crate) fn withdraw(&self) {
-        self.state().is_announced = false;
+        let mut state = self.state();
+        state.is_announced = false;
+        state.registration = None;
         self.folder.remove(FILE_NAME);
     }
 
@@ -115,7 +138,7 @@ mod tests {
     fn the_file_follows_the_endpoints_from_the_announcement_to_the_end() {
         let parent = tempfile::tempdir().unwrap();
         let file = parent.path().join(FILE_NAME);
-        let announcer = Announcer::new(&DataFolder::create(parent.path()).unwrap());
+        let announcer = Announcer::new(&DataFolder::create(parent.path()).unwrap(), "chain 7".to_owned());
         let text = || std::fs::read_to_string(&file).ok();
 
         announcer.change(|endpoints| endpoints.http = Some("http://127.0.0.1:1".to_owned()));

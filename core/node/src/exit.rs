@@ -17,6 +17,9 @@ pub(crate) enum Stop {
     /// The data folder can't be used, or not for this chain: 3.
     #[error("{0}")]
     DataFolder(String),
+    /// Another process has the data folder open: 3 too.
+    #[error("{0}")]
+    InUse(String),
     /// The operator stopped it; what was done is kept: 130.
     #[error("{0}")]
     Interrupted(String),
@@ -33,7 +36,7 @@ impl Stop {
         ExitCode::from(match self {
             Self::Failure(_) => 1,
             Self::Usage(_) => 2,
-            Self::DataFolder(_) => 3,
+            Self::DataFolder(_) | Self::InUse(_) => 3,
             Self::Interrupted(_) => INTERRUPTED,
         })
     }
@@ -50,6 +53,9 @@ impl From<SettingsError> for Stop {
 
 impl From<OpenError> for Stop {
     fn from(error: OpenError) -> Self {
+        if matches!(error, OpenError::Locked { .. }) {
+            return Self::InUse(error.to_string());
+        }
         Self::DataFolder(error.to_string())
     }
 }

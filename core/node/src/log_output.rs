@@ -12,6 +12,8 @@ use std::time::Duration;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::retry_on_intr;
 
+use crate::log_file;
+
 /// How long a line waits for a reader who has read so far.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// How much a pipe takes without making its writer wait, if it takes anything: a page on Linux, of which standard output's
@@ -56,7 +58,12 @@ fn takes(file: &impl AsFd, patience: Duration) -> bool {
     retry_on_intr(|| poll(&mut wanted, Some(&patience))).map_or(true, |ready| ready > 0)
 }
 
-/// Writes a line to standard error.
+/// Writes to standard error.
+fn write(line: &[u8]) {
+    LINES.lock().unwrap_or_else(PoisonError::into_inner).write(&mut io::stderr(), line);
+}
+
+/// Writes a line to standard error, and to the log file if there is one.
 pub(crate) fn say(line: &str) {
     let _ = LogOutput.write_all(format!("{line}\n").as_bytes());
 }
@@ -69,17 +76,17 @@ pub(crate) fn show(text: &str) -> bool {
 
 /// Puts a text into the line of a terminal in which the last one stood; nothing empties it.
 pub(crate) fn say_on_one_line(text: &str) {
-    let _ = LogOutput.write_all(format!("\r\x1b[K{text}").as_bytes());
+    write(format!("\r\x1b[K{text}").as_bytes());
 }
 
-/// Log lines on standard error, one with each write. Never fails.
+/// Log lines on standard error and in the log file, one with each write. Never fails.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogOutput;
 
 impl io::Write for LogOutput {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut lines = LINES.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.write(&mut io::stderr(), line);
+        write(line);
+        log_file::write(line);
         Ok(line.len())
     }
 

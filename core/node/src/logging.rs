@@ -50,16 +50,12 @@ impl Directives {
 /// # Errors
 /// [`Stop::Usage`] when the filter can't be read.
 pub(crate) fn start(settings: &LogSettings) -> Result<(), Stop> {
-    let general = match &settings.filter {
-        Some(filter) => filter.clone(),
-        None => general_directives(settings.verbosity),
-    };
-    let filter = EnvFilter::try_new(&general)
-        .map_err(|error| Stop::Usage(format!("log.filter: {error}; write it like `tenon_storage=debug,warn`")))?;
+    let (general, filter) = filter_of(settings)?;
     let builder = tracing_subscriber::fmt()
         .with_writer(|| LogOutput)
         .log_internal_errors(false)
-        .with_ansi(std::io::stderr().is_terminal())
+        // The lines of a file are those of the terminal.
+        .with_ansi(std::io::stderr().is_terminal() && settings.file.is_none())
         .with_target(settings.verbosity > 3);
     let directives = Mutex::new(Directives { general, modules: Vec::new() });
     // The filter is the outermost layer: it can be exchanged only where nothing is put around it afterwards.
@@ -80,6 +76,20 @@ pub(crate) fn start(settings: &LogSettings) -> Result<(), Stop> {
     };
     let _ = LOG.set(Log { directives, reload });
     Ok(())
+}
+
+/// The filter that the settings ask for, in words and as it is applied.
+///
+/// # Errors
+/// [`Stop::Usage`] when it can't be read.
+pub(crate) fn filter_of(settings: &LogSettings) -> Result<(String, EnvFilter), Stop> {
+    let general = match &settings.filter {
+        Some(filter) => filter.clone(),
+        None => general_directives(settings.verbosity),
+    };
+    let filter = EnvFilter::try_new(&general)
+        .map_err(|error| Stop::Usage(format!("log.filter: {error}; write it like `tenon_storage=debug,warn`")))?;
+    Ok((general, filter))
 }
 
 /// Says how much is logged from now on, 0 to 5; more counts as 5. What holds for parts of the program stays.

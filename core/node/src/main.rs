@@ -21,16 +21,20 @@ mod command_line;
 mod command_line_page;
 mod commands;
 mod data_folder;
+mod development_log;
 mod endpoints;
 mod exit;
 mod exposure;
 mod front_end_modules;
 mod front_ends;
+mod health;
 mod live_settings;
+mod log_file;
 mod log_output;
 mod logging;
 mod metrics;
 mod module_actors;
+mod new_folder;
 mod node;
 mod node_facts;
 mod open_files;
@@ -39,13 +43,19 @@ mod panics;
 mod plugin_folder;
 mod pool_settings;
 mod process_facts;
+mod reference_words;
 mod reload;
 mod rules_in_force;
+mod running_nodes;
+mod service_manager;
 mod shutdown;
 mod socket_client;
+mod start_lines;
 mod version;
 
 use std::process::ExitCode;
+
+use clap::error::ErrorKind;
 
 use crate::exit::Stop;
 
@@ -56,20 +66,33 @@ fn main() -> ExitCode {
     }
     match command_line::definition().try_get_matches() {
         Ok(matches) => exit_code(command_line::dispatch(&matches)),
-        Err(error) => {
-            // Help and version are "errors" of clap's too, with exit code 0; a closed pipe is nobody's business.
+        // Help and version are "errors" of clap's too, with exit code 0; a closed pipe is nobody's business.
+        Err(error) if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
             if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS }
         }
+        Err(error) => exit_code(Err(Stop::Usage(usage_problem(&error)))),
     }
 }
 
+/// What is wrong with the command line, in the one style of error lines.
+fn usage_problem(error: &clap::Error) -> String {
+    let first = std::env::args_os().nth(1);
+    if let Some(answer) = reference_words::answer(error, first.as_ref().and_then(|first| first.to_str())) {
+        return answer;
+    }
+    let text = error.render().to_string();
+    text.strip_prefix("error: ").unwrap_or(&text).trim_end().to_owned()
+}
+
 fn exit_code(outcome: Result<(), Stop>) -> ExitCode {
-    match outcome {
+    let code = match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(stop) => {
             log_output::say(&format!("tenon: {stop}"));
             stop.exit_code()
         }
-    }
+    };
+    log_file::finish();
+    code
 }

@@ -6,17 +6,19 @@ use std::time::Duration;
 
 use tenon_accounts::Accounts;
 use tenon_api::messages::BlockCommitted;
-use tenon_api::{ChainWriter, ConsensusEngine, EngineRecords, PendingTransactions, PluginSpaces};
+use tenon_api::{
+    BlockCommit, ChainWriter, ConsensusEngine, DatabaseWatch, EngineRecords, PendingTransactions, PluginSpaces,
+};
 use tenon_bus::{Bus, Delivery, MemoryBudget, MemoryLimits, WorkPool};
 use tenon_config::{NamespaceNames, Settings};
 use tenon_consensus::native::questions;
-use tenon_consensus::{SealerClock, SealerOptions, SealerPorts, SealingOnDemand};
+use tenon_consensus::{SealMode, SealerClock, SealerOptions, SealerPorts, SealingOnDemand};
 use tenon_execution::{CallResources, ChainActor, ChainHandle, ExecutionLimits, Importer};
 use tenon_host::{ActorStage, HostOptions, IsolationOptions, NamespaceAlias, PluginHost, Router};
 use tenon_ipc::{HealthCheck, HealthReport, Servers};
 use tenon_metrics::CountedWriter;
 use tenon_storage::StoreLimits;
-use tenon_supervisor::{ActorOptions, ActorState, Supervisor};
+use tenon_supervisor::{ActorOptions, Supervisor};
 use tenon_txpool::Pool;
 use tokio::task::JoinSet;
 
@@ -27,11 +29,12 @@ use crate::data_folder::DataFolder;
 use crate::endpoints::{Announcer, Endpoints};
 use crate::exit::Stop;
 use crate::front_end_modules::{self, FrontEnds};
+use crate::health::{Health, Pace, Parts};
 use crate::metrics::{self, NodeSource};
 use crate::module_actors::{self, PoolSwitch};
 use crate::opened_chain::OpenedChain;
 use crate::reload::{Reloader, SettingsSource};
-use crate::{node_facts, plugin_folder, pool_settings, process_facts};
+use crate::{development_log, node_facts, plugin_folder, pool_settings, process_facts, service_manager, start_lines};
 
 /// How long actors and tasks may take to finish what they have accepted.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -86,6 +89,7 @@ pub(crate) struct Node {
     servers: Arc<Servers<Router>>,
     plugins: Arc<PluginHost>,
     reloader: Reloader,
+    health: Arc<Health>,
     tasks: JoinSet<()>,
     supervisor: Arc<Supervisor>,
     bus: Bus,
@@ -109,7 +113,9 @@ impl Node {
         let work = work_pool(&settings);
         let memory = request_memory(&settings);
 
-        node_facts::register(&bus, &settings.node.identity, &folder)?;
+        let is_development = matches!(role, Role::Develop { .. });
+        let health = Health::new(health_parts(&settings, &folder, &chain, &engine, &role, &supervisor));
+        node_facts::register(&bus, &settings.node.identity, &folder, &health)?;
         process_facts::register(&bus, &work)?;
         let counted = Arc::new(CountedWriter::new(Arc::clone(&chain.store) as Arc<dyn ChainWriter>));
         let writer =
@@ -117,13 +123,13 @@ impl Node {
         chain_files::register(&bus, &work, RequestFolders::of(&settings), chain.reader(), writer.clone())?;
         checkpoints::register(&bus, &work, &folder, Arc::clone(&chain.store))?;
         let plugins = plugin_host(&bus, &settings, &memory, &chain)?;
-        let is_confined = matches!(role, Role::Develop { .. }) && !settings.dev.expose;
+        let is_confined = is_development && !settings.dev.expose;
         let accounts = role.accounts(&chain);
         let pool = open_pool(&bus, &settings, &chain, &accounts)?;
         tenon_accounts::register(&bus, &accounts)?;
         add_actors(&plugins, role, &bus, &supervisor, &chain, &pool, writer)?;
-        let endpoints = Arc::new(Announcer::new(&folder));
-        let servers = Servers::new(plugins.router(), Some(health_check(&chain, &supervisor)));
+        let endpoints = Arc::new(Announcer::new(&folder, start_lines::chain_name(&chain.info)));
+        let servers = Servers::new(plugins.router(), Some(health_check(&health)));
         let servers = Arc::new(servers.with_memory(memory.clone()));
         let node_source = NodeSource {
             bus: bus.clone(),
@@ -141,7 +147,11 @@ impl Node {
         let reloader = Reloader::new(source, Arc::clone(&plugins), Arc::clone(&front_ends));
         reloader.register(&bus)?;
         plugins.start_actors(ActorStage::BeforePlugins).await.map_err(Stop::failure)?;
-        tasks.spawn(log_blocks(bus.clone()));
+        match is_development {
+            true => tasks.spawn(development_log::write(bus.clone())),
+            false => tasks.spawn(log_blocks(bus.clone())),
+        };
+        tasks.spawn(Arc::clone(&health).watch(bus.clone()));
 
         start_plugins(&plugins, &settings)?;
         tasks.spawn(Arc::clone(&plugins).end_on_time());
@@ -154,6 +164,7 @@ impl Node {
             servers,
             plugins,
             reloader,
+            health,
             tasks,
             supervisor,
             bus,
@@ -161,6 +172,11 @@ impl Node {
             endpoints,
             folder,
         })
+    }
+
+    /// Whether it does what it was started for.
+    pub(crate) fn health(&self) -> &Health {
+        &self.health
     }
 
     /// Where it listens.
@@ -173,11 +189,18 @@ impl Node {
         self.folder.is_ephemeral().then(|| self.folder.path().to_owned())
     }
 
+    /// Tells the service manager that the node serves.
+    pub(crate) fn tell_ready(&self) {
+        service_manager::ready(&self.health.status_line());
+    }
+
     /// Reads the settings again and takes over what changed and needs no restart; what came of it is in the log.
     pub(crate) async fn reload(&self) {
+        service_manager::reloading();
         if let Err(error) = self.reloader.reload(None).await {
             tracing::error!(%error, "SIGHUP: the settings can't be used");
         }
+        self.tell_ready();
     }
 
     /// Stops in order: no more requests, running ones get their grace, plugins, module actors and chain writer finish
@@ -186,6 +209,7 @@ impl Node {
     /// # Errors
     /// [`Stop::Failure`] when the database could not be flushed.
     pub(crate) async fn stop(self) -> Result<(), Stop> {
+        service_manager::stopping();
         self.endpoints.withdraw();
         self.servers.stop(self.grace).await;
         self.plugins.shutdown(self.plugin_grace).await;
@@ -198,7 +222,7 @@ impl Node {
             }
         }
         self.bus.close();
-        drop((self.bus, self.reloader, self.plugins, self.servers));
+        drop((self.bus, self.reloader, self.plugins, self.servers, self.health));
         let store = self.chain.into_store();
         store.flush()?;
         let head = tenon_api::ChainReader::head(&*store);
@@ -389,23 +413,38 @@ fn start_plugins(host: &PluginHost, settings: &Settings) -> Result<(), Stop> {
     host.start(&plans).map(drop).map_err(Stop::failure)
 }
 
+/// What the health of the node is made of.
+fn health_parts(
+    settings: &Settings,
+    folder: &DataFolder,
+    chain: &OpenedChain,
+    engine: &Arc<dyn ConsensusEngine>,
+    role: &Role,
+    supervisor: &Arc<Supervisor>,
+) -> Parts {
+    let pace = match role {
+        Role::Follow => Pace::Network(Arc::clone(engine)),
+        Role::Develop { sealer, .. } => match sealer.mode {
+            SealMode::Interval(period) => Pace::Own(period),
+            SealMode::OnTransaction => Pace::OnDemand,
+        },
+    };
+    Parts {
+        chain: chain.reader(),
+        database: Arc::clone(&chain.store) as Arc<dyn DatabaseWatch>,
+        supervisor: Arc::downgrade(supervisor),
+        folder: folder.database(),
+        pace,
+        limits: settings.health.clone(),
+    }
+}
+
 /// What `GET /health` says.
-fn health_check(chain: &OpenedChain, supervisor: &Arc<Supervisor>) -> HealthCheck {
-    let reader = chain.reader();
-    // Weak, so that the health check keeps nothing alive that is being stopped.
-    let supervisor = Arc::downgrade(supervisor);
+fn health_check(health: &Arc<Health>) -> HealthCheck {
+    let health = Arc::clone(health);
     Arc::new(move || {
-        let head = reader.head();
-        let actors = supervisor.upgrade().map(|supervisor| supervisor.health()).unwrap_or_default();
-        let failed: Vec<_> =
-            actors.iter().filter(|actor| !matches!(actor.state, ActorState::Running)).map(|actor| actor.name).collect();
-        let details = serde_json::json!({
-            "head": head.header.number,
-            "timestamp": head.header.timestamp,
-            "peers": 0,
-            "failed": failed,
-        });
-        HealthReport { is_healthy: failed.is_empty(), details: details.to_string() }
+        let report = health.report();
+        HealthReport { is_healthy: report.is_healthy(), details: report.to_json().to_string() }
     })
 }
 
@@ -415,14 +454,19 @@ async fn log_blocks(bus: Bus) {
     drop(bus);
     while let Some(delivery) = blocks.next().await {
         match delivery {
-            Delivery::Event(BlockCommitted { commit }) => tracing::info!(
-                number = commit.block.header.number,
-                hash = %commit.block.hash(),
-                txs = commit.block.transactions.len(),
-                gas = commit.block.header.gas_used,
-                "block"
-            ),
+            Delivery::Event(BlockCommitted { commit }) => log_block(&commit),
             Delivery::Missed(count) => tracing::info!(count, "blocks went by without a line"),
         }
     }
+}
+
+/// The line of a block.
+pub(crate) fn log_block(commit: &BlockCommit) {
+    tracing::info!(
+        number = commit.block.header.number,
+        hash = %commit.block.hash(),
+        txs = commit.block.transactions.len(),
+        gas = commit.block.header.gas_used,
+        "block"
+    );
 }

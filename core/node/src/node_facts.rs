@@ -1,5 +1,7 @@
 //! What the node says about itself on the bus: its name, its peers, how far behind it is.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tenon_api::messages::{
@@ -10,6 +12,7 @@ use tenon_bus::{Bus, CallContext};
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::front_ends;
+use crate::health::Health;
 use crate::version::client_version;
 
 /// The part of a genesis file that says by which rules its chain runs.
@@ -19,11 +22,11 @@ struct WithConfig {
 }
 
 /// Answers [`GetClientVersion`], [`GetDataFolder`], [`GetChainConfig`], [`GetNetworkStatus`] and [`GetSyncStatus`]. Until
-/// the network module takes the latter two over, the node has no peers and is never behind.
+/// the network module takes the latter two over, the node has no peers, and is behind when its head is too old.
 ///
 /// # Errors
 /// [`Stop`] when another module answers one of them already, or the folder's genesis can't be read.
-pub(crate) fn register(bus: &Bus, identity: &str, folder: &DataFolder) -> Result<(), Stop> {
+pub(crate) fn register(bus: &Bus, identity: &str, folder: &DataFolder, health: &Arc<Health>) -> Result<(), Stop> {
     let name = client_version(identity);
     bus.handle_read(move |_: GetClientVersion, _: &CallContext| Ok(name.clone()))?;
     let config = chain_config(folder)?;
@@ -31,7 +34,8 @@ pub(crate) fn register(bus: &Bus, identity: &str, folder: &DataFolder) -> Result
     let folder = front_ends::absolute(folder.path()).display().to_string();
     bus.handle_read(move |_: GetDataFolder, _: &CallContext| Ok(folder.clone()))?;
     bus.handle_read(|_: GetNetworkStatus, _: &CallContext| Ok(NetworkStatus { is_listening: false, peers: 0 }))?;
-    bus.handle_read(|_: GetSyncStatus, _: &CallContext| Ok(None))?;
+    let health = Arc::clone(health);
+    bus.handle_read(move |_: GetSyncStatus, _: &CallContext| Ok(health.sync_status()))?;
     Ok(())
 }
 

@@ -1,6 +1,6 @@
 //! A data folder with its database open and its chain known.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,7 +14,47 @@ use tenon_storage::{Mode, OpenError, Store, StoreOptions};
 use crate::bounded_file;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
+use crate::new_folder::NewFolder;
 use crate::rules_in_force;
+
+/// The genesis that a start was given.
+#[derive(Debug)]
+pub(crate) struct ChosenGenesis {
+    /// Its JSON.
+    pub(crate) text: Vec<u8>,
+    /// The operator's file that it came from, if it did.
+    pub(crate) file: Option<PathBuf>,
+}
+
+impl ChosenGenesis {
+    fn read(&self, settings: &Settings) -> Result<Genesis, GenesisError> {
+        let genesis = Genesis::from_json(&self.text)?;
+        match settings.node.network_id {
+            Some(network_id) => genesis.with_network_id(network_id),
+            None => Ok(genesis),
+        }
+    }
+
+    /// Checks it as a start does.
+    ///
+    /// # Errors
+    /// [`Stop::Usage`] naming its file.
+    pub(crate) fn check(&self, settings: &Settings) -> Result<(), Stop> {
+        self.read(settings).map(drop).map_err(|error| self.refusal(&error))
+    }
+
+    fn refusal(&self, error: &GenesisError) -> Stop {
+        let Some(file) = &self.file else { return Stop::Usage(error.to_string()) };
+        let file = file.display();
+        Stop::Usage(format!("genesis file {file}: {error}; `tenon genesis verify {file}` checks all of it"))
+    }
+}
+
+impl From<Vec<u8>> for ChosenGenesis {
+    fn from(text: Vec<u8>) -> Self {
+        Self { text, file: None }
+    }
+}
 
 /// A chain that is ready to be read and written.
 pub(crate) struct OpenedChain {
@@ -84,23 +124,25 @@ impl OpenedChain {
     /// # Errors
     /// [`Stop::Usage`] when the genesis is none; [`Stop::DataFolder`] when the folder is in use, of another chain, or
     /// can't be used.
-    pub(crate) fn open(settings: &Settings, folder: &DataFolder, genesis_text: &[u8]) -> Result<Self, Stop> {
-        Self::open_under(settings, folder, genesis_text, Rules::MustBeThoseOfTheChain)
+    pub(crate) fn open(settings: &Settings, folder: &DataFolder, chosen: &ChosenGenesis) -> Result<Self, Stop> {
+        Self::open_under(settings, folder, chosen, Rules::MustBeThoseOfTheChain)
     }
 
-    fn open_under(settings: &Settings, folder: &DataFolder, genesis_text: &[u8], rules: Rules) -> Result<Self, Stop> {
-        let usage = |error: GenesisError| match folder.genesis() {
+    fn open_under(
+        settings: &Settings,
+        folder: &DataFolder,
+        chosen: &ChosenGenesis,
+        rules: Rules,
+    ) -> Result<Self, Stop> {
+        let genesis_text = chosen.text.as_slice();
+        let genesis = chosen.read(settings).map_err(|error| match folder.genesis() {
             Ok(Some(kept)) if kept == genesis_text => Stop::DataFolder(format!(
                 "{}: {error}; remove this copy, and name the chain's genesis file once more (--genesis or --network; \
                  `tenon dev` makes its own again)",
                 folder.genesis_path().display()
             )),
-            _ => Stop::Usage(error.to_string()),
-        };
-        let mut genesis = Genesis::from_json(genesis_text).map_err(usage)?;
-        if let Some(network_id) = settings.node.network_id {
-            genesis = genesis.with_network_id(network_id).map_err(usage)?;
-        }
+            _ => chosen.refusal(&error),
+        })?;
         let spec = Arc::clone(&genesis.spec);
         check_history(settings, &spec)?;
         let profile = if spec.native.is_some() { Profile::Native } else { Profile::Ethereum };
@@ -146,6 +188,24 @@ impl OpenedChain {
         Ok(Self { spec, store, info, engine })
     }
 
+    /// [`OpenedChain::open`] of a folder that the start may have made. What was made is kept if another node has it in use
+    /// by now.
+    ///
+    /// # Errors
+    /// As [`OpenedChain::open`].
+    pub(crate) fn open_new(
+        settings: &Settings,
+        folder: &DataFolder,
+        genesis: &ChosenGenesis,
+        made: &mut NewFolder,
+    ) -> Result<Self, Stop> {
+        let opened = Self::open(settings, folder, genesis);
+        if let Err(Stop::InUse(_)) = &opened {
+            made.keep();
+        }
+        opened
+    }
+
     /// Opens a folder that holds a chain already, with the genesis that it keeps. Only to look at the chain or to take blocks
     /// off it, which is also the way out when its rules have become others: they are not compared.
     ///
@@ -154,7 +214,7 @@ impl OpenedChain {
     pub(crate) fn open_existing(settings: &Settings) -> Result<Self, Stop> {
         let folder = DataFolder::existing(&settings.node.datadir)?;
         let genesis = folder.genesis()?.ok_or_else(|| no_chain(folder.path()))?;
-        Self::open_under(settings, &folder, &genesis, Rules::AreNotApplied)
+        Self::open_under(settings, &folder, &genesis.into(), Rules::AreNotApplied)
     }
 
     /// The engine that checks blocks which others have made.
@@ -186,7 +246,35 @@ impl OpenedChain {
 ///
 /// # Errors
 /// [`Stop::Usage`] when there is none, when two are chosen, or when the file can't be read.
-pub(crate) fn chosen_genesis(resolved: &Resolved, folder: &DataFolder) -> Result<Vec<u8>, Stop> {
+pub(crate) fn chosen_genesis(resolved: &Resolved, folder: &DataFolder) -> Result<ChosenGenesis, Stop> {
+    match named_genesis(resolved)? {
+        Named::Chosen(genesis) => Ok(genesis),
+        Named::Development => match folder.genesis()? {
+            Some(kept) => Ok(kept.into()),
+            None => {
+                let settings = crate::commands::dev::with_mnemonic(resolved)?;
+                Ok(crate::commands::dev::genesis(&settings)?.into())
+            }
+        },
+        Named::Nothing => folder.genesis()?.map(Into::into).ok_or_else(|| no_chain(folder.path())),
+    }
+}
+
+/// The chain that the settings name.
+pub(crate) enum Named {
+    /// By a file, or by the name of a public network.
+    Chosen(ChosenGenesis),
+    /// The development network, whose genesis follows from its settings or is kept in the folder.
+    Development,
+    /// None; the folder may hold one.
+    Nothing,
+}
+
+/// What the settings alone say about the genesis.
+///
+/// # Errors
+/// [`Stop::Usage`] when two are chosen, or when the file can't be read.
+pub(crate) fn named_genesis(resolved: &Resolved) -> Result<Named, Stop> {
     let node = &resolved.settings.node;
     match (&node.genesis, &node.network) {
         (Some(_), Some(network)) => Err(Stop::Usage(format!(
@@ -194,26 +282,21 @@ pub(crate) fn chosen_genesis(resolved: &Resolved, folder: &DataFolder) -> Result
             resolved.origin("genesis"),
             resolved.origin("network"),
         ))),
-        (Some(path), None) => genesis_file(path, resolved.origin("genesis")),
+        (Some(path), None) => genesis_file(path, resolved.origin("genesis")).map(Named::Chosen),
         (None, Some(name)) => match Network::by_name(name, resolved.origin("network"))? {
-            Network::Dev => match folder.genesis()? {
-                Some(kept) => Ok(kept),
-                None => {
-                    let settings = crate::commands::dev::with_mnemonic(resolved)?;
-                    crate::commands::dev::genesis(&settings)
-                }
-            },
-            Network::Public(name) => public_genesis(name),
-            Network::File(path) => genesis_file(&path, resolved.origin("network")),
+            Network::Dev => Ok(Named::Development),
+            Network::Public(name) => Ok(Named::Chosen(public_genesis(name)?.into())),
+            Network::File(path) => genesis_file(&path, resolved.origin("network")).map(Named::Chosen),
         },
-        (None, None) => folder.genesis()?.ok_or_else(|| no_chain(folder.path())),
+        (None, None) => Ok(Named::Nothing),
     }
 }
 
 /// A genesis file of the operator's.
-fn genesis_file(path: &Path, origin: &Origin) -> Result<Vec<u8>, Stop> {
-    bounded_file::genesis(path)
-        .map_err(|error| Stop::Usage(format!("{origin}: genesis file {}: {error}", path.display())))
+fn genesis_file(path: &Path, origin: &Origin) -> Result<ChosenGenesis, Stop> {
+    let text = bounded_file::genesis(path)
+        .map_err(|error| Stop::Usage(format!("{origin}: genesis file {}: {error}", path.display())))?;
+    Ok(ChosenGenesis { text, file: Some(path.to_owned()) })
 }
 
 /// The genesis file of a network that the program knows.

@@ -6,8 +6,10 @@ use std::path::Path;
 
 use serde_json::de::IoRead;
 use serde_json::{Deserializer, StreamDeserializer, Value, json};
+use tenon_config::Resolved;
 
 use crate::exit::Stop;
+use crate::running_nodes::{self, RunningNode};
 
 /// A connection to a running node.
 pub(crate) struct SocketClient {
@@ -17,6 +19,23 @@ pub(crate) struct SocketClient {
 }
 
 impl SocketClient {
+    /// Connects to the node that the operator means: at the data folder or socket that was chosen, else the one that runs.
+    ///
+    /// # Errors
+    /// [`Stop::Usage`] naming the nodes when several run; [`Stop::Failure`] when none does.
+    pub(crate) fn find(resolved: &Resolved) -> Result<Self, Stop> {
+        let settings = &resolved.settings;
+        let own = settings.in_data_folder(&settings.ipc.path);
+        if resolved.is_chosen("datadir") || resolved.is_chosen("ipc.path") {
+            return Self::connect(&own);
+        }
+        match running_nodes::list().as_slice() {
+            [] => Self::connect(&own),
+            [node] => Self::connect(&node.ipc),
+            nodes => Err(Stop::Usage(which_node(nodes))),
+        }
+    }
+
     /// Connects.
     ///
     /// # Errors
@@ -87,6 +106,13 @@ impl SocketClient {
             None => Err(Stop::Failure("the node closed the connection".to_owned())),
         }
     }
+}
+
+fn which_node(nodes: &[RunningNode]) -> String {
+    let lines = nodes
+        .iter()
+        .map(|node| format!("\n  --datadir {}  ({}, process {})", node.datadir.display(), node.chain, node.pid));
+    format!("{} nodes run here; name the one that is meant:{}", nodes.len(), lines.collect::<String>())
 }
 
 fn gone(error: impl std::fmt::Display) -> Stop {

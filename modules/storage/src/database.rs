@@ -8,7 +8,7 @@ use rocksdb::{
 };
 use tenon_api::StoreError;
 
-use crate::{StoreOptions, format::columns::Column, table_list::TableList};
+use crate::{StoreOptions, condition::WriteRecord, format::columns::Column, table_list::TableList};
 
 /// Single-threaded only in that columns are neither created nor dropped after opening, which saves a lock and a
 /// reference count a read; reads and writes come from any thread.
@@ -21,6 +21,7 @@ pub(crate) type Cursor<'a> = DBRawIteratorWithThreadMode<'a, Engine>;
 pub(crate) struct Database {
     engine: Engine,
     tables: TableList,
+    pub(crate) writes: WriteRecord,
 }
 
 /// Turns an error of the engine into ours.
@@ -59,7 +60,7 @@ impl Database {
         let known =
             Column::ALL.into_iter().map(|column| ColumnFamilyDescriptor::new(column.name(), column.options(&cache)));
         let engine = Engine::open_cf_descriptors(&engine, path, known.chain(unknown))?;
-        Ok(Self { engine, tables: TableList::start(path) })
+        Ok(Self { engine, tables: TableList::start(path), writes: WriteRecord::default() })
     }
 
     fn family(&self, column: Column) -> Result<&ColumnFamily, StoreError> {
@@ -186,6 +187,7 @@ impl Batch<'_> {
         let mut options = WriteOptions::default();
         options.set_sync(is_synced);
         let outcome = self.database.engine.write_opt(self.changes, &options);
+        self.database.writes.note(&outcome);
         self.database.tables.note();
         outcome.map_err(engine_error)
     }

@@ -11,7 +11,7 @@
 //!
 //! Layout: `format` says what is stored, how, and why so; `write` has the ways in which anything changes; `read`
 //! the readings that are more than a look-up; `space` keeps the records of plugins, apart from all of
-//! it; `table_list` sees to it that a torn list of tables is refused; `ports` and `handlers` are the two faces, `verify` checks it all.
+//! it; `condition` says whether it can be written; `table_list` sees to it that a torn list of tables is refused; `ports` and `handlers` are the two faces, `verify` checks it all.
 //!
 //! ```no_run
 //! use tenon_api::{BlockCommit, ChainReader, ChainWriter};
@@ -30,6 +30,7 @@
 
 mod cache;
 mod checkpoint;
+mod condition;
 mod database;
 mod error;
 mod format;

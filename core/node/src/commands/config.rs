@@ -9,8 +9,9 @@ use tenon_config::{Layers, Resolved, all_settings};
 use crate::command_line;
 use crate::commands::{dev, module, print};
 use crate::exit::Stop;
-use crate::log_output;
+use crate::opened_chain::{Named, named_genesis};
 use crate::socket_client::SocketClient;
+use crate::{log_output, logging, plugin_folder};
 
 /// How long a node may take to say what it runs.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -45,7 +46,22 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     } else {
         as_toml(&resolved) + &running.map(|modules| as_comment(&resolved, &modules)).unwrap_or_default()
     };
-    print(text.as_bytes())
+    print(text.as_bytes())?;
+    // After the settings, so that they can be looked at.
+    check(&resolved, matches.get_flag("dev"))
+}
+
+/// What a start with these settings refuses before it looks at its data folder.
+fn check(resolved: &Resolved, is_dev: bool) -> Result<(), Stop> {
+    let settings = &resolved.settings;
+    logging::filter_of(&settings.log)?;
+    if is_dev {
+        dev::check(resolved)?;
+    } else if let Named::Chosen(genesis) = named_genesis(resolved)? {
+        genesis.check(settings)?;
+    }
+    let folders = plugin_folder::folders(settings, &plugin_folder::program_folder()?);
+    plugin_folder::plans(settings, &folders).map(drop)
 }
 
 /// The modules of the node that listens at the socket of the settings; none when none does. Settings say what a node

@@ -18,11 +18,12 @@ use crate::bounded_file;
 use crate::command_line;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
+use crate::new_folder::NewFolder;
 use crate::node::{Node, NodePlan, Role};
-use crate::opened_chain::OpenedChain;
+use crate::opened_chain::{ChosenGenesis, OpenedChain};
 use crate::reload::SettingsSource;
 use crate::version::version;
-use crate::{log_output, logging, open_files, shutdown};
+use crate::{log_file, log_output, logging, open_files, shutdown, start_lines};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -165,24 +166,39 @@ fn accounts(settings: &Settings) -> Result<Accounts, Stop> {
         .map_err(|error| Stop::Usage(format!("dev.mnemonic, dev.mnemonic-file, dev.accounts: {error}")))
 }
 
+/// What a start with these settings refuses before it looks at its data folder.
+///
+/// # Errors
+/// [`Stop::Usage`] naming the setting.
+pub(crate) fn check(resolved: &Resolved) -> Result<(), Stop> {
+    if resolved.settings.dev.profile != DevProfile::Ethereum {
+        native::check(resolved)?;
+    }
+    genesis(&resolved.settings).map(drop)
+}
+
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let mut resolved = settings(matches)?;
-    if resolved.settings.dev.profile != DevProfile::Ethereum {
-        native::check(&resolved)?;
-    }
+    check(&resolved)?;
     logging::start(&resolved.settings.log)?;
     let again = matches.clone();
     let read = move || self::settings(&again).map(|resolved| resolved.settings);
     let source = SettingsSource::new(resolved.settings.clone(), read);
     open_files::share_out(&mut resolved.settings)?;
-    let folder = if resolved.is_chosen("datadir") {
-        DataFolder::create(&resolved.settings.node.datadir)?
+    let (mut new_folder, folder) = if resolved.is_chosen("datadir") {
+        let new_folder = NewFolder::make(&resolved.settings.node.datadir)?;
+        (Some(new_folder), DataFolder::create(&resolved.settings.node.datadir)?)
     } else {
-        DataFolder::ephemeral()?
+        (None, DataFolder::ephemeral()?)
     };
     resolved.settings.node.datadir = folder.path().to_owned();
-    let genesis = genesis_of(&resolved, &folder)?;
-    let chain = OpenedChain::open(&resolved.settings, &folder, &genesis)?;
+    let genesis = ChosenGenesis::from(genesis_of(&resolved, &folder)?);
+    let chain = match &mut new_folder {
+        Some(new_folder) => OpenedChain::open_new(&resolved.settings, &folder, &genesis, new_folder)?,
+        None => OpenedChain::open(&resolved.settings, &folder, &genesis)?,
+    };
+    log_file::start(&resolved.settings)?;
+    start_lines::starting(&resolved.settings, &folder, &chain);
     resolved.settings.dev.chain_id = chain.info.chain_id;
     let (engine, masternode) = engine_of(&resolved.settings, &folder, &chain)?;
     let accounts = accounts(&resolved.settings)?;
@@ -212,10 +228,12 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         let role = Role::Develop { accounts: accounts.clone(), sealer };
         let plan = NodePlan { settings, folder, chain, engine, role, source };
         let node = Node::start(plan).await?;
+        new_folder.iter_mut().for_each(NewFolder::keep);
         let about_accounts = about_accounts(&resolved.settings, &accounts);
         if !log_output::show(&banner(&resolved.settings, &about_accounts, &about_masternode, &node)) {
             tracing::warn!("standard output takes nothing: accounts and endpoints are not shown");
         }
+        node.tell_ready();
         let ephemeral = node.ephemeral_folder();
         shutdown::wait_for_the_first(signals, ephemeral, async || node.reload().await).await;
         node.stop().await
@@ -257,7 +275,10 @@ fn genesis_of(resolved: &Resolved, folder: &DataFolder) -> Result<Vec<u8>, Stop>
 
 /// Accounts, and their keys where everybody knows them: those of other words are their owner's alone.
 fn about_accounts(settings: &Settings, accounts: &Accounts) -> Zeroizing<String> {
-    let mut text = Zeroizing::new(format!("Accounts, {} ether each\n", settings.dev.balance));
+    if accounts.addresses().is_empty() {
+        return Zeroizing::new(String::new());
+    }
+    let mut text = Zeroizing::new(format!("\nAccounts, {} ether each\n", settings.dev.balance));
     for (index, address) in accounts.addresses().iter().enumerate() {
         let _ = writeln!(text, "  ({index}) {address}");
     }
@@ -273,7 +294,7 @@ fn about_accounts(settings: &Settings, accounts: &Accounts) -> Zeroizing<String>
 /// What the developer needs to begin: accounts, keys, endpoints.
 fn banner(settings: &Settings, accounts: &str, masternode: &str, node: &Node) -> String {
     let dev = &settings.dev;
-    let mut text = format!("\nTenon {}\n\n{accounts}{masternode}", version());
+    let mut text = format!("\nTenon {}\n{accounts}{masternode}", version());
     let blocks = match dev.block_time {
         Some(period) => format!("every {period:?}"),
         None => "for every transaction".to_owned(),

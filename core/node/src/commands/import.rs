@@ -20,6 +20,7 @@ use self::progress::Progress;
 use crate::command_line::{self, is_database_setting};
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
+use crate::new_folder::NewFolder;
 use crate::opened_chain::{OpenedChain, chosen_genesis};
 use crate::{bounded_file, logging, shutdown};
 
@@ -72,9 +73,11 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let _inside = runtime.enter();
     let is_interrupted = shutdown::interruption_flag()?;
 
+    let mut new_folder = NewFolder::make(&resolved.settings.node.datadir)?;
     let folder = DataFolder::create(&resolved.settings.node.datadir)?;
     let genesis = chosen_genesis(&resolved, &folder)?;
-    let chain = OpenedChain::open(&resolved.settings, &folder, &genesis)?;
+    let chain = OpenedChain::open_new(&resolved.settings, &folder, &genesis, &mut new_folder)?;
+    new_folder.keep();
     let outcome = import_all(&chain, sources, &is_interrupted, reference.as_ref());
     let flushed = chain.store.flush();
     // What the import ran into comes first: on a full disk the flush only fails after it.

@@ -121,8 +121,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         "new" => return module_new::execute(matches),
         _ => {}
     }
-    let settings = command_line::settings(Layers::new("module"), matches)?.settings;
-    let mut node = SocketClient::connect(&settings.in_data_folder(&settings.ipc.path))?;
+    let mut node = SocketClient::find(&command_line::settings(Layers::new("module"), matches)?)?;
     let is_json = matches.get_flag("json");
     let name = || matches.get_one::<String>("name").cloned().unwrap_or_default();
     match command {
@@ -131,7 +130,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         "info" => show(&node.call("admin_moduleInfo", &json!([name()]))?, is_json, facts),
         "load" => changed(&mut node, "admin_loadModule", &load_params(matches), is_json),
         "enable" => enable(&mut node, &name(), matches.get_one::<u64>("for").copied(), is_json),
-        "disable" => show(&node.call("admin_disableModule", &json!([name()]))?, is_json, report),
+        "disable" => disable(&mut node, &name(), is_json),
         "replace" => changed(&mut node, "admin_replaceModule", &replace_params(&name(), matches), is_json),
         "reload" => reload(&mut node, is_json),
         "unload" => unload(&mut node, &name(), matches.get_flag("purge"), is_json),
@@ -234,6 +233,17 @@ fn end(module: &Value) -> Option<(&'static str, String)> {
     let until = module["until"].as_u64()?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     Some(("ends after", time(until.saturating_sub(now))))
+}
+
+/// Stops a module. One that is stopped already is as it was asked for.
+fn disable(node: &mut SocketClient, name: &str, is_json: bool) -> Result<(), Stop> {
+    // What is wrong with the name is said below.
+    let module = node.call("admin_moduleInfo", &json!([name])).unwrap_or_default();
+    if module["state"] == "disabled" {
+        let answer = json!({ "module": name, "operation": "disable", "state": "disabled", "isUnchanged": true });
+        return show(&answer, is_json, |answer| format!("{} is disabled already\n", text(answer, "module")));
+    }
+    show(&node.call("admin_disableModule", &json!([name]))?, is_json, report)
 }
 
 /// Stops and forgets a module, and with `is_purged` what it has stored. One that is not loaded any more can still be purged.

@@ -5,9 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::{Arg, ArgMatches, Command, value_parser};
+use tenon_config::Settings;
 
 use crate::commands::print;
 use crate::exit::Stop;
+use crate::plugin_folder;
 
 /// The example that becomes the new crate; the workspace builds and tests it.
 const EXAMPLE: &str = include_str!("../../../../plugins/examples/heights/src/lib.rs");
@@ -42,12 +44,23 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         None => format!("{{ path = {:?} }}", sdk_folder(matches, &here)?.display().to_string()),
     };
     write_crate(&here, &name, &source)?;
-    let next = format!(
-        "wrote {name}/: a method {name}_above, a subscription, tests\n\n  cd {name} && cargo test && cargo build --release\n  \
-         tenon module check target/release/lib{name}.so\n\nthen copy it into the node's plugin folder and `tenon module load \
-         {name}`; docs/plugins.md goes on from there\n"
-    );
+    let folders = plugin_folder::folders(&Settings::default(), &plugin_folder::program_folder()?);
+    let folder = folders.first().map(|folder| folder.path.clone()).unwrap_or_default();
+    let next = next_steps(&name, &folder);
     print(next.as_bytes())
+}
+
+/// What comes next, as commands that work one after the other. In the plugin folder the library has the name by which it is
+/// found in either kind of folder.
+fn next_steps(name: &str, folder: &Path) -> String {
+    let folder = folder.display();
+    format!(
+        "wrote {name}/: a method {name}_above, a subscription, tests; docs/plugins.md goes on from there\n\n  \
+         cd {name} && cargo test && cargo build --release\n  \
+         tenon module check target/release/lib{name}.so\n  \
+         cp target/release/lib{name}.so {folder}/libtenon_plugin_{name}.so\n  \
+         tenon module load {name}\n"
+    )
 }
 
 /// Where the SDK is: as the caller says, or in the checkout around here.
@@ -116,6 +129,20 @@ mod tests {
         assert!(read("src/lib.rs").contains("Table::new(\"tokens\", \"1.0\")"));
         assert!(!read("src/lib.rs").to_lowercase().contains("heights"));
         assert!(again.contains("exists"), "{again}");
+    }
+
+    #[test]
+    fn ends_with_the_commands_that_load_the_plugin() {
+        let expected = "\
+wrote tokens/: a method tokens_above, a subscription, tests; docs/plugins.md goes on from there
+
+  cd tokens && cargo test && cargo build --release
+  tenon module check target/release/libtokens.so
+  cp target/release/libtokens.so /opt/plugins/libtenon_plugin_tokens.so
+  tenon module load tokens
+";
+
+        assert_eq!(next_steps("tokens", Path::new("/opt/plugins")), expected);
     }
 
     #[test]

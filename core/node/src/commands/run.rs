@@ -7,10 +7,11 @@ use tenon_config::Layers;
 use crate::command_line;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
+use crate::new_folder::NewFolder;
 use crate::node::{Node, NodePlan, Role};
 use crate::opened_chain::{OpenedChain, chosen_genesis};
 use crate::reload::SettingsSource;
-use crate::{logging, open_files, shutdown};
+use crate::{log_file, logging, open_files, shutdown, start_lines};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -56,9 +57,13 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let read = move || command_line::settings(Layers::new("run"), &again).map(|resolved| resolved.settings);
     let source = SettingsSource::new(resolved.settings.clone(), read);
     open_files::share_out(&mut resolved.settings)?;
+    // The first value, so that it goes last: nothing of the folder is open then.
+    let mut new_folder = NewFolder::make(&resolved.settings.node.datadir)?;
     let folder = DataFolder::create(&resolved.settings.node.datadir)?;
     let genesis = chosen_genesis(&resolved, &folder)?;
-    let chain = OpenedChain::open(&resolved.settings, &folder, &genesis)?;
+    let chain = OpenedChain::open_new(&resolved.settings, &folder, &genesis, &mut new_folder)?;
+    log_file::start(&resolved.settings)?;
+    start_lines::starting(&resolved.settings, &folder, &chain);
     let engine = chain.checking_engine();
 
     let runtime = shutdown::runtime()?;
@@ -69,9 +74,10 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         }
         let plan = NodePlan { settings: resolved.settings, folder, chain, engine, role: Role::Follow, source };
         let node = Node::start(plan).await?;
-        for (name, address) in node.endpoints().list() {
-            tracing::info!(endpoint = name, address, "listening");
-        }
+        new_folder.keep();
+        start_lines::want_of_peers(node.health());
+        start_lines::serving(&node.endpoints());
+        node.tell_ready();
         shutdown::wait_for_the_first(signals, None, async || node.reload().await).await;
         node.stop().await
     })

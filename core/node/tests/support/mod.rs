@@ -167,7 +167,12 @@ impl RunningNode {
 
     /// Asks over the Unix socket.
     pub(crate) fn ask_socket(&self, request: &str) -> String {
-        let mut stream = UnixStream::connect(&self.socket).unwrap();
+        Self::ask(&self.socket, request)
+    }
+
+    /// Asks over the Unix socket of any node.
+    pub(crate) fn ask(socket: &Path, request: &str) -> String {
+        let mut stream = UnixStream::connect(socket).unwrap();
         stream.write_all(request.as_bytes()).unwrap();
         let mut answer = String::new();
         BufReader::new(stream).read_line(&mut answer).unwrap();

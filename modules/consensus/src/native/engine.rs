@@ -1,7 +1,7 @@
 use std::{
     fmt,
     sync::Arc,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use parking_lot::Mutex;
@@ -329,6 +329,15 @@ fn of(header: &SealedHeader) -> impl FnOnce(NativeError) -> ConsensusError + '_ 
 impl ConsensusEngine for NativeEngine {
     fn name(&self) -> &'static str {
         "native"
+    }
+
+    /// The least distance of two blocks, which is what they have while no round fails. Of engine v2 the latest parameters
+    /// count, so that a node far behind is measured by what the network does now.
+    fn pace(&self, head: &SealedHeader) -> Option<Duration> {
+        let consensus = self.consensus();
+        let is_v2 = self.is_v2(head.number.saturating_add(1));
+        let seconds = if is_v2 { consensus.at_round(u64::MAX).mine_period } else { consensus.period };
+        Some(Duration::from_secs(seconds.max(1)))
     }
 
     fn verify_header(

@@ -41,9 +41,9 @@ impl TraceOptions {
         DebugInspector::new(self.geth.clone()).map_err(|error| match (&error, &self.geth.tracer) {
             (DebugInspectorError::JsTracerNotEnabled, Some(GethDebugTracerType::JsTracer(source))) => {
                 Failure::server(format!(
-                    "tracer {} is not available: JavaScript tracers are not supported, only callTracer, \
-                     prestateTracer, 4byteTracer, flatCallTracer, muxTracer, noopTracer and the struct logger",
-                    shortened(source)
+                    "tracer {} is not available: JavaScript tracers are not supported, only {} and the struct logger",
+                    shortened(source),
+                    BUILT_IN_TRACERS.join(", ")
                 ))
             }
             (DebugInspectorError::InvalidTracerConfig, _) => Failure::server("invalid tracerConfig"),
@@ -51,6 +51,18 @@ impl TraceOptions {
         })
     }
 }
+
+/// The tracers by name; a test sees to it that none is missing.
+const BUILT_IN_TRACERS: [&str; 8] = [
+    "callTracer",
+    "prestateTracer",
+    "4byteTracer",
+    "flatCallTracer",
+    "muxTracer",
+    "noopTracer",
+    "erc7562Tracer",
+    "stateGasTracer",
+];
 
 fn shortened(source: &str) -> String {
     const LONGEST: usize = 40;
@@ -94,7 +106,38 @@ pub(super) fn parse_go_duration(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
+    use alloy_rpc_types_trace::geth::GethDebugBuiltInTracerType as Tracer;
+
     use super::*;
+
+    /// Does not compile when a tracer comes that is not named here.
+    fn name(tracer: Tracer) -> &'static str {
+        match tracer {
+            Tracer::CallTracer => "callTracer",
+            Tracer::PreStateTracer => "prestateTracer",
+            Tracer::FourByteTracer => "4byteTracer",
+            Tracer::FlatCallTracer => "flatCallTracer",
+            Tracer::MuxTracer => "muxTracer",
+            Tracer::NoopTracer => "noopTracer",
+            Tracer::Erc7562Tracer => "erc7562Tracer",
+            Tracer::StateGasTracer => "stateGasTracer",
+        }
+    }
+
+    #[test]
+    fn an_unknown_tracer_is_refused_with_the_names_of_all_that_exist() {
+        for listed in BUILT_IN_TRACERS {
+            let tracer: Tracer = serde_json::from_value(listed.into()).unwrap();
+            assert_eq!(name(tracer), listed);
+        }
+
+        let refused = TraceOptions::parse(r#"{"tracer":"noSuchTracer"}"#, &ExecutionLimits::default()).unwrap_err();
+
+        let wanted = "tracer \"noSuchTracer\" is not available: JavaScript tracers are not supported, only callTracer, \
+                      prestateTracer, 4byteTracer, flatCallTracer, muxTracer, noopTracer, erc7562Tracer, stateGasTracer and the \
+                      struct logger";
+        assert_eq!(refused.message, wanted);
+    }
 
     #[test]
     fn go_durations_are_read() {

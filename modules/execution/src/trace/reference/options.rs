@@ -278,7 +278,12 @@ mod tests {
             ("1e+30", "trace object must expose a function fault()"),
             ("{fault: function(log, db) { return {result: 1}; }}", "trace object must expose a function result()"),
             ("{result: function() {}, fault: function() {}}", "tracer \"{result: function() {}, fault: function(\"…"),
-            ("noSuchTracer", "tracer \"noSuchTracer\" is not available"),
+            (
+                "noSuchTracer",
+                "tracer \"noSuchTracer\" is not available: tracers written in JavaScript are not supported, only callTracer, \
+                 callTracerLegacy, contractTracer, evmdisTracer, noopTracer, prestateTracer, 4byteTracer, 4byteTracerLegacy, \
+                 opcountTracer, unigramTracer, bigramTracer, trigramTracer and the struct logger",
+            ),
             ("{", "tracer \"{\" is not available"),
         ];
         for (source, expected) in cases {

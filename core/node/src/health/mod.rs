@@ -1,0 +1,265 @@
+//! Whether the node does what it was started for: `GET /health`, `eth_syncing`, and a line in the log when that changes.
+//!
+//! What is at hand (head, writes, actors) is looked at when somebody asks. What may wait (the disk, the engine's
+//! background work, modules) is looked at by [`Health::watch`] every few seconds, and the last look is shown.
+
+mod report;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use tenon_api::messages::{GetNetworkStatus, ListModules, ModuleKind, ModuleState, SyncChanged, SyncStatus};
+use tenon_api::{
+    BackgroundCondition, BlockNumber, ChainReader, ConsensusEngine, DatabaseWatch, SealedHeader, StoreError,
+};
+use tenon_bus::{Bus, CallContext};
+use tenon_config::HealthSettings;
+use tenon_supervisor::{ActorState, Supervisor};
+use tokio::time::MissedTickBehavior;
+
+use crate::service_manager;
+
+use self::report::{ActorsReport, DatabaseReport, DiskReport, HeadReport, PeersReport, Report, State};
+
+/// How often is looked at what may wait.
+const PERIOD: Duration = Duration::from_secs(5);
+/// How old a look may be. An older one means that the disk or the engine did not answer.
+const MAX_LOOK_AGE: Duration = Duration::from_secs(30);
+/// How many blocks may be missing, as time, before a head counts as old: rounds fail, and clocks differ.
+const MISSING_BLOCKS: u32 = 30;
+/// Heads younger than this are never old, whatever the pace.
+const MIN_HEAD_AGE: Duration = Duration::from_secs(60);
+
+/// How often the chain is meant to get a block.
+pub(crate) enum Pace {
+    /// As the rules say: the network makes blocks.
+    Network(Arc<dyn ConsensusEngine>),
+    /// This node makes one at this interval.
+    Own(Duration),
+    /// This node makes them when there are transactions.
+    OnDemand,
+}
+
+/// What is looked after.
+pub(crate) struct Parts {
+    /// Whose head is looked at.
+    pub(crate) chain: Arc<dyn ChainReader>,
+    /// The database.
+    pub(crate) database: Arc<dyn DatabaseWatch>,
+    /// Weak: the node stops its supervisor itself, as its only owner.
+    pub(crate) supervisor: Weak<Supervisor>,
+    /// The database's folder, whose disk is looked at.
+    pub(crate) folder: PathBuf,
+    /// How often blocks are to come.
+    pub(crate) pace: Pace,
+    /// The thresholds.
+    pub(crate) limits: HealthSettings,
+}
+
+/// The health of a node.
+pub(crate) struct Health {
+    parts: Parts,
+    begun: Instant,
+    /// The head when the node started.
+    starting: BlockNumber,
+    /// Locked to copy or replace what was seen; nothing waits under the lock.
+    seen: Mutex<Seen>,
+}
+
+/// What the last look has shown.
+#[derive(Clone)]
+struct Seen {
+    at: Instant,
+    background: Result<BackgroundCondition, StoreError>,
+    /// When the number of background errors was last seen to have risen.
+    last_error: Option<Instant>,
+    /// Free bytes; none when the system does not say.
+    free: Option<u64>,
+    peers: u64,
+    /// Parts of the node that are modules and have failed.
+    failed: Vec<String>,
+}
+
+impl Health {
+    /// Of a node that is being started. Looks at disk and database once.
+    pub(crate) fn new(parts: Parts) -> Arc<Self> {
+        let seen = Seen {
+            at: Instant::now(),
+            background: parts.database.background(),
+            last_error: None,
+            free: free_bytes(&parts.folder),
+            peers: 0,
+            failed: Vec::new(),
+        };
+        let starting = parts.chain.head().number();
+        Arc::new(Self { parts, begun: Instant::now(), starting, seen: Mutex::new(seen) })
+    }
+
+    /// How far behind the node is; none when its head is young enough, or nothing says how old it may be. Of a network
+    /// without peers nothing better than the own head is known.
+    pub(crate) fn sync_status(&self) -> Option<SyncStatus> {
+        let head = self.parts.chain.head();
+        let limit = self.max_head_age(&head.header)?;
+        let (starting, current) = (self.starting, head.number());
+        (self.head_age(&head.header) > limit).then_some(SyncStatus { starting, current, highest: current })
+    }
+
+    /// The answer to `GET /health`, and whether it is good.
+    pub(crate) fn report(&self) -> Report {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Report {
+            head: self.head(),
+            peers: PeersReport::new(seen.peers, self.parts.limits.peers),
+            database: self.database(&seen),
+            disk: DiskReport::new(seen.free, self.parts.limits.disk_free.0),
+            actors: ActorsReport::new(self.failed_actors().into_iter().chain(seen.failed).collect()),
+        }
+    }
+
+    fn head(&self) -> HeadReport {
+        let head = self.parts.chain.head();
+        let (age, limit) = (self.head_age(&head.header), self.max_head_age(&head.header));
+        HeadReport {
+            state: if limit.is_some_and(|limit| age > limit) { State::Old } else { State::Ok },
+            number: head.header.number,
+            timestamp: head.header.timestamp,
+            age: age.as_secs(),
+            max_age: limit.map(|limit| limit.as_secs()),
+        }
+    }
+
+    fn head_age(&self, head: &SealedHeader) -> Duration {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |elapsed| elapsed.as_secs());
+        let age = Duration::from_secs(now.saturating_sub(head.timestamp));
+        match self.parts.pace {
+            Pace::Network(_) => age,
+            // Nobody makes blocks of a development network while it is stopped.
+            Pace::Own(_) | Pace::OnDemand => age.min(self.begun.elapsed()),
+        }
+    }
+
+    fn max_head_age(&self, head: &SealedHeader) -> Option<Duration> {
+        if let Some(chosen) = self.parts.limits.head_age {
+            return (!chosen.is_zero()).then_some(chosen);
+        }
+        let pace = match &self.parts.pace {
+            Pace::Network(engine) => engine.pace(head)?,
+            Pace::Own(period) => *period,
+            Pace::OnDemand => return None,
+        };
+        Some(pace.saturating_mul(MISSING_BLOCKS).max(MIN_HEAD_AGE))
+    }
+
+    fn database(&self, seen: &Seen) -> DatabaseReport {
+        let writes = self.parts.database.writes();
+        let memory = self.parts.limits.database_errors;
+        let has_standing_error = seen.last_error.is_some_and(|at| at.elapsed() < memory);
+        let background = seen.background.as_ref().ok().filter(|_| seen.at.elapsed() < MAX_LOOK_AGE);
+        let state = match background {
+            _ if writes.failure.is_some() => State::WritesFail,
+            None => State::Unknown,
+            Some(background) if background.is_write_stopped => State::WritesStopped,
+            Some(_) if has_standing_error => State::BackgroundErrors,
+            Some(_) => State::Ok,
+        };
+        DatabaseReport {
+            state,
+            last_write: writes.last_success,
+            failing_since: writes.failure.map(|failure| failure.since),
+            background_errors: background.map(|background| background.errors),
+        }
+    }
+
+    fn failed_actors(&self) -> Vec<String> {
+        let actors = self.parts.supervisor.upgrade().map(|supervisor| supervisor.health()).unwrap_or_default();
+        let is_failed = |state: &ActorState| matches!(state, ActorState::Failed { .. } | ActorState::Restarting);
+        actors.into_iter().filter(|actor| is_failed(&actor.state)).map(|actor| actor.name.to_owned()).collect()
+    }
+
+    /// Looks at what may wait, again and again, and says in the log and to subscribers what changes. Ends with the task.
+    pub(crate) async fn watch(self: Arc<Self>, bus: Bus) {
+        let mut ticks = tokio::time::interval(PERIOD);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let (mut said, mut was_syncing) = (Vec::new(), self.sync_status().is_some());
+        loop {
+            ticks.tick().await;
+            let (failed, peers) = asked(&bus).await;
+            let own = Arc::clone(&self);
+            // A disk that hangs holds up this thread of its own, and the next look.
+            let looking = tokio::task::spawn_blocking(move || {
+                own.look(failed, peers);
+                service_manager::alive(&own.status_line());
+            });
+            if looking.await.is_err() {
+                continue;
+            }
+            said = self.say_changes(said);
+            let status = self.sync_status();
+            if status.is_some() != was_syncing {
+                was_syncing = status.is_some();
+                bus.publish(SyncChanged { status });
+            }
+        }
+    }
+
+    /// How the node does, in a line.
+    pub(crate) fn status_line(&self) -> String {
+        let report = self.report();
+        let bad: Vec<_> = report.bad_members().iter().map(|(name, state)| format!("{name} {state}")).collect();
+        let head = report.head.number;
+        if bad.is_empty() { format!("head {head}") } else { format!("head {head}; not healthy: {}", bad.join(", ")) }
+    }
+
+    fn look(&self, failed: Vec<String>, peers: u64) {
+        let database = &self.parts.database;
+        if database.writes().failure.is_some() {
+            // The outcome is noted by the database itself.
+            let _ = database.try_write();
+        }
+        let (background, free) = (database.background(), free_bytes(&self.parts.folder));
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let errors = |of: &Result<BackgroundCondition, StoreError>| of.as_ref().map_or(0, |of| of.errors);
+        let has_risen = errors(&background) > errors(&seen.background);
+        let last_error = if has_risen { Some(Instant::now()) } else { seen.last_error };
+        *seen = Seen { at: Instant::now(), background, last_error, free, peers, failed };
+    }
+
+    /// One line for each member that is not healthy any more, or is again; gives those that are not.
+    fn say_changes(&self, said: Vec<&'static str>) -> Vec<&'static str> {
+        let report = self.report();
+        let bad = report.bad_members();
+        for (name, state) in bad.iter().filter(|(name, _)| !said.contains(name)) {
+            let facts = report.member(name);
+            match self.parts.database.writes().failure.filter(|_| *name == "database") {
+                Some(failure) => tracing::warn!(member = name, %state, %facts, error = failure.reason, "not healthy"),
+                None => tracing::warn!(member = name, %state, %facts, "not healthy"),
+            }
+        }
+        let bad: Vec<_> = bad.into_iter().map(|(name, _)| name).collect();
+        for member in said.iter().filter(|name| !bad.contains(name)) {
+            tracing::info!(member, "healthy again");
+        }
+        bad
+    }
+}
+
+/// The parts of the node that are modules and have failed, and the number of peers.
+async fn asked(bus: &Bus) -> (Vec<String>, u64) {
+    let context = CallContext::new();
+    let modules = bus.call(ListModules, &context).await.unwrap_or_default();
+    let is_failed_part =
+        |kind: ModuleKind, state: ModuleState| kind == ModuleKind::Actor && state == ModuleState::Failed;
+    let failed = modules.into_iter().filter(|module| is_failed_part(module.kind, module.state));
+    let peers = bus.call(GetNetworkStatus, &context).await.map_or(0, |status| status.peers);
+    (failed.map(|module| module.name).collect(), peers)
+}
+
+/// Bytes that this user may still write where the folder lies.
+fn free_bytes(folder: &std::path::Path) -> Option<u64> {
+    let disk = rustix::fs::statvfs(folder).ok()?;
+    disk.f_bavail.checked_mul(disk.f_frsize)
+}
+
+#[cfg(test)]
+mod tests;

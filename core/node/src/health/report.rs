@@ -1,0 +1,177 @@
+//! The answer to `GET /health`: each member with a state of its own.
+
+use std::fmt;
+
+use serde::Serialize;
+
+/// How a member does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum State {
+    /// As it should be.
+    Ok,
+    /// The head is older than it may be.
+    Old,
+    /// There are fewer peers than there should be.
+    Few,
+    /// There is less space than there should be.
+    Low,
+    /// The last write of the database failed.
+    WritesFail,
+    /// The database takes no writes.
+    WritesStopped,
+    /// A flush or compaction of the database failed.
+    BackgroundErrors,
+    /// Parts of the node have failed.
+    Failed,
+    /// The system or the database does not say.
+    Unknown,
+}
+
+impl fmt::Display for State {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Ok => "ok",
+            Self::Old => "old",
+            Self::Few => "few",
+            Self::Low => "low",
+            Self::WritesFail => "writesFail",
+            Self::WritesStopped => "writesStopped",
+            Self::BackgroundErrors => "backgroundErrors",
+            Self::Failed => "failed",
+            Self::Unknown => "unknown",
+        })
+    }
+}
+
+/// Everything.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct Report {
+    /// The head of the chain.
+    pub(crate) head: HeadReport,
+    /// Connected peers.
+    pub(crate) peers: PeersReport,
+    /// The database.
+    pub(crate) database: DatabaseReport,
+    /// Free space.
+    pub(crate) disk: DiskReport,
+    /// Actors and the parts of the node that are modules.
+    pub(crate) actors: ActorsReport,
+}
+
+/// The head of the chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct HeadReport {
+    pub(crate) state: State,
+    pub(crate) number: u64,
+    /// Unix seconds.
+    pub(crate) timestamp: u64,
+    /// Seconds.
+    pub(crate) age: u64,
+    /// Seconds; none where nothing says how old it may be.
+    pub(crate) max_age: Option<u64>,
+}
+
+impl HeadReport {
+    /// Whether it is older than it may be.
+    pub(crate) fn is_old(&self) -> bool {
+        self.state == State::Old
+    }
+}
+
+/// Connected peers.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct PeersReport {
+    state: State,
+    pub(crate) count: u64,
+    least: u32,
+}
+
+impl PeersReport {
+    pub(crate) fn new(count: u64, least: u32) -> Self {
+        Self { state: if count < u64::from(least) { State::Few } else { State::Ok }, count, least }
+    }
+}
+
+/// The database. Its engine's words are in the log only: they name paths.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct DatabaseReport {
+    pub(crate) state: State,
+    /// Unix seconds; none when nothing was written since the start.
+    pub(crate) last_write: Option<u64>,
+    /// Unix seconds; none when the last write succeeded.
+    pub(crate) failing_since: Option<u64>,
+    /// Since the start; none when the engine does not say.
+    pub(crate) background_errors: Option<u64>,
+}
+
+/// Free space.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct DiskReport {
+    state: State,
+    /// Bytes; none when the system does not say.
+    free: Option<u64>,
+    /// Bytes.
+    least: u64,
+}
+
+impl DiskReport {
+    pub(crate) fn new(free: Option<u64>, least: u64) -> Self {
+        let state = match free {
+            _ if least == 0 => State::Ok,
+            None => State::Unknown,
+            Some(free) if free < least => State::Low,
+            Some(_) => State::Ok,
+        };
+        Self { state, free, least }
+    }
+}
+
+/// Parts of the node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct ActorsReport {
+    state: State,
+    failed: Vec<String>,
+}
+
+impl ActorsReport {
+    pub(crate) fn new(failed: Vec<String>) -> Self {
+        Self { state: if failed.is_empty() { State::Ok } else { State::Failed }, failed }
+    }
+}
+
+impl Report {
+    fn states(&self) -> [(&'static str, State); 5] {
+        [
+            ("head", self.head.state),
+            ("peers", self.peers.state),
+            ("database", self.database.state),
+            ("disk", self.disk.state),
+            ("actors", self.actors.state),
+        ]
+    }
+
+    /// The members that are not as they should be.
+    pub(crate) fn bad_members(&self) -> Vec<(&'static str, State)> {
+        self.states().into_iter().filter(|(_, state)| *state != State::Ok).collect()
+    }
+
+    /// Whether all members are as they should be.
+    pub(crate) fn is_healthy(&self) -> bool {
+        self.bad_members().is_empty()
+    }
+
+    /// The whole, as JSON.
+    pub(crate) fn to_json(&self) -> serde_json::Value {
+        let mut json = serde_json::to_value(self).unwrap_or_default();
+        json["healthy"] = self.is_healthy().into();
+        json
+    }
+
+    /// One member, as JSON.
+    pub(crate) fn member(&self, name: &str) -> serde_json::Value {
+        self.to_json()[name].take()
+    }
+}

@@ -1,0 +1,165 @@
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use serde_json::json;
+use tenon_api::{U256, WriteFailure, WriteOutcomes};
+use tenon_config::{ByteSize, DevGenesis};
+use tenon_storage::{Store, StoreOptions};
+
+use super::*;
+
+/// A database whose condition a test chooses.
+#[derive(Default)]
+struct Database {
+    fails: AtomicBool,
+    errors: AtomicU64,
+    is_stopped: AtomicBool,
+}
+
+impl DatabaseWatch for Database {
+    fn writes(&self) -> WriteOutcomes {
+        let failure = WriteFailure { since: 7, reason: "No space left on device: /secret/path".to_owned() };
+        WriteOutcomes { last_success: Some(5), failure: self.fails.load(Ordering::Relaxed).then_some(failure) }
+    }
+
+    fn background(&self) -> Result<BackgroundCondition, StoreError> {
+        let is_write_stopped = self.is_stopped.load(Ordering::Relaxed);
+        Ok(BackgroundCondition { is_write_stopped, errors: self.errors.load(Ordering::Relaxed) })
+    }
+
+    fn try_write(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+struct Fixture {
+    _folder: tempfile::TempDir,
+    database: Arc<Database>,
+    health: Arc<Health>,
+}
+
+/// The health of a node at block 0 of 1970.
+fn fixture(pace: Pace, limits: HealthSettings) -> Fixture {
+    let folder = tempfile::tempdir().unwrap();
+    let database = Arc::new(Database::default());
+    let genesis = DevGenesis { chain_id: 7, gas_limit: 1_000_000, accounts: Vec::new(), balance: U256::ZERO };
+    let commit = tenon_chain::Genesis::from_json(&genesis.to_json()).unwrap().commit().unwrap();
+    let store = Store::open(&folder.path().join("db"), StoreOptions::default()).unwrap();
+    store.initialise(&commit, 7).unwrap();
+    let health = Health::new(Parts {
+        chain: store,
+        database: Arc::clone(&database) as Arc<dyn DatabaseWatch>,
+        supervisor: Weak::new(),
+        folder: folder.path().to_owned(),
+        pace,
+        limits,
+    });
+    Fixture { _folder: folder, database, health }
+}
+
+/// An hour without a block is within this.
+fn without_disk() -> HealthSettings {
+    HealthSettings { disk_free: ByteSize(0), ..HealthSettings::default() }
+}
+
+fn bad(health: &Health) -> Vec<(&'static str, String)> {
+    health.report().bad_members().into_iter().map(|(name, state)| (name, state.to_string())).collect()
+}
+
+/// The engine of a public network, whose pace is two seconds.
+fn public_network() -> Pace {
+    let text = tenon_chain::PublicNetwork::by_name("mainnet").unwrap().genesis_text().unwrap();
+    let genesis = tenon_chain::Genesis::from_json(&text).unwrap();
+    Pace::Network(Arc::new(tenon_consensus::native::NativeEngine::new(&genesis.spec).unwrap()))
+}
+
+#[test]
+fn a_head_older_than_the_pace_allows_is_not_healthy_and_eth_syncing_says_so() {
+    let node = fixture(public_network(), without_disk());
+
+    let head = node.health.report().head;
+
+    assert_eq!((head.state, head.number, head.max_age), (State::Old, 0, Some(60)));
+    assert_eq!(bad(&node.health), [("head", "old".to_owned())]);
+    let zero = BlockNumber(0);
+    assert_eq!(node.health.sync_status(), Some(SyncStatus { starting: zero, current: zero, highest: zero }));
+}
+
+#[test]
+fn chains_without_a_pace_and_operators_who_ask_for_none_have_no_old_heads() {
+    let of_operator = HealthSettings { head_age: Some(Duration::ZERO), ..without_disk() };
+    for node in [fixture(Pace::OnDemand, without_disk()), fixture(public_network(), of_operator)] {
+        assert_eq!(bad(&node.health), []);
+        assert_eq!(node.health.sync_status(), None);
+        assert_eq!(node.health.report().to_json()["head"]["maxAge"], json!(null));
+    }
+}
+
+#[test]
+fn blocks_of_its_own_are_missed_from_the_start_of_the_node_on() {
+    let node = fixture(Pace::Own(Duration::from_secs(10)), without_disk());
+
+    let head = node.health.report().head;
+
+    assert_eq!((head.state, head.max_age), (State::Ok, Some(300)));
+}
+
+#[test]
+fn a_database_that_cannot_write_is_not_healthy_until_a_write_succeeds() {
+    let node = fixture(Pace::OnDemand, without_disk());
+    assert!(node.health.report().is_healthy());
+
+    node.database.fails.store(true, Ordering::Relaxed);
+    let report = node.health.report();
+    assert!(!report.is_healthy());
+    let expected = json!({ "state": "writesFail", "lastWrite": 5, "failingSince": 7, "backgroundErrors": 0 });
+    assert_eq!(report.member("database"), expected);
+    assert!(!report.to_json().to_string().contains("secret"), "what callers see names no path");
+
+    node.database.fails.store(false, Ordering::Relaxed);
+    assert!(node.health.report().is_healthy());
+}
+
+#[test]
+fn background_errors_count_for_a_while_after_the_last_one() {
+    let node = fixture(Pace::OnDemand, without_disk());
+    let forgetful = HealthSettings { database_errors: Duration::ZERO, ..without_disk() };
+    let other = fixture(Pace::OnDemand, forgetful);
+
+    for node in [&node, &other] {
+        node.database.errors.store(2, Ordering::Relaxed);
+        node.health.look(Vec::new(), 0);
+    }
+
+    assert_eq!(bad(&node.health), [("database", "backgroundErrors".to_owned())]);
+    assert_eq!(node.health.report().member("database")["backgroundErrors"], json!(2));
+    assert_eq!(bad(&other.health), []);
+}
+
+#[test]
+fn a_stopped_engine_a_full_disk_few_peers_and_failed_parts_each_have_a_state() {
+    let limits = HealthSettings { disk_free: ByteSize(u64::MAX), peers: 3, ..HealthSettings::default() };
+    let node = fixture(Pace::OnDemand, limits);
+    node.database.is_stopped.store(true, Ordering::Relaxed);
+
+    node.health.look(vec!["pool".to_owned()], 2);
+
+    let expected = [("peers", "few"), ("database", "writesStopped"), ("disk", "low"), ("actors", "failed")];
+    assert_eq!(bad(&node.health), expected.map(|(name, state)| (name, state.to_owned())));
+    let report = node.health.report();
+    assert_eq!(report.member("actors"), json!({ "state": "failed", "failed": ["pool"] }));
+    assert_eq!(report.member("peers"), json!({ "state": "few", "count": 2, "least": 3 }));
+    assert_eq!(report.to_json()["healthy"], json!(false));
+}
+
+#[test]
+fn says_once_what_has_changed() {
+    let node = fixture(Pace::OnDemand, without_disk());
+    node.database.fails.store(true, Ordering::Relaxed);
+
+    let said = node.health.say_changes(Vec::new());
+    assert_eq!(said, ["database"]);
+    assert_eq!(node.health.say_changes(said), ["database"]);
+
+    node.database.fails.store(false, Ordering::Relaxed);
+    assert_eq!(node.health.say_changes(vec!["database"]), [""; 0]);
+}

@@ -1,0 +1,123 @@
+//! The log in files, beside standard error.
+//!
+//! A thread of its own writes them, so that a slow or full disk costs lines of the file and nothing else. Lines that do not
+//! fit into its queue are counted and told of at the end.
+
+use std::ffi::OsStr;
+use std::io::Write as _;
+use std::path::Path;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use tenon_config::{LogRotation, Settings};
+use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuilder, WorkerGuard};
+use tracing_appender::rolling::{RollingFileAppender, Rotation};
+
+use crate::exit::Stop;
+
+/// Lines that may wait for the disk; a line is some hundred bytes.
+const MAX_WAITING: usize = 8_192;
+
+static WRITER: OnceLock<NonBlocking> = OnceLock::new();
+/// Waits for the last lines when it is dropped. Locked at the start and at the end.
+static GUARD: Mutex<Option<(WorkerGuard, ErrorCounter)>> = Mutex::new(None);
+
+/// Begins to write the file that the settings name, if they do. The data folder must be there.
+///
+/// # Errors
+/// [`Stop::Usage`] when it can't be opened.
+pub(crate) fn start(settings: &Settings) -> Result<(), Stop> {
+    let Some(file) = &settings.log.file else { return Ok(()) };
+    let path = settings.in_data_folder(file);
+    let appender = appender(&path, settings.log.rotation, settings.log.keep)?;
+    let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(MAX_WAITING);
+    let (writer, guard) = builder.thread_name("log file").finish(appender);
+    let lost = writer.error_counter();
+    if WRITER.set(writer).is_ok() {
+        *GUARD.lock().unwrap_or_else(PoisonError::into_inner) = Some((guard, lost));
+    }
+    Ok(())
+}
+
+fn appender(path: &Path, rotation: LogRotation, keep: u32) -> Result<RollingFileAppender, Stop> {
+    let refused = |reason: &dyn std::fmt::Display| Stop::Usage(format!("log.file {}: {reason}", path.display()));
+    let name = path.file_name().and_then(OsStr::to_str).ok_or_else(|| refused(&"it has no name of a file"))?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if !folder.is_dir() {
+        return Err(refused(&"its folder does not exist; make it, or choose another"));
+    }
+    let rotation = match rotation {
+        LogRotation::Daily => Rotation::DAILY,
+        LogRotation::Hourly => Rotation::HOURLY,
+        LogRotation::Never => Rotation::NEVER,
+    };
+    let mut builder = RollingFileAppender::builder().rotation(rotation).filename_prefix(name);
+    if keep > 0 {
+        builder = builder.max_log_files(keep as usize);
+    }
+    builder.build(folder).map_err(|error| match std::error::Error::source(&error) {
+        Some(source) => refused(&format!("{error}: {source}")),
+        None => refused(&error),
+    })
+}
+
+/// Writes a line to the file, if there is one. Never waits.
+pub(crate) fn write(line: &[u8]) {
+    if let Some(writer) = WRITER.get() {
+        // What does not fit is counted by the writer.
+        let _ = writer.clone().write_all(line);
+    }
+}
+
+/// Waits, for a second at most, until the last lines are written.
+pub(crate) fn finish() {
+    let kept = GUARD.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some((guard, lost)) = kept {
+        let lost = lost.dropped_lines();
+        if lost > 0 {
+            tracing::warn!(lost, "lines of the log file were lost: the disk was too slow");
+        }
+        drop(guard);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(folder: &Path) -> Vec<String> {
+        let entries = std::fs::read_dir(folder).unwrap();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn names_files_by_their_beginning_and_keeps_the_last_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        for old in ["2020-01-01", "2020-01-02", "2020-01-03"] {
+            std::fs::write(folder.path().join(format!("node.log.{old}")), "old").unwrap();
+        }
+
+        let mut appender = appender(&folder.path().join("node.log"), LogRotation::Daily, 2).unwrap();
+        appender.write_all(b"a line\n").unwrap();
+
+        let names = names(folder.path());
+        assert_eq!(names.len(), 2, "{names:?}");
+        let today = names.iter().find(|name| !name.starts_with("node.log.2020")).unwrap();
+        assert_eq!(std::fs::read_to_string(folder.path().join(today)).unwrap(), "a line\n");
+    }
+
+    #[test]
+    fn a_file_without_rotation_has_the_name_that_was_chosen() {
+        let folder = tempfile::tempdir().unwrap();
+
+        drop(appender(&folder.path().join("node.log"), LogRotation::Never, 0).unwrap());
+
+        assert_eq!(names(folder.path()), ["node.log"]);
+    }
+
+    #[test]
+    fn refuses_a_folder_that_is_not_there_by_name() {
+        let error = appender(Path::new("/nowhere/node.log"), LogRotation::Daily, 7).unwrap_err().to_string();
+
+        assert_eq!(error, "log.file /nowhere/node.log: its folder does not exist; make it, or choose another");
+    }
+}

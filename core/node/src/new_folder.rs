@@ -1,0 +1,137 @@
+//! A start that is refused leaves no data folder behind.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::exit::Stop;
+
+/// What a start has made of a data folder's path, and takes back when it goes before [`NewFolder::keep`].
+///
+/// Must go after everything that has files of the folder open.
+#[derive(Debug)]
+pub(crate) struct NewFolder {
+    /// The folder itself, if it was made.
+    made: Option<PathBuf>,
+    /// Folders around it that were made, the outermost first.
+    around: Vec<PathBuf>,
+    /// A folder that was there and had nothing in it.
+    was_empty: Option<PathBuf>,
+}
+
+impl NewFolder {
+    /// Makes a folder, for its owner only, with those around it.
+    ///
+    /// # Errors
+    /// [`Stop::DataFolder`] when it can't be made; what was made is gone again.
+    pub(crate) fn make(path: &Path) -> Result<Self, Stop> {
+        let mut folder = Self { made: None, around: Vec::new(), was_empty: None };
+        // The parent of a relative path's first part is the empty path.
+        let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
+        let missing: Vec<&Path> = path.ancestors().take_while(is_missing).collect();
+        if missing.is_empty() && is_empty(path) {
+            folder.was_empty = Some(path.to_owned());
+        }
+        for missing in missing.into_iter().rev() {
+            match fs::DirBuilder::new().mode(0o700).create(missing) {
+                Ok(()) if missing == path => folder.made = Some(path.to_owned()),
+                Ok(()) => folder.around.push(missing.to_owned()),
+                // Another process was faster; it is that one's folder.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    return Err(Stop::DataFolder(format!(
+                        "{}: {error}; choose another folder with --datadir",
+                        missing.display()
+                    )));
+                }
+            }
+        }
+        Ok(folder)
+    }
+
+    /// The start has succeeded, or the folder is another node's by now.
+    pub(crate) fn keep(&mut self) {
+        self.made = None;
+        self.around.clear();
+        self.was_empty = None;
+    }
+}
+
+fn is_empty(path: &Path) -> bool {
+    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+fn remove_content(folder: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.is_dir() && !path.is_symlink() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
+    }
+    Ok(())
+}
+
+impl Drop for NewFolder {
+    fn drop(&mut self) {
+        let note = |path: &Path, outcome: io::Result<()>| {
+            if let Err(error) = outcome {
+                tracing::warn!(path = %path.display(), %error, "left by a refused start, and not removed");
+            }
+        };
+        if let Some(path) = &self.was_empty {
+            note(path, remove_content(path));
+        }
+        if let Some(path) = &self.made {
+            note(path, fs::remove_dir_all(path));
+        }
+        for path in self.around.iter().rev() {
+            // One that has got something else in it stays.
+            let _ = fs::remove_dir(path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_back_what_it_has_made_and_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let there = parent.path().join("there");
+        fs::create_dir(&there).unwrap();
+        fs::write(there.join("file"), "x").unwrap();
+        let wanted = there.join("a/b");
+
+        let made = NewFolder::make(&wanted).unwrap();
+        fs::write(wanted.join("genesis.json"), "{}").unwrap();
+        drop(made);
+
+        assert!(!there.join("a").exists() && there.join("file").exists());
+    }
+
+    #[test]
+    fn empties_a_folder_that_was_empty_and_leaves_one_that_was_not() {
+        let (empty, full) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        fs::write(full.path().join("file"), "x").unwrap();
+
+        for folder in [&empty, &full] {
+            let made = NewFolder::make(folder.path()).unwrap();
+            fs::create_dir(folder.path().join("db")).unwrap();
+            drop(made);
+        }
+
+        assert!(is_empty(empty.path()) && full.path().join("file").exists() && full.path().join("db").exists());
+    }
+
+    #[test]
+    fn keeps_what_a_good_start_has_made() {
+        let parent = tempfile::tempdir().unwrap();
+        let path = parent.path().join("data");
+
+        let mut made = NewFolder::make(&path).unwrap();
+        made.keep();
+        drop(made);
+
+        assert!(path.is_dir());
+    }
+}

@@ -1,0 +1,250 @@
+//! Commands and flags of the reference client and of go-ethereum that Tenon does not have, and what serves instead.
+//!
+//! clap would answer such a word with the nearest one that it knows, which is a wrong guess: `--syncmode` is not a mistyped
+//! `--gcmode`.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+const NO_NETWORK: &str = "this release connects to no peers; blocks come with `tenon import FILE` or admin_importChain";
+const NO_KEYS: &str = "a node that follows a chain holds no keys: sign outside and send with eth_sendRawTransaction; \
+                       `tenon dev --mnemonic` has accounts for development";
+const NO_CONSOLE: &str = "there is no JavaScript console: `tenon module` administers a running node, and any JSON-RPC client \
+                          opens its Unix socket, tenon.ipc of the data folder";
+const NO_MINING: &str = "`tenon dev` makes blocks, and `tenon run` follows a chain";
+const NO_PROFILES: &str = "figures of the running node are served with --metrics; debug_memStats and debug_stacks show memory \
+                           and threads";
+const ONE_CACHE: &str = "--cache is the one budget of cached records";
+const ONE_EXCHANGE: &str = "the exchange has no database of its own: everything lies in --datadir";
+
+/// Commands that are not there, and what to do instead.
+const COMMANDS: &[(&[&str], &str)] = &[
+    (&["init"], "the first start takes the genesis: tenon run --genesis FILE --datadir DIR, or --network mainnet"),
+    (&["account", "wallet"], NO_KEYS),
+    (&["attach", "console", "js"], NO_CONSOLE),
+    (&["version"], "tenon --version prints it"),
+    (&["version-check"], "tenon --version prints the release"),
+    (&["license"], "Apache-2.0 or MIT, as you choose"),
+    (&["dumpconfig", "show-config"], "tenon config prints the settings, and where each came from"),
+    (&["dumpgenesis"], "tenon genesis show NAME --json"),
+    (&["dump"], "debug_dumpBlock of a running node"),
+    (&["removedb"], "stop the node and remove the folder `db` of its data folder"),
+    (&["copydb"], "stop the node and copy its data folder"),
+    (&["upgradedb"], "a start brings an older data folder up by itself"),
+    (&["monitor"], NO_PROFILES),
+    (&["makecache", "makedag"], "no proof of work is made here"),
+    (&["bug", "help-all"], "tenon --help lists the commands"),
+    (&["snapshot", "verkle"], "latest state lies flat in the database always; tenon db stats shows it"),
+    (&["rollback"], "tenon db unwind NUMBER --datadir DIR"),
+];
+
+/// Flags that are not there, and what to do instead. A name that ends in `*` stands for all that begin so.
+const FLAGS: &[(&[&str], &str)] = &[
+    (
+        &["syncmode", "fast", "light", "lightserv", "lightpeers", "light.*", "exitwhensynced"],
+        "every block is executed; --gcmode chooses how much history is kept",
+    ),
+    (
+        &[
+            "bootnodes",
+            "bootnodesv4",
+            "bootnodesv5",
+            "port",
+            "maxpeers",
+            "maxpendpeers",
+            "nat",
+            "nodiscover",
+            "v5disc",
+            "netrestrict",
+            "nodekey",
+            "nodekeyhex",
+            "discovery.*",
+            "discovery*",
+            "announce-txs",
+            "whitelist",
+        ],
+        NO_NETWORK,
+    ),
+    (&["ethstats"], "--metrics serves figures for Prometheus, and GET /health says how the node does"),
+    (
+        &["unlock", "password", "keystore", "lightkdf", "nousb", "usb", "pcscdpath", "signer", "allow-insecure-unlock"],
+        NO_KEYS,
+    ),
+    (
+        &[
+            "mine",
+            "mine.*",
+            "miner*",
+            "etherbase",
+            "targetgaslimit",
+            "extradata",
+            "stake-enable",
+            "stake-threads",
+            "stakerthreads",
+        ],
+        NO_MINING,
+    ),
+    (&["gasprice"], "--txpool.pricelimit is the lowest tip that the pool takes"),
+    (&["store-reward"], "rewards are answered for every epoch without it: eth_getRewardByHash"),
+    (&["xdcx*", "tomox*"], ONE_EXCHANGE),
+    (&["mainnet", "xinfin"], "--network mainnet"),
+    (&["testnet", "apothem"], "--network testnet"),
+    (&["devnet"], "--network devnet"),
+    (
+        &["rinkeby", "ropsten", "goerli", "sepolia", "holesky", "hoodi"],
+        "--network knows mainnet, testnet, devnet, and takes the path of a genesis file",
+    ),
+    (&["dev"], "`tenon dev` starts a development network"),
+    (&["vmodule"], "--log.filter chooses by part of the program, as in tenon_storage=debug,warn"),
+    (&["log.json", "log-json"], "--log.format json"),
+    (&["log.rotate", "log.max*", "log.compress"], "--log.rotation and --log.keep"),
+    (
+        &["debug", "backtrace", "backtrace*", "log.backtrace"],
+        "--verbosity 4 logs more; RUST_BACKTRACE=1 adds traces of panics",
+    ),
+    (&["pprof*", "memprofile*", "cpuprofile", "blockprofile*", "trace", "go-execution-trace"], NO_PROFILES),
+    (&["metrics.*", "metrics-*"], "--metrics, --metrics.addr and --metrics.port serve figures for Prometheus"),
+    (&["cache.*", "cache-*", "trie-cache-gens", "fdlimit"], ONE_CACHE),
+    (
+        &["snapshot", "snapshot.*", "state.*", "db.engine", "db.*"],
+        "the database has one layout; --gcmode chooses history",
+    ),
+    (&["datadir.*", "datadir-*", "ancient*"], ONE_FOLDER),
+    (
+        &["txlookuplimit", "history.*"],
+        "every transaction of the chain is found by its hash; --history.state bounds state",
+    ),
+    (
+        &[
+            "txpool.nolocals",
+            "txpool.locals",
+            "txpool.rejournal",
+            "txpool.accountqueue",
+            "txpool.globalqueue",
+            "blobpool.*",
+        ],
+        "--txpool.accountslots and --txpool.globalslots bound the pool, --txpool.journal carries transactions over a restart",
+    ),
+    (&["ipcapi", "ipc.api"], "the Unix socket serves every namespace"),
+    (&["authrpc.*"], "there is no engine API; --authrpc.jwtsecret names the secret of bearer tokens"),
+    (&["preload", "exec", "jspath"], NO_CONSOLE),
+    (&["graphql*"], "there is no GraphQL; --http.api and --ws.api serve JSON-RPC"),
+    (&["http.rpcprefix", "ws.rpcprefix"], "HTTP answers at /"),
+    (&["rollback"], "tenon db unwind NUMBER --datadir DIR"),
+    (&["gpo*"], "eth_gasPrice needs no settings"),
+    (&["enable-0x-prefix"], "addresses are written with 0x"),
+    (&["fakepow", "ethash*", "nocompaction", "override.*"], "there is nothing to choose here"),
+];
+
+const ONE_FOLDER: &str = "everything lies in --datadir";
+
+/// What to say about a word that another client knows, in place of clap's guess; none for any other error.
+pub(crate) fn answer(error: &clap::Error, first: Option<&str>) -> Option<String> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    match error.kind() {
+        ErrorKind::InvalidSubcommand => {
+            let word = text(ContextKind::InvalidSubcommand)?;
+            Some(format!("there is no command `{word}`: {}", find(COMMANDS, word)?))
+        }
+        ErrorKind::UnknownArgument => {
+            let flag = text(ContextKind::InvalidArg)?.split('=').next().unwrap_or_default();
+            let word = flag.trim_start_matches('-');
+            if let Some(instead) = find(FLAGS, word) {
+                return Some(format!("there is no flag `{flag}`: {instead}"));
+            }
+            // `tenon --datadir DIR`, as the reference is started.
+            let is_setting =
+                tenon_config::all_settings().iter().any(|row| row.flag == word || row.old_flags.contains(&word));
+            let is_without_command = first.is_some_and(|first| first.starts_with('-'));
+            (is_setting && is_without_command).then(|| {
+                format!("`{flag}` stands before a command: write `tenon run {flag} …`; `tenon --help` lists commands")
+            })
+        }
+        _ => None,
+    }
+}
+
+fn find(table: &[(&[&str], &'static str)], word: &str) -> Option<&'static str> {
+    let word = word.to_lowercase();
+    let is_meant = |name: &&str| match name.strip_suffix('*') {
+        Some(beginning) => word.starts_with(beginning),
+        None => word == *name,
+    };
+    table.iter().find(|(names, _)| names.iter().any(|name| is_meant(name))).map(|(_, answer)| *answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::command_line::definition;
+
+    fn said(arguments: &[&str]) -> Option<String> {
+        let error = definition().try_get_matches_from([&["tenon"][..], arguments].concat()).unwrap_err();
+        answer(&error, arguments.first().copied())
+    }
+
+    #[test]
+    fn answers_other_clients_commands_with_what_serves_instead() {
+        for (word, wanted) in [
+            ("init", "tenon run --genesis FILE --datadir DIR"),
+            ("account", "sign outside and send with eth_sendRawTransaction"),
+            ("attach", "`tenon module` administers a running node"),
+            ("console", "any JSON-RPC client opens its Unix socket"),
+            ("version", "tenon --version"),
+            ("removedb", "remove the folder `db`"),
+        ] {
+            let said = said(&[word, "x"]).unwrap();
+            assert!(said.starts_with(&format!("there is no command `{word}`: ")) && said.contains(wanted), "{said}");
+        }
+    }
+
+    #[test]
+    fn answers_other_clients_flags_with_what_serves_instead() {
+        for (flag, wanted) in [
+            ("--syncmode", "--gcmode chooses how much history is kept"),
+            ("--bootnodes", "this release connects to no peers; blocks come with `tenon import FILE`"),
+            ("--ethstats", "--metrics serves figures for Prometheus"),
+            ("--unlock", "holds no keys"),
+            ("--store-reward", "eth_getRewardByHash"),
+            ("--XDCx.datadir", "everything lies in --datadir"),
+            ("--apothem", "--network testnet"),
+            ("--miner.gasprice", "`tenon dev` makes blocks"),
+            ("--maxpeers", "no peers"),
+            ("--pprof.port", "--metrics"),
+            ("--vmodule", "--log.filter"),
+        ] {
+            for arguments in [&["run", flag, "x"][..], &["run", &format!("{flag}=x")], &[flag, "x"]] {
+                let said = said(arguments).unwrap();
+                assert!(said.starts_with(&format!("there is no flag `{flag}`: ")) && said.contains(wanted), "{said}");
+            }
+        }
+    }
+
+    #[test]
+    fn tells_where_a_flag_without_a_command_belongs() {
+        let told = said(&["--datadir", "/x"]).unwrap();
+
+        assert!(told.starts_with("`--datadir` stands before a command: write `tenon run --datadir …`"), "{told}");
+    }
+
+    #[test]
+    fn leaves_what_no_client_has_to_the_nearest_word() {
+        assert_eq!(said(&["run", "--http.prot", "1"]), None);
+        assert_eq!(said(&["rnu"]), None);
+    }
+
+    #[test]
+    fn no_word_of_the_tables_is_one_of_tenons_own() {
+        let command = definition();
+        let settings = tenon_config::all_settings();
+        for (names, _) in COMMANDS {
+            assert!(names.iter().all(|name| command.find_subcommand(name).is_none()), "{names:?}");
+        }
+        for name in FLAGS.iter().flat_map(|(names, _)| names.iter()).filter(|name| !name.ends_with('*')) {
+            let is_own = settings.iter().any(|row| row.flag == *name || row.old_flags.contains(name));
+            assert!(!is_own, "{name}");
+        }
+    }
+}

@@ -1,0 +1,34 @@
+//! What a service manager (systemd with `Type=notify`) is told: when the node serves, reloads and stops, and how it does.
+//!
+//! Without `NOTIFY_SOCKET` in the environment nothing is sent.
+
+use sd_notify::NotifyState;
+
+/// The node serves.
+pub(crate) fn ready(status: &str) {
+    send(&[NotifyState::Ready, NotifyState::Status(status)]);
+}
+
+/// The settings are being read again; [`ready`] follows.
+pub(crate) fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => send(&[NotifyState::Reloading, now]),
+        Err(error) => tracing::debug!(%error, "the service manager is not told of the reload"),
+    }
+}
+
+/// The node stops.
+pub(crate) fn stopping() {
+    send(&[NotifyState::Stopping]);
+}
+
+/// How the node does, in a line; and that it lives, for `WatchdogSec=`.
+pub(crate) fn alive(status: &str) {
+    send(&[NotifyState::Watchdog, NotifyState::Status(status)]);
+}
+
+fn send(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
+        tracing::debug!(%error, "the service manager was not told");
+    }
+}

@@ -1,0 +1,96 @@
+//! The first lines of a node's log.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tenon_api::ChainReader as _;
+use tenon_api::messages::ChainInfo;
+use tenon_chain::PublicNetwork;
+use tenon_config::{HistoryMode, Settings};
+
+use crate::data_folder::DataFolder;
+use crate::endpoints::Endpoints;
+use crate::front_ends;
+use crate::health::Health;
+use crate::opened_chain::OpenedChain;
+use crate::version::version;
+
+/// The first line: what is started, on which chain, and where that stands.
+pub(crate) fn starting(settings: &Settings, folder: &DataFolder, chain: &OpenedChain) {
+    let head = chain.store.head();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let age = now.saturating_sub(Duration::from_secs(head.header.timestamp));
+    tracing::info!(
+        version = version(),
+        chain = chain_name(&chain.info),
+        head = head.header.number,
+        head_age = age_text(age),
+        mode = mode(settings),
+        datadir = %front_ends::absolute(folder.path()).display(),
+        "Tenon starts"
+    );
+}
+
+/// The last line of a start: where the node listens.
+pub(crate) fn serving(endpoints: &Endpoints) {
+    let Endpoints { http, ws, ipc, metrics, .. } = endpoints;
+    let ipc = ipc.as_ref().map(|path| path.display().to_string());
+    let [http, ws, ipc, metrics] = [http, ws, &ipc, metrics].map(|address| address.as_deref().unwrap_or("off"));
+    tracing::info!(%http, %ws, %ipc, %metrics, "serving");
+}
+
+/// Says that there is nothing to follow, if there is not.
+pub(crate) fn want_of_peers(health: &Health) {
+    let report = health.report();
+    if report.peers.count > 0 {
+        return;
+    }
+    let (head, instead) =
+        (report.head.number, "blocks come only by admin_importChain, or `tenon import` while it is stopped");
+    if report.head.is_old() {
+        tracing::warn!(
+            head,
+            "nothing to do for want of peers: this release connects to none, and the head is old; {instead}"
+        );
+    } else {
+        tracing::info!(head, "nothing to do for want of peers: this release connects to none; {instead}");
+    }
+}
+
+/// `mainnet (50)`, or `chain 31337`.
+pub(crate) fn chain_name(info: &ChainInfo) -> String {
+    match PublicNetwork::by_genesis_hash(info.genesis_hash) {
+        Some(network) => format!("{network} ({})", info.chain_id),
+        None => format!("chain {}", info.chain_id),
+    }
+}
+
+fn mode(settings: &Settings) -> String {
+    match settings.database.mode {
+        HistoryMode::Archive => "archive".to_owned(),
+        HistoryMode::Pruned => format!("pruned to {} blocks", settings.database.history),
+    }
+}
+
+/// The two largest units of a time: `3 d 4 h`.
+fn age_text(age: Duration) -> String {
+    let seconds = age.as_secs();
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60);
+    match (days, hours, minutes) {
+        (0, 0, 0) => format!("{seconds} s"),
+        (0, 0, _) => format!("{minutes} min {} s", seconds % 60),
+        (0, ..) => format!("{hours} h {minutes} min"),
+        _ => format!("{days} d {hours} h"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_are_told_in_their_two_largest_units() {
+        let told = [5, 61, 3_700, 90_000].map(|seconds| age_text(Duration::from_secs(seconds)));
+
+        assert_eq!(told, ["5 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]);
+    }
+}

@@ -1,0 +1,116 @@
+//! Whether the database can still be written.
+//!
+//! The engine counts failed flushes and compactions, but not failed writes of its log, which is where a full disk shows
+//! first. [`WriteRecord`] therefore notes how each write ended.
+
+use std::{
+    sync::atomic::{AtomicU64, Ordering},
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use parking_lot::Mutex;
+use tenon_api::{BackgroundCondition, DatabaseWatch, StoreError, WriteFailure, WriteOutcomes};
+
+use crate::{format::columns::Column, store::Store};
+
+/// A record that no release has written and that [`DatabaseWatch::try_write`] deletes.
+const KEY_PROBE: &[u8] = b"probe";
+
+/// How the writes of a database ended. Noting a success costs a look at the clock and two atomics.
+#[derive(Debug, Default)]
+pub(crate) struct WriteRecord {
+    /// Unix seconds; 0 before the first success.
+    last_success: AtomicU64,
+    /// Unix seconds of the first failure since the last success; 0 when there is none.
+    failing_since: AtomicU64,
+    /// The engine's words about the latest failure. Locked when a write fails and when somebody asks.
+    reason: Mutex<String>,
+}
+
+impl WriteRecord {
+    /// Notes the end of a write.
+    pub(crate) fn note(&self, outcome: &Result<(), rocksdb::Error>) {
+        self.note_at(outcome.as_ref().err().map(|error| error.as_ref()), unix_time());
+    }
+
+    fn note_at(&self, failure: Option<&str>, now: u64) {
+        let Some(reason) = failure else {
+            self.last_success.store(now, Ordering::Relaxed);
+            // A shared read is cheaper than a write, and there is nearly always nothing to take back.
+            if self.failing_since.load(Ordering::Relaxed) != 0 {
+                self.failing_since.store(0, Ordering::Relaxed);
+            }
+            return;
+        };
+        reason.clone_into(&mut self.reason.lock());
+        // Keeps the time of the first failure.
+        let _ = self.failing_since.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
+    fn outcomes(&self) -> WriteOutcomes {
+        let time = |of: &AtomicU64| Some(of.load(Ordering::Relaxed)).filter(|time| *time > 0);
+        WriteOutcomes {
+            last_success: time(&self.last_success),
+            failure: time(&self.failing_since).map(|since| WriteFailure { since, reason: self.reason.lock().clone() }),
+        }
+    }
+}
+
+/// 1 for a clock that stands before 1970, so that 0 stays free for "never".
+fn unix_time() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |elapsed| elapsed.as_secs().max(1))
+}
+
+impl DatabaseWatch for Store {
+    fn writes(&self) -> WriteOutcomes {
+        self.shared.database.writes.outcomes()
+    }
+
+    fn background(&self) -> Result<BackgroundCondition, StoreError> {
+        let database = &self.shared.database;
+        // The columns share one engine: both figures are the same for each of them.
+        let [any, ..] = Column::ALL;
+        Ok(BackgroundCondition {
+            is_write_stopped: database.property(any, "rocksdb.is-write-stopped")? > 0,
+            errors: database.property(any, "rocksdb.background-errors")?,
+        })
+    }
+
+    fn try_write(&self) -> Result<(), StoreError> {
+        let mut batch = self.shared.database.batch();
+        batch.delete(Column::Meta, KEY_PROBE)?;
+        batch.write(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keeps_the_time_of_the_first_failure_and_the_words_of_the_latest_until_a_write_succeeds() {
+        let record = WriteRecord::default();
+        assert_eq!(record.outcomes(), WriteOutcomes::default());
+
+        record.note_at(None, 5);
+        record.note_at(Some("no space"), 7);
+        record.note_at(Some("still none"), 9);
+        let failure = Some(WriteFailure { since: 7, reason: "still none".to_owned() });
+        assert_eq!(record.outcomes(), WriteOutcomes { last_success: Some(5), failure });
+
+        record.note_at(None, 11);
+        assert_eq!(record.outcomes(), WriteOutcomes { last_success: Some(11), failure: None });
+    }
+
+    #[test]
+    fn a_write_that_changes_nothing_shows_that_writes_succeed() {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::open(folder.path(), crate::StoreOptions::default()).unwrap();
+
+        store.try_write().unwrap();
+
+        let WriteOutcomes { last_success, failure } = store.writes();
+        assert!(last_success.is_some() && failure.is_none());
+        assert_eq!(store.background().unwrap(), BackgroundCondition::default());
+    }
+}
