@@ -1,0 +1,54 @@
+//! Texts that a device chose, made fit to be shown.
+
+/// The longest text of a device that is shown, bytes (`spec/device.md 11`).
+pub const MAX_SHOWN_TEXT: usize = 256;
+
+/// A label or the text of a failure, fit for logs, terminals and answers: what is not UTF-8 is replaced, control and
+/// direction characters are left out, and the text is cut at a letter to [`MAX_SHOWN_TEXT`] bytes.
+pub fn shown_text(text: &[u8]) -> String {
+    // Cut before decoding as well, so that the work is bounded; a letter takes four bytes at most, and one that is left
+    // out leaves room for another.
+    let mut shown = String::new();
+    for letter in String::from_utf8_lossy(&text[..text.len().min(4 * MAX_SHOWN_TEXT)]).chars() {
+        if letter.is_control() || is_direction(letter) {
+            continue;
+        }
+        if shown.len() + letter.len_utf8() > MAX_SHOWN_TEXT {
+            break;
+        }
+        shown.push(letter);
+    }
+    shown
+}
+
+/// Characters that change the order in which others are shown, so that a text can look like another, and line separators.
+fn is_direction(letter: char) -> bool {
+    matches!(
+        letter,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_out_what_changes_a_terminal_or_the_order_of_letters() {
+        assert_eq!(shown_text("a\u{1b}[31mb\r\n\u{202e}c\u{2066}d\0é".as_bytes()), "a[31mbcdé");
+    }
+
+    #[test]
+    fn replaces_what_is_not_utf8() {
+        assert_eq!(shown_text(b"caf\xc3"), "caf\u{fffd}");
+    }
+
+    #[test]
+    fn cuts_at_a_letter() {
+        let shown = shown_text("é".repeat(600).as_bytes());
+
+        assert_eq!(shown, "é".repeat(128));
+        assert_eq!(shown_text(format!("a{}", "é".repeat(600)).as_bytes()).len(), 255);
+        assert_eq!(shown_text(&[b'x'; 1 << 20]).len(), MAX_SHOWN_TEXT);
+    }
+}

@@ -1,0 +1,76 @@
+//! The definitions, compiled.
+
+#![allow(dead_code, reason = "each test uses a part of it")]
+
+use std::path::{Path, PathBuf};
+
+use protox::prost_reflect::{DescriptorPool, EnumDescriptor, MessageDescriptor};
+
+/// The folder with the definitions.
+pub(crate) fn definitions() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("definitions")
+}
+
+/// All files of the definitions, by name.
+pub(crate) fn files() -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(definitions()).unwrap().map(|file| file.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+/// The compiler with all files read.
+pub(crate) fn compiler() -> protox::Compiler {
+    let mut compiler = protox::Compiler::new([definitions()]).unwrap();
+    compiler.include_imports(true).include_source_info(false).open_files(files()).unwrap();
+    compiler
+}
+
+/// What the definitions say.
+pub(crate) fn pool() -> DescriptorPool {
+    compiler().descriptor_pool()
+}
+
+/// The registry.
+pub(crate) fn registry(pool: &DescriptorPool) -> EnumDescriptor {
+    pool.get_enum_by_name("tenon.device.MessageType").unwrap()
+}
+
+/// The body of an entry: the one message outside other messages whose name follows `MessageType_`.
+pub(crate) fn body(pool: &DescriptorPool, entry: &str) -> MessageDescriptor {
+    let name = entry.strip_prefix("MessageType_").unwrap();
+    let found: Vec<_> = pool
+        .all_messages()
+        .filter(|message| message.name() == name && message.parent_message().is_none())
+        .filter(|message| message.package_name().starts_with("tenon.device."))
+        .collect();
+    assert_eq!(found.len(), 1, "bodies named {name}");
+    found[0].clone()
+}
+
+/// Whether a message, or one around it, is marked as holding a secret.
+pub(crate) fn is_secret(message: &MessageDescriptor) -> bool {
+    let mark = message.parent_pool().get_extension_by_name("tenon.device.secret").unwrap();
+    let is_marked = message.options().get_extension(&mark).as_bool() == Some(true);
+    is_marked || message.parent_message().is_some_and(|outer| is_secret(&outer))
+}
+
+/// A name as the generator of bodies writes it in Rust: `NEMGetAddress` becomes `NemGetAddress`.
+pub(crate) fn rust_name(name: &str) -> String {
+    let letters: Vec<char> = name.chars().collect();
+    let mut written = String::new();
+    let mut starts_word = true;
+    for (at, letter) in letters.iter().enumerate() {
+        let is_followed_by_lower = letters.get(at + 1).is_some_and(|next| next.is_lowercase());
+        let follows_lower = at > 0 && letters[at - 1].is_lowercase();
+        starts_word |= letter.is_uppercase() && (follows_lower || is_followed_by_lower);
+        match letter {
+            '_' => starts_word = true,
+            letter if starts_word => {
+                written.extend(letter.to_uppercase());
+                starts_word = false;
+            }
+            letter => written.extend(letter.to_lowercase()),
+        }
+    }
+    written
+}
