@@ -86,7 +86,7 @@ impl ClientId {
 
 impl fmt::Display for ClientId {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let value = self.0 & (1 << KIND_SHIFT) - 1;
+        let value = self.0 & ((1 << KIND_SHIFT) - 1);
         match self.0 >> KIND_SHIFT {
             IPV4 => write!(formatter, "{}", std::net::Ipv4Addr::from_bits(value as u32)),
             IPV6 => write!(formatter, "{}/56", std::net::Ipv6Addr::from_bits(u128::from(value) << 72)),

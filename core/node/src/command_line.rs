@@ -124,7 +124,7 @@ mod tests {
         assert_eq!((settings.http.port, settings.ws.port), (1, 2));
         assert_eq!(settings.http.api, ["eth", "net"]);
         assert_eq!(settings.ws.api, ["eth"]);
-        assert_eq!(settings.ws.origins, ["*"]);
+        assert_eq!(settings.ws.origins.to_vec(), ["*"]);
         assert!(settings.http.enabled && settings.ipc.disabled);
         assert_eq!(settings.pool.price_bump, 20);
         assert_eq!(settings.rpc.gas_cap, 7);

@@ -206,12 +206,12 @@ impl FrontEnds {
         let path = secret.as_ref().ok().and_then(Option::as_deref);
         let (exposure, changed) = match front_end {
             FrontEnd::Http => {
-                let rules = front_ends::http(&settings, self.names).rules;
+                let rules = front_ends::http_rules(&settings, self.names);
                 let changed = self.servers.change_http(&rules, path).await;
                 (rules.exposure, changed)
             }
             FrontEnd::WebSocket => {
-                let rules = front_ends::websocket(&settings, self.names).rules;
+                let rules = front_ends::websocket_rules(&settings, self.names);
                 let changed = self.servers.change_websocket(&rules, path).await;
                 (rules.exposure, changed)
             }

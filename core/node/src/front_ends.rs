@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use tenon_config::{NamespaceNames, Settings};
 use tenon_ipc::{
     EnvelopeLimits, HttpLimits, HttpRules, HttpSettings, Network, NetworkError, SocketLimits, SocketSettings,
-    WebSocketLimits, WebSocketRules,
-    WebSocketSettings,
+    WebSocketLimits, WebSocketRules, WebSocketSettings,
 };
 
 use crate::exit::Stop;
@@ -119,10 +118,7 @@ fn http(settings: &Settings, names: NamespaceNames, proxies: Vec<Network>) -> Ht
 
 /// Who may ask what over WebSocket, as the settings have it.
 pub(crate) fn websocket_rules(settings: &Settings, names: NamespaceNames) -> WebSocketRules {
-    WebSocketRules {
-        exposure: shown_by_websocket(settings, names).exposure(),
-        origins: settings.ws.origins.to_vec(),
-    }
+    WebSocketRules { exposure: shown_by_websocket(settings, names).exposure(), origins: settings.ws.origins.to_vec() }
 }
 
 fn websocket(settings: &Settings, names: NamespaceNames, proxies: Vec<Network>) -> WebSocketSettings {
@@ -212,8 +208,8 @@ mod tests {
         chosen.http.methods_deny = MethodPatterns::new(vec!["eth_sign*".into()]).unwrap();
         chosen.auth.namespaces = vec!["eth".into()];
 
-        let http = http(&chosen, NamespaceNames::OWN).rules.exposure;
-        let websocket = websocket(&chosen, NamespaceNames::OWN).rules.exposure;
+        let http = http_rules(&chosen, NamespaceNames::OWN).exposure;
+        let websocket = websocket_rules(&chosen, NamespaceNames::OWN).exposure;
 
         assert_eq!(http.open.as_text(), "debug,rpc,!eth_sign*");
         assert_eq!(http.with_token.as_text(), "debug,eth,rpc,!eth_sign*");
@@ -226,7 +222,7 @@ mod tests {
         chosen.http.api = vec!["XDPoS".into()];
         let served = ["Consensus".to_owned()];
 
-        let exposed = |names| http(&chosen, names).rules.exposure.open;
+        let exposed = |names| http_rules(&chosen, names).exposure.open;
         assert_eq!(exposed(NamespaceNames::WITH_ALIASES).as_text(), "Consensus,XDPoS,rpc");
         assert!(
             missing_namespaces(&chosen, NamespaceNames::WITH_ALIASES, &served)

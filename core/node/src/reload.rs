@@ -86,7 +86,8 @@ impl Reloader {
         let changed = self.front_ends.reload(&settings).await?;
         self.plugins.vouch_for(vouched);
         let applied = self.plugins.apply(plans, asked_by).await;
-        let needs_restart = differences(&self.source.started_with, &settings, |key| !LIVE.contains(&key) && !APPLIED.contains(&key));
+        let needs_restart =
+            differences(&self.source.started_with, &settings, |key| !LIVE.contains(&key) && !APPLIED.contains(&key));
         let report = SettingsReport { changed, ..report(applied, needs_restart) };
         tracing::info!(
             changes = report.modules.len(),

@@ -162,7 +162,7 @@ async fn serve<S: RpcService>(
     let (Some(ends), Some(traffic)) = (port.ends().next(), port.first_traffic()) else { return };
     // Until it becomes a WebSocket, which is counted when it does.
     let as_http = port.http.as_ref().map(|side| side.traffic.connect());
-    let memory = port.memory().client(client).reserve_always(MemoryUse::Connections, CONNECTION_BYTES);
+    let memory = port.memory().client(conversation.client).reserve_always(MemoryUse::Connections, CONNECTION_BYTES);
     // Answers are written whole; waiting for more only delays them.
     let _ = stream.set_nodelay(true);
     let (sides, talk) = (&*port, &*conversation);

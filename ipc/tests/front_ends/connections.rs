@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::{
     raw_http::Client,
-    service::{TestService, until},
+    service::{TestService, http_rules, until, websocket_rules},
     websocket,
 };
 
@@ -22,12 +22,12 @@ const CALL: &str = r#"{"id":1,"method":"test_echo"}"#;
 async fn start(connections: usize) -> (Servers<TestService>, SocketAddr, TestService) {
     let service = TestService::default();
     let limits = HttpLimits { connections, ..HttpLimits::default() };
-    let modules = vec!["test".to_owned()];
-    let http = HttpSettings { port: 0, modules: modules.clone(), limits, ..HttpSettings::default() };
+    let http = HttpSettings { port: 0, rules: http_rules(&["test"]), limits, ..HttpSettings::default() };
     let settings = Settings { http: Some(http), ..Settings::default() };
     let servers = Servers::start(settings, service.clone(), None).await.unwrap();
     let address = servers.endpoints().http.unwrap();
-    let websocket = WebSocketSettings { port: address.port(), modules, ..WebSocketSettings::default() };
+    let websocket =
+        WebSocketSettings { port: address.port(), rules: websocket_rules(&["test"]), ..WebSocketSettings::default() };
     servers.open_websocket(websocket, None).await.unwrap();
     (servers, address, service)
 }

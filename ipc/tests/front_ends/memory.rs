@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 
 use crate::{
     raw_http,
-    service::{TestService, until},
+    service::{TestService, http_rules, until, websocket_rules},
     websocket,
 };
 
@@ -32,10 +32,10 @@ async fn start_with(share: usize, envelope: EnvelopeLimits) -> Started {
     let memory = MemoryBudget::new(MemoryLimits { total: 1 << 30, client: share });
     let service = TestService::default();
     let servers = Servers::new(service.clone(), None).with_memory(memory.clone());
-    let modules = vec!["test".to_owned()];
-    let http = HttpSettings { port: 0, modules: modules.clone(), ..HttpSettings::default() };
+    let http = HttpSettings { port: 0, rules: http_rules(&["test"]), ..HttpSettings::default() };
     let limits = WebSocketLimits { envelope, ..WebSocketLimits::default() };
-    let websocket = WebSocketSettings { port: 0, modules, limits, ..WebSocketSettings::default() };
+    let websocket =
+        WebSocketSettings { port: 0, rules: websocket_rules(&["test"]), limits, ..WebSocketSettings::default() };
     let http = servers.open_http(http, None).await.unwrap();
     let websocket = servers.open_websocket(websocket, None).await.unwrap();
     Started { _servers: servers, http, websocket, service, memory }

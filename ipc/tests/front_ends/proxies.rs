@@ -3,7 +3,12 @@
 use soketto::handshake::client::Header;
 use tenon_ipc::{HttpSettings, Servers, Settings, WebSocketSettings};
 
-use crate::{http::token_for, raw_http, service::TestService, websocket};
+use crate::{
+    http::token_for,
+    raw_http,
+    service::{TestService, http_rules, websocket_rules},
+    websocket,
+};
 
 const CALL: &str = r#"{"id":1,"method":"test_origin"}"#;
 
@@ -11,15 +16,20 @@ async fn start(proxies: &str) -> (Servers<TestService>, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
     let secret = folder.path().join("jwt.hex");
     std::fs::write(&secret, "07".repeat(32)).unwrap();
-    let (modules, proxies) = (vec!["test".to_owned()], vec![proxies.parse().unwrap()]);
+    let proxies = vec![proxies.parse().unwrap()];
     let settings = Settings {
         http: Some(HttpSettings {
             port: 0,
-            modules: modules.clone(),
+            rules: http_rules(&["test"]),
             proxies: proxies.clone(),
             ..HttpSettings::default()
         }),
-        websocket: Some(WebSocketSettings { port: 0, modules, proxies, ..WebSocketSettings::default() }),
+        websocket: Some(WebSocketSettings {
+            port: 0,
+            rules: websocket_rules(&["test"]),
+            proxies,
+            ..WebSocketSettings::default()
+        }),
         socket: None,
         token_secret: Some(secret),
     };

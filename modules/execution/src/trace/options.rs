@@ -9,6 +9,7 @@ use tenon_api::Failure;
 use crate::ExecutionLimits;
 
 /// Options that have been checked.
+#[derive(Debug)]
 pub(crate) struct TraceOptions {
     pub(super) geth: GethDebugTracingOptions,
     /// Longest run of one traced transaction.
