@@ -16,7 +16,7 @@ use crate::{CallContext, call::crashed};
 /// A pool that runs at most `threads` jobs at a time and lets at most `queue` more wait.
 ///
 /// Jobs run on tokio's blocking threads: one job a request, so that the wake-up (15 to 80 µs,
-/// `spec/dependencies.md` 5) is paid once. Must be used from inside a tokio runtime.
+/// `docs/performance.md`) is paid once. Must be used from inside a tokio runtime.
 #[derive(Clone, Debug)]
 pub struct WorkPool {
     name: &'static str,
