@@ -65,9 +65,10 @@ modules-bench: setup ## 1,000 life-cycle operations and 1,000 replacements under
 	    --libraries $(TARGET_DIR)/release $(ARGS)
 	$(CARGO) bench -p tenon-host --bench plugin_hop --bench process_hop
 
-lint: setup ## clippy with warnings as errors, and where unsafe code stands
+lint: setup ## clippy with warnings as errors, where unsafe code stands, citations of docs/spec
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	scripts/check-unsafe.sh
+	scripts/check-citations.py
 
 format: ## format the code
 	$(CARGO) fmt --all

@@ -1,7 +1,7 @@
 //! The C boundary between host and plugin: layouts only, no behaviour.
 //!
 //! `plugins/sdk/include/tenon_plugin.h` says the same in C; a test of the SDK compiles it and compares sizes
-//! and offsets. The rules (`design.md` 4, `spec/dependencies.md` 4.4):
+//! and offsets. The rules (`design.md` 4):
 //!
 //! - Nothing but pointers, lengths and integers crosses. Whoever allocated a buffer frees it, through the
 //!   function that travels with it.

@@ -1,8 +1,8 @@
 //! The encoding of messages wherever they leave the process or cross the plugin boundary.
 //!
-//! bincode 2, standard configuration, behind two functions so that the codec can be replaced in one place
-//! (`spec/dependencies.md` 2, 9.1). Byte payloads must go through `serialize_bytes` (`alloy_primitives::Bytes`
-//! does); a plain `Vec<u8>` is thirty times slower.
+//! bincode 2, standard configuration, behind two functions so that the codec can be replaced in one place.
+//! Byte payloads must go through `serialize_bytes` (`alloy_primitives::Bytes` does); a plain `Vec<u8>` is thirty
+//! times slower (64 KiB encoded and decoded: 160 µs in place of 5).
 
 use bincode::{enc::write::Writer, error::EncodeError};
 use serde::{Serialize, de::DeserializeOwned};

@@ -22,7 +22,7 @@ const MAX_PARKED: usize = 256;
 /// then, where it also gives its thread to a client whose turn it is.
 ///
 /// Jobs run on tokio's blocking threads: one job a request, so that the wake-up (15 to 80 µs,
-/// `spec/dependencies.md` 5) is paid once. Must be used from inside a tokio runtime.
+/// `docs/performance.md`) is paid once. Must be used from inside a tokio runtime.
 #[derive(Clone, Debug)]
 pub struct WorkPool {
     name: &'static str,

@@ -1,7 +1,8 @@
 //! The copies that libraries are loaded from, in a folder that nobody else writes.
 //!
 //! What must always hold: a copy carries the hash of its content in its name, is written beside and renamed, and is never
-//! written again (`spec/dependencies.md` 4.3): the file of a loaded library must not change.
+//! written again: the file of a loaded library must not change (SIGBUS), and for a path that is loaded the system's loader
+//! gives the old copy.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

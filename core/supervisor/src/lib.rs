@@ -1,7 +1,7 @@
 //! The life of the node's actors: starting them in order, keeping them alive, stopping them in reverse order.
 //!
 //! It owns one actix system and one thread an actor, and hides actix behind a thin trait ([`Actor`]), because
-//! actix's own supervisor sees neither panics nor full mailboxes (`spec/dependencies.md` 5). Actors own what
+//! actix's own supervisor sees neither panics nor full mailboxes. Actors own what
 //! changes: the write path of the chain, the sealer, later peers and the device. Reads never pass through here.
 //!
 //! What must always hold: an actor handles one message at a time; its mailbox is bounded, and a full one is an

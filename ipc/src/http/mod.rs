@@ -4,7 +4,7 @@
 //! neither idle nor write time-outs, and the rest of jsonrpsee (its envelope) must be ours anyway. Measured with
 //! `examples/constant_server.rs`, 64 connections, server and wrk on a core each: 9.7 to 12.4 µs of processor time
 //! a request against 9.4 to 10.3 of a raw hyper server with a constant answer, 0.83 to 0.97 of it; a method in
-//! jsonrpsee reached 0.63 of raw hyper (`spec/dependencies.md` 6.1).
+//! jsonrpsee reached 0.63 of raw hyper (117,000 requests a second in place of 184,000).
 
 mod answers;
 mod body;

@@ -30,7 +30,7 @@ impl Mode {
 /// blocks since the last sync, and never consistency, because the log is replayed up to a whole block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// fsync for every block; measured at 0.24 ms on a local disk (`spec/dependencies.md` 7).
+    /// fsync for every block; measured at 0.24 ms on a local disk.
     EveryBlock,
     /// fsync with the block that comes this many blocks, or this long, after the last one.
     Interval {

@@ -56,8 +56,8 @@ async fn set_head(context: DebugContext, number: Height) -> Result<(), Failure> 
     context.call(SetHead { number: BlockNumber(number.0) }).await
 }
 
-/// A height: the reference takes a plain number for most methods and a hexadecimal string for one, the seed
-/// the other way round, so both are taken everywhere; what is neither is refused as no number (`spec/rpc-node.md` 8).
+/// A height: the reference takes a plain number for most methods and a hexadecimal string for one, the interface document
+/// the other way round, so both are taken everywhere; what is neither is refused as no number (`spec/rpc-node.md` 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Height(u64);
 

@@ -132,7 +132,7 @@ impl ConsensusEngine for ModelEngine {
             gas_limit: GAS_LIMIT,
             timestamp: plan.timestamp,
             extra_data,
-            // Either is accepted, and means nothing (`spec/consensus.md` 16, 14).
+            // Either is accepted, and means nothing (`spec/consensus.md` 16 item 14).
             nonce: if is_v2 && !opens && plan.round.is_multiple_of(7) { B64::repeat_byte(0xff) } else { B64::ZERO },
             native_seal: Some(seal),
             base_fee_per_gas: Some(BASE_FEE),

@@ -129,8 +129,8 @@ impl VotingTable {
         self.listed.iter().flatten().map(|candidate| (*candidate, stake(candidate))).collect()
     }
 
-    /// Candidates by stake, highest first, equal ones as the reference's sort leaves them (`spec/consensus.md`,
-    /// appendix A).
+    /// Candidates by stake, highest first, equal ones as the reference's sort leaves them (`spec/consensus.md`
+    /// Appendix A).
     pub fn ranked(&self) -> Vec<Address> {
         let mut candidates = self.candidates();
         go_sort::sort_by_stake_descending(&mut candidates, |(_, stake)| *stake);

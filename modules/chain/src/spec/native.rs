@@ -137,8 +137,8 @@ pub(crate) struct FileHeights {
 }
 
 impl NativeHeights {
-    /// The least price of gas that blocks of this height take, wei; where there is a base fee, that is higher
-    /// (`spec/chain.md` 2.5).
+    /// The least price of gas that pools take at this height, wei; where there is a base fee, that is higher
+    /// (`spec/chain.md` 9.2 rule 15).
     pub const fn least_price(&self, number: u64) -> u64 {
         if number >= self.gas50x { LEAST_PRICE_50X } else { LEAST_PRICE }
     }

@@ -343,8 +343,7 @@ impl TrackedAccount {
     }
 }
 
-// `code` must be none: a default `Some(empty)` would make the EVM run contracts as empty accounts
-// (`spec/dependencies.md` 8).
+// `code` must be none: a default `Some(empty)` would make the EVM run contracts as empty accounts, without an error.
 fn account_info(account: Account) -> AccountInfo {
     AccountInfo {
         balance: account.balance,

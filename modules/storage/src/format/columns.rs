@@ -2,7 +2,7 @@
 //!
 //! What they have in common: one LRU cache for data blocks, indices and filters (so that memory is bounded by one
 //! number, whatever the size of the chain), bloom filters of 10 bits a key (a miss costs 0.7 µs instead of 4), the
-//! write-ahead log. The differences follow from how a column is read (`spec/dependencies.md` 7):
+//! write-ahead log. The differences follow from how a column is read:
 //!
 //! - *Point reads of small records* have blocks of 4 KiB: less to decompress for one record than with 16 KiB.
 //! - *Large records and range scans* have blocks of 16 KiB, which compress better.

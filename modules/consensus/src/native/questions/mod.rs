@@ -180,7 +180,7 @@ impl Questions {
         v1_masternodes(&header.extra_data)
     }
 
-    /// Number of the block that opened the epoch of this block, and of the epoch (`spec/consensus.md` 1.1).
+    /// Number of the block that opened the epoch of this block, and of the epoch (`spec/consensus.md` 4.1).
     fn epoch_of(&self, header: &SealedHeader) -> Result<(u64, u64), Failure> {
         let consensus = self.engine.consensus();
         if !self.engine.is_v2(header.number) {
