@@ -1,4 +1,4 @@
-//! The local socket (`spec/rpc-eth.md` 2.4): a stream of JSON values both ways, every namespace.
+//! The local socket (`docs/spec/rpc-eth.md` 2.4): a stream of JSON values both ways, every namespace.
 
 use std::{
     io,

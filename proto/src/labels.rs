@@ -29,7 +29,8 @@ const FAMILIES: [Family; 12] = [
     family_named("F12", "Binance"),
 ];
 
-/// What stands behind the family's name in public and in the document, where the two differ (`spec/device.md 2.1`).
+/// What stands behind the family's name in public and in the document, where the two differ
+/// (`docs/spec/device.md 2.1`).
 const OTHER_SUFFIXES: [(&str, &str); 6] = [
     ("SignWithdrawOng", "SignWithdraw"),
     ("SignedWithdrawOng", "SignedWithdraw"),

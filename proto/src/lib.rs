@@ -7,7 +7,7 @@
 //! What must always hold: a body that a device may send is read whatever else stands in it (unknown fields, unknown
 //! values of enumerations, packed or unpacked numbers). A message with a secret is wiped when it is dropped and shows
 //! nothing but its name. Nothing is routed or refused by a flag of direction: the registry has wrong ones, and keeps
-//! them (`spec/device.md 2.3`). It does no I/O and knows no flow.
+//! them (`docs/spec/device.md 2.3`). It does no I/O and knows no flow.
 //!
 //! ```
 //! use tenon_proto::{MessageType, decode, encode, ethereum::EthereumGetAddress, registry};

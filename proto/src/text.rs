@@ -1,6 +1,6 @@
 //! Texts that a device chose, made fit to be shown.
 
-/// The longest text of a device that is shown, bytes (`spec/device.md 11`).
+/// The longest text of a device that is shown, bytes (`docs/spec/device.md 11`).
 pub const MAX_SHOWN_TEXT: usize = 256;
 
 /// A label or the text of a failure, fit for logs, terminals and answers: what is not UTF-8 is replaced, control and

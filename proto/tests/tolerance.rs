@@ -1,4 +1,4 @@
-//! What firmware of other years sends, and what may not be lost by it (`spec/device.md 9`).
+//! What firmware of other years sends, and what may not be lost by it (`docs/spec/device.md 9`).
 
 use tenon_proto::common::{ButtonRequest, Failure, PassphraseAck, PinMatrixRequest, failure::FailureType};
 use tenon_proto::debug::DebugLinkDecision;

@@ -30,7 +30,7 @@ GENESIS, CHAIN, FORK_CHOICE = "genesis.json", "chain.rlp", "headfcu.json"
 NAMESPACES = "eth,net,web3,debug,txpool"
 
 # Methods that the interface document does not list and that the reference does not serve either
-# (spec/conformance.md 2.5). Every other method of the suite must pass.
+# (docs/spec/conformance.md 2.5). Every other method of the suite must pass.
 OUT_OF_SCOPE = {
     "eth_baseFee": "not in the interface document",
     "eth_capabilities": "not in the interface document",

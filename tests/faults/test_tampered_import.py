@@ -16,7 +16,7 @@ from figures import tell
 from native_chains import Recorded, head
 from tenon_node import folder, run
 
-# Places of the items in a header (`spec/chain.md` 1.1).
+# Places of the items in a header (`docs/spec/chain.md` 1.1).
 PARENT, UNCLES, COINBASE, STATE, TRANSACTIONS, RECEIPTS, BLOOM, DIFFICULTY, NUMBER = range(9)
 GAS_LIMIT, GAS_USED, TIME, EXTRA, MIX, NONCE, VALIDATORS, VALIDATOR, PENALTIES, BASE_FEE = range(9, 19)
 KEYS = [keys.PrivateKey(hashlib.sha256(f"tenon-golden-{number}".encode()).digest()) for number in range(30)]
@@ -25,7 +25,7 @@ SEAL = 65
 
 
 def seal_hash(header, is_v2):
-    """What seals sign (`spec/consensus.md` 1.2)."""
+    """What seals sign (`docs/spec/consensus.md` 1.2)."""
     extra = header[EXTRA] if is_v2 else header[EXTRA][:-SEAL]
     items = header[:EXTRA] + [extra, header[MIX], header[NONCE]]
     items += [header[VALIDATORS], header[PENALTIES]] if is_v2 else []

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Numbers that JSON-RPC clients of this chain family know (`spec/rpc-eth.md` 3.3).
+/// Numbers that JSON-RPC clients of this chain family know (`docs/spec/rpc-eth.md` 3.3).
 ///
 /// A newtype, not an enum: a plugin may answer with a code of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

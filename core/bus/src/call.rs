@@ -469,7 +469,7 @@ pub fn handler_panics() -> u64 {
     PANICS.load(Ordering::Relaxed)
 }
 
-/// The error of a panicked handler, in the reference's words (`spec/rpc-eth.md` 3.3); the cause goes to the log.
+/// The error of a panicked handler, in the reference's words (`docs/spec/rpc-eth.md` 3.3); the cause goes to the log.
 pub(crate) fn crashed(handler: &'static str, panic: &(dyn Any + Send)) -> Failure {
     let cause = panic
         .downcast_ref::<&str>()

@@ -8,7 +8,7 @@ use tenon_config::{AuthSettings, NamespaceNames};
 use tenon_host::Exposure;
 use tenon_ipc::PortExposure;
 
-/// Served on every port: it tells a client what else is (`spec/rpc-eth.md` 2.1).
+/// Served on every port: it tells a client what else is (`docs/spec/rpc-eth.md` 2.1).
 const ALWAYS_SERVED: &str = "rpc";
 /// Every namespace, in a list of those that need a token.
 const ALL: &str = "*";

@@ -20,7 +20,7 @@ pub(crate) const LIVE: [&str; 8] = [
     "auth.namespaces",
 ];
 
-/// The port that `admin_startRPC` and `admin_startWS` open unless they name one (`spec/rpc-node.md` 8).
+/// The port that `admin_startRPC` and `admin_startWS` open unless they name one (`docs/spec/rpc-node.md` 8).
 const ASKED_PORT: u16 = 8546;
 /// The most names of one list of a request.
 const MAX_NAMES: usize = 256;

@@ -78,7 +78,7 @@ enum Rules {
 }
 
 /// Refuses to prune states that the engine reads again: candidates of a gap block, up to the epoch after it
-/// (`spec/consensus.md` 3.4).
+/// (`docs/spec/consensus.md` 3.4).
 fn check_history(settings: &Settings, spec: &ChainSpec) -> Result<(), Stop> {
     let database = &settings.database;
     let Some(native) = spec.native.as_ref().filter(|_| database.mode == HistoryMode::Pruned) else { return Ok(()) };

@@ -1,7 +1,8 @@
 //! How a HID device is written to: with or without the number of a report in front.
 //!
 //! Firmware up to 1.3.5 declares numbered reports, and the mark of a packet is the number of its report. Later firmware
-//! has none, and the library below wants a zero in their place (`spec/device.md 3.5`). Reading is the same for both.
+//! has none, and the library below wants a zero in their place (`docs/spec/device.md 3.5`). Reading is the same for
+//! both.
 
 use std::fmt;
 

@@ -5,7 +5,7 @@
 //! each that follows  3f                            63 bytes of the body
 //! ```
 //!
-//! Numbers are big endian; the last packet is filled with zeros (`spec/device.md 3.1`).
+//! Numbers are big endian; the last packet is filled with zeros (`docs/spec/device.md 3.1`).
 
 use std::fmt;
 
@@ -37,7 +37,7 @@ impl Packet {
     }
 
     /// 64 zeros: a Model One in the middle of a message forgets it, every other reader ignores the packet
-    /// (`spec/device.md 8.4`).
+    /// (`docs/spec/device.md 8.4`).
     pub fn reset() -> Self {
         Self(Zeroizing::new([0; PACKET_LENGTH]))
     }
@@ -93,7 +93,7 @@ impl<'body> Packets<'body> {
     }
 
     /// Gives the message up after a part of it was sent: the packets that a device still waits for, filled with `0xff`.
-    /// Zeros would not do, a message cut off by zeros can be a valid one (`spec/device.md 8.4`).
+    /// Zeros would not do, a message cut off by zeros can be a valid one (`docs/spec/device.md 8.4`).
     ///
     /// Nothing when the message was not begun, or is out.
     pub fn abandon(self) -> impl Iterator<Item = Packet> {

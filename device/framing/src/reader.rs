@@ -42,7 +42,7 @@ impl fmt::Debug for Message {
 }
 
 /// Why packets are no message. After any of these the two sides may have lost step: the session resynchronises
-/// (`spec/device.md 8.4`). The reader is empty then and takes the next packet as a first one.
+/// (`docs/spec/device.md 8.4`). The reader is empty then and takes the next packet as a first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// Too short or too long.
@@ -98,8 +98,8 @@ impl Reader {
         Self { wire, begun: None }
     }
 
-    /// Whether a part of a message has come: the next packet is to follow within seconds (`spec/device.md 8.2`), the
-    /// first of a message may take as long as its user does.
+    /// Whether a part of a message has come: the next packet is to follow within seconds (`docs/spec/device.md 8.2`),
+    /// the first of a message may take as long as its user does.
     pub const fn is_within_message(&self) -> bool {
         self.begun.is_some()
     }

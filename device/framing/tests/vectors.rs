@@ -1,4 +1,4 @@
-//! Frames measured on devices (`spec/device.md 12.2`), bit for bit: from messages to packets and back.
+//! Frames measured on devices (`docs/spec/device.md 12.2`), bit for bit: from messages to packets and back.
 
 use tenon_device_framing::{PACKET_LENGTH, Packets, Reader, Wire};
 use tenon_proto::bitcoin::PublicKey;

@@ -1,4 +1,4 @@
-//! The wire texts of the envelope (`spec/rpc-eth.md` 3.3, 15), in one place.
+//! The wire texts of the envelope (`docs/spec/rpc-eth.md` 3.3, 15), in one place.
 
 use tenon_api::{Failure, FailureCode};
 

@@ -1,4 +1,4 @@
-//! The JSON-RPC envelope, the same on every transport (`spec/rpc-eth.md` 3).
+//! The JSON-RPC envelope, the same on every transport (`docs/spec/rpc-eth.md` 3).
 
 mod batch;
 pub(crate) mod failures;
@@ -397,7 +397,7 @@ impl Drop for Place<'_> {
 }
 
 impl<'a> Request<'a> {
-    /// Sorts a request (`spec/rpc-eth.md` 3.1).
+    /// Sorts a request (`docs/spec/rpc-eth.md` 3.1).
     fn look_at(raw: &RawRequest, text: &'a str) -> Self {
         if !raw.is_object {
             return Self::Invalid { id: "null" };

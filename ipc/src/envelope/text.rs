@@ -1,4 +1,4 @@
-//! JSON strings as the reference writes and reads them (`spec/rpc-eth.md` 3.1, `spec/rpc-node.md` 1.3).
+//! JSON strings as the reference writes and reads them (`docs/spec/rpc-eth.md` 3.1, `docs/spec/rpc-node.md` 1.3).
 
 use std::{borrow::Cow, fmt::Write as _};
 

@@ -1,4 +1,4 @@
-//! Which web pages may read answers (`spec/rpc-eth.md` 2.2), with the rules of rs/cors 1.7 that the
+//! Which web pages may read answers (`docs/spec/rpc-eth.md` 2.2), with the rules of rs/cors 1.7 that the
 //! reference uses: methods POST and GET, all request headers, ten minutes.
 
 use http::{HeaderMap, HeaderValue, Method, header};

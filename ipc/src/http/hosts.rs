@@ -1,4 +1,4 @@
-//! Under which names a browser may reach this node: the guard against DNS rebinding (`spec/rpc-eth.md` 2.2).
+//! Under which names a browser may reach this node: the guard against DNS rebinding (`docs/spec/rpc-eth.md` 2.2).
 
 use std::net::IpAddr;
 

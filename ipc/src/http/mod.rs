@@ -1,4 +1,4 @@
-//! HTTP/1.1 (`spec/rpc-eth.md` 2.2), and the door to WebSocket on the same port.
+//! HTTP/1.1 (`docs/spec/rpc-eth.md` 2.2), and the door to WebSocket on the same port.
 //!
 //! hyper serves the connection directly, not jsonrpsee's `serve`: that wrapper looks for HTTP/2 first and offers
 //! neither idle nor write time-outs, and the rest of jsonrpsee (its envelope) must be ours anyway. Measured with

@@ -1,4 +1,4 @@
-//! WebSocket (`spec/rpc-eth.md` 2.3): the upgrade, the origin check, and messages.
+//! WebSocket (`docs/spec/rpc-eth.md` 2.3): the upgrade, the origin check, and messages.
 //!
 //! Frames are our own (`frame.rs`) instead of soketto's: soketto 0.8 cannot say 1009 when it closes, sets
 //! aside as many bytes as a frame's header announces, and writes header and payload apart. The tests speak to

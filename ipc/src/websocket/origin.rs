@@ -1,4 +1,4 @@
-//! Which web pages may connect (`spec/rpc-eth.md` 2.3).
+//! Which web pages may connect (`docs/spec/rpc-eth.md` 2.3).
 
 /// The origins that an operator allows. Programs that are no browsers send none and are always let in.
 #[derive(Clone, Debug)]

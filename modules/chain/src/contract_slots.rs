@@ -1,12 +1,12 @@
-//! Where the system contracts keep what clients read of them (`spec/chain.md` 10): Solidity's layout, and the one look-up
-//! that both fees and rewards need.
+//! Where the system contracts keep what clients read of them (`docs/spec/chain.md` 10): Solidity's layout, and the one
+//! look-up that both fees and rewards need.
 
 use alloy_primitives::{Address, B256, U256, address, keccak256};
 
 /// The voting contract: candidates, their stakes and owners.
 pub const VALIDATOR_CONTRACT: Address = address!("0000000000000000000000000000000000000088");
 
-/// `validatorsState` of the voting contract: the records of candidates (`spec/chain.md` 10.1).
+/// `validatorsState` of the voting contract: the records of candidates (`docs/spec/chain.md` 10.1).
 const VALIDATORS_STATE: U256 = U256::ONE;
 
 /// The slot of `map[key]` for a mapping at this position.
@@ -29,8 +29,8 @@ pub fn candidate_record(candidate: Address) -> B256 {
     mapping_slot(candidate.into_word(), VALIDATORS_STATE)
 }
 
-/// Who owns a masternode, and is paid for it (`spec/chain.md` 4.2, 4.3). Zero when it is no candidate. `read` gives a slot
-/// of a contract in the state that decides.
+/// Who owns a masternode, and is paid for it (`docs/spec/chain.md` 4.2, 4.3). Zero when it is no candidate. `read`
+/// gives a slot of a contract in the state that decides.
 ///
 /// # Errors
 /// What `read` says.
@@ -47,7 +47,7 @@ mod tests {
 
     use super::*;
 
-    // `spec/chain.md` 11.
+    // `docs/spec/chain.md` 11.
     #[test]
     fn slots_of_the_voting_contract_are_where_the_specification_says() {
         let candidate = address!("25c65b4b379ac37cf78357c4915f73677022eaff");

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tenon_api::{BlockId, BlockNumber, BlockTag, ChainReader, Failure, SealedHeader};
 
-/// Finds the header that `id` names, none when there is no such block (`spec/rpc-eth.md` 5).
+/// Finds the header that `id` names, none when there is no such block (`docs/spec/rpc-eth.md` 5).
 ///
 /// `Pending` is the head. `Safe` falls back to the last final block, as what is final is safe.
 ///

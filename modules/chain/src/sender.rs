@@ -48,7 +48,7 @@ pub enum HighS {
     Refused,
 }
 
-/// Which transactions may be signed how, at one height (`spec/chain.md` 2.3, EIP-155, EIP-2).
+/// Which transactions may be signed how, at one height (`docs/spec/chain.md` 2.3, EIP-155, EIP-2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SignerRules {
     /// The chain that a protected transaction must name.

@@ -208,7 +208,7 @@ fn the_genesis_files_of_the_networks_give_their_hashes() {
     }
 }
 
-/// The fields that the specification's three headers share (`spec/chain.md` 11).
+/// The fields that the specification's three headers share (`docs/spec/chain.md` 11).
 fn common_header() -> Header {
     Header {
         parent_hash: B256::repeat_byte(0x11),
@@ -357,7 +357,7 @@ fn private(chain_id: u64, members: &str) -> Genesis {
 }
 
 /// The constants follow the network id, which is the chain id unless the operator gives another
-/// (`spec/chain.md` 5.1): three ids have their own, and every other has the main network's.
+/// (`docs/spec/chain.md` 5.1): three ids have their own, and every other has the main network's.
 #[test]
 fn the_network_id_chooses_the_built_in_heights_and_lists() {
     let rows = [

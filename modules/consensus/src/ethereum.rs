@@ -13,7 +13,7 @@ use crate::{
 
 /// The rules of the Ethereum profile from Frontier on, before and after the merge.
 ///
-/// No seal is checked: recorded chains and the public suites carry none (`spec/conformance.md` 3.1). A block
+/// No seal is checked: recorded chains and the public suites carry none (`docs/spec/conformance.md` 3.1). A block
 /// must be a merged one as soon as the total difficulty of its parent has reached the chain's terminal total
 /// difficulty, and must not be one before.
 #[derive(Clone, Debug)]
@@ -113,7 +113,7 @@ impl ConsensusEngine for EthereumEngine {
 
     /// Before the merge nothing is final. After it a beacon chain would say; this node follows none and takes
     /// the blocks that its operator hands it, so that the head counts as final, as the public suite expects of a
-    /// node that was told to adopt it (`spec/conformance.md` 2.4).
+    /// node that was told to adopt it (`docs/spec/conformance.md` 2.4).
     fn finality(&self, head: &SealedHeader, _chain: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>) {
         let number = is_merged(head).then_some(BlockNumber(head.number));
         (number, number)

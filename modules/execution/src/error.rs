@@ -65,7 +65,7 @@ pub enum ExecutionError {
         reason: &'static str,
     },
     /// The historic exchange comes to something else than the block says, or an order may not stand there
-    /// (`spec/chain.md` 6.1). The reason is in the reference's words.
+    /// (`docs/spec/chain.md` 6.1). The reason is in the reference's words.
     #[error("block {number}: {reason}")]
     Exchange {
         /// Height of the block.

@@ -1,6 +1,6 @@
-//! What becomes of empty accounts of a genesis file (`spec/chain.md` 5.3): random blocks that touch them, send them coins
-//! and create contracts in their places, in calls that fail and that do not, as the reference client executed them.
-//! `TENON_RANDOM_CHAINS=FILE` runs the chains of another file of this form instead, one a line.
+//! What becomes of empty accounts of a genesis file (`docs/spec/chain.md` 5.3): random blocks that touch them, send
+//! them coins and create contracts in their places, in calls that fail and that do not, as the reference client
+//! executed them. `TENON_RANDOM_CHAINS=FILE` runs the chains of another file of this form instead, one a line.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;

@@ -1,5 +1,5 @@
-//! The historic exchange in blocks (`spec/chain.md` 6): random markets, with the trading roots and state roots that the
-//! reference came to, and what is refused.
+//! The historic exchange in blocks (`docs/spec/chain.md` 6): random markets, with the trading roots and state roots
+//! that the reference came to, and what is refused.
 #![allow(missing_docs, clippy::unwrap_used, reason = "a failure fails the test")]
 
 mod support;

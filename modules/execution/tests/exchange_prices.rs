@@ -1,5 +1,5 @@
-//! Contracts that ask the historic exchange for prices (`spec/chain.md` 5.4): in blocks, which come to the roots and
-//! receipts of the reference, in calls, and in replays of blocks.
+//! Contracts that ask the historic exchange for prices (`docs/spec/chain.md` 5.4): in blocks, which come to the roots
+//! and receipts of the reference, in calls, and in replays of blocks.
 #![allow(missing_docs, clippy::unwrap_used, clippy::panic, reason = "a failure fails the test")]
 
 mod support;

@@ -5,7 +5,7 @@ use tenon_chain::{DecodeError, DecodeProblem, RecoverError};
 use crate::NativeProblem;
 
 /// Why a transaction is not taken in. The texts begin with the words that clients look for
-/// (`spec/rpc-eth.md` 12.3; go-ethereum's today on the Ethereum profile).
+/// (`docs/spec/rpc-eth.md` 12.3; go-ethereum's today on the Ethereum profile).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PoolError {
     /// The bytes are no transaction.

@@ -7,7 +7,7 @@ use tenon_api::{RecoveredTransaction, U256};
 use crate::{entry::Entry, sender::Sender};
 
 /// What one gas of the transaction brings the proposer at this base fee; none when it can't pay the base fee, which
-/// special transactions of native chains need not (`spec/chain.md` 9.4).
+/// special transactions of native chains need not (`docs/spec/chain.md` 9.4).
 fn effective_tip(entry: &Entry, base_fee: U256) -> Option<U256> {
     if entry.is_special {
         return Some(entry.fee_cap().saturating_sub(base_fee).min(entry.tip_cap()));

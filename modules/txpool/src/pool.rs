@@ -227,7 +227,7 @@ impl Inner {
         Ok((sender, Terms { cost: entry::cost(transaction), ..Terms::default() }))
     }
 
-    /// Looks anew at what tokens can pay for, after the head has changed (`spec/chain.md` 9.4).
+    /// Looks anew at what tokens can pay for, after the head has changed (`docs/spec/chain.md` 9.4).
     pub(crate) fn revalue_sponsored(&self) -> Result<(), StoreError> {
         let Some(native) = self.native.as_ref().filter(|_| self.state.read().has_sponsored()) else { return Ok(()) };
         let head = self.chain.head();

@@ -1,5 +1,5 @@
-//! HTTP and WebSocket, opened and closed (`spec/rpc-node.md` 3.1, 3.7). They are modules of the node; what is asked for
-//! beyond the settings is checked by the node as if it stood there.
+//! HTTP and WebSocket, opened and closed (`docs/spec/rpc-node.md` 3.1, 3.7). They are modules of the node; what is
+//! asked for beyond the settings is checked by the node as if it stood there.
 
 use super::*;
 

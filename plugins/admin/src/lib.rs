@@ -3,7 +3,7 @@
 //! It owns nothing: every operation is a message to the host, which the command line uses through here as well. What must
 //! always hold: it never takes away its own namespace, or nobody could bring it back.
 //!
-//! Sources: `spec/rpc-node.md` 3 for the reference's methods; the others are Tenon's own.
+//! Sources: `docs/spec/rpc-node.md` 3 for the reference's methods; the others are Tenon's own.
 
 #![deny(unsafe_code)]
 

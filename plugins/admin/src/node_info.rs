@@ -1,4 +1,4 @@
-//! What the node says of itself and its peers (`spec/rpc-node.md` 3.3, 3.4).
+//! What the node says of itself and its peers (`docs/spec/rpc-node.md` 3.3, 3.4).
 //!
 //! A node without a network has no key, so that `id`, `enode` and `ip` are left out rather than made up; its ports are 0, as
 //! the reference shows those of a server that does not listen.

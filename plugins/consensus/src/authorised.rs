@@ -1,4 +1,4 @@
-//! Who may make blocks (`spec/rpc-node.md` 2.3, 2.4).
+//! Who may make blocks (`docs/spec/rpc-node.md` 2.3, 2.4).
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 

@@ -1,4 +1,4 @@
-//! Blocks with their rounds (`spec/rpc-node.md` 2.3, 2.4). What is wrong stands in the answer's `Error`.
+//! Blocks with their rounds (`docs/spec/rpc-node.md` 2.3, 2.4). What is wrong stands in the answer's `Error`.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use tenon_sdk::{prelude::*, shapes::JsonWriter};

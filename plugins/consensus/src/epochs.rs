@@ -1,4 +1,4 @@
-//! Epochs and their masternodes (`spec/rpc-node.md` 2.3, 2.4).
+//! Epochs and their masternodes (`docs/spec/rpc-node.md` 2.3, 2.4).
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 

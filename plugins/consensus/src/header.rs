@@ -1,4 +1,4 @@
-//! A header as an argument (`spec/rpc-node.md` 2.4, 4.3).
+//! A header as an argument (`docs/spec/rpc-node.md` 2.4, 4.3).
 
 use base64::{
     DecodeError, Engine as _, alphabet,

@@ -5,7 +5,7 @@
 //! must always hold: numbers are plain JSON numbers, names and nulls are the reference's, byte by byte. On chains of the
 //! Ethereum profile none of its methods exists.
 //!
-//! Sources: `spec/rpc-node.md` 2, and what the reference answered about its chains (`tests/recorded`).
+//! Sources: `docs/spec/rpc-node.md` 2, and what the reference answered about its chains (`tests/recorded`).
 
 #![deny(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Contracts and parameters of the chain's consensus (`spec/rpc-node.md` 2.3).
+//! Contracts and parameters of the chain's consensus (`docs/spec/rpc-node.md` 2.3).
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 

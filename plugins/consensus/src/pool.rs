@@ -1,4 +1,4 @@
-//! Votes and timeouts that wait at this node (`spec/rpc-node.md` 2.3).
+//! Votes and timeouts that wait at this node (`docs/spec/rpc-node.md` 2.3).
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 

@@ -1,4 +1,4 @@
-//! How callers name blocks (`spec/rpc-node.md` 1.2, 2.2).
+//! How callers name blocks (`docs/spec/rpc-node.md` 1.2, 2.2).
 
 use tenon_sdk::{param::ParamDescription, prelude::*};
 

@@ -1,4 +1,4 @@
-//! Blocks that were refused: `spec/rpc-node.md` 4.3.
+//! Blocks that were refused: `docs/spec/rpc-node.md` 4.3.
 
 use tenon_sdk::{
     prelude::*,

@@ -1,5 +1,5 @@
-//! The database by the names that the reference's database has: `spec/rpc-node.md` 4.3. Ours is another one, so this
-//! maps what can be mapped and finds nothing else.
+//! The database by the names that the reference's database has: `docs/spec/rpc-node.md` 4.3. Ours is another one, so
+//! this maps what can be mapped and finds nothing else.
 
 use tenon_sdk::prelude::*;
 

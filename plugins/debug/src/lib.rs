@@ -4,7 +4,7 @@
 //! node and pass through as finished JSON. What must always hold: every trace is a slow method, so that the
 //! host bounds how many run; `debug_setHead` needs [`Capability::Administer`].
 //!
-//! Sources: `spec/rpc-node.md` 4, go-ethereum's forms for the raw getters.
+//! Sources: `docs/spec/rpc-node.md` 4, go-ethereum's forms for the raw getters.
 
 #![deny(unsafe_code)]
 
@@ -57,7 +57,8 @@ async fn set_head(context: DebugContext, number: Height) -> Result<(), Failure> 
 }
 
 /// A height: the reference takes a plain number for most methods and a hexadecimal string for one, the interface document
-/// the other way round, so both are taken everywhere; what is neither is refused as no number (`spec/rpc-node.md` 7).
+/// the other way round, so both are taken everywhere; what is neither is refused as no number
+/// (`docs/spec/rpc-node.md` 7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Height(u64);
 

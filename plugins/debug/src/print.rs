@@ -1,4 +1,4 @@
-//! A block as text, and the ethash seed: `spec/rpc-node.md` 4.3. The text is for people; the layout follows
+//! A block as text, and the ethash seed: `docs/spec/rpc-node.md` 4.3. The text is for people; the layout follows
 //! the reference's, its bytes need not.
 
 use std::fmt::Write;

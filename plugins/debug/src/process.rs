@@ -1,4 +1,4 @@
-//! The node's process: memory, threads, log, profiles. `spec/rpc-node.md` 4.4, 4.5.
+//! The node's process: memory, threads, log, profiles. `docs/spec/rpc-node.md` 4.4, 4.5.
 //!
 //! The reference is written in Go; what only Go's runtime has is answered as empty, and profiles, which would be made
 //! up here, are refused with what serves instead.

@@ -1,4 +1,4 @@
-//! States and what changed between them: `spec/rpc-node.md` 4.3.
+//! States and what changed between them: `docs/spec/rpc-node.md` 4.3.
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 

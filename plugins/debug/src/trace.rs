@@ -1,4 +1,4 @@
-//! Traces: `spec/rpc-node.md` 4.2. The node makes them; this module only says of what.
+//! Traces: `docs/spec/rpc-node.md` 4.2. The node makes them; this module only says of what.
 
 use tenon_sdk::{
     param::ParamDescription,

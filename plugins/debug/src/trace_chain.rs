@@ -1,4 +1,5 @@
-//! `debug_subscribe traceChain`: the traces of a range of blocks, one notification a block (`spec/rpc-node.md` 4.2).
+//! `debug_subscribe traceChain`: the traces of a range of blocks, one notification a block
+//! (`docs/spec/rpc-node.md` 4.2).
 
 use serde_json::value::RawValue;
 use tenon_sdk::prelude::*;

@@ -1,4 +1,4 @@
-//! Blocks and their receipts: `spec/rpc-eth.md` 9.
+//! Blocks and their receipts: `docs/spec/rpc-eth.md` 9.
 
 use tenon_sdk::{
     prelude::*,

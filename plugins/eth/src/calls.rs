@@ -1,4 +1,4 @@
-//! Running the EVM: `spec/rpc-eth.md` 10.
+//! Running the EVM: `docs/spec/rpc-eth.md` 10.
 
 use tenon_sdk::{
     prelude::*,

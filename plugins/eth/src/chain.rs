@@ -1,10 +1,10 @@
-//! What the chain and the node are: `spec/rpc-eth.md` 8, 13.
+//! What the chain and the node are: `docs/spec/rpc-eth.md` 8, 13.
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
 use crate::{Answer, EthContext, write_data_list};
 
-/// The oldest peer protocol that the reference speaks (`spec/rpc-eth.md` 8).
+/// The oldest peer protocol that the reference speaks (`docs/spec/rpc-eth.md` 8).
 const NATIVE_PROTOCOL_VERSION: u64 = 100;
 /// eth/68.
 const ETHEREUM_PROTOCOL_VERSION: u64 = 68;

@@ -39,7 +39,7 @@ pub(crate) async fn chain_changes(context: &EthContext, since: B256) -> Result<(
 
 /// The added blocks that were heads. On native chains those are none that joined together with a longer branch, below its
 /// newest: each block has the same difficulty, so that a branch wins when it is one block longer than what it replaces
-/// (`spec/rpc-eth.md` 14.3).
+/// (`docs/spec/rpc-eth.md` 14.3).
 pub(crate) fn heads_among(profile: Profile, changes: &ChainChanges) -> impl Iterator<Item = &(BlockNumber, B256)> {
     let replaced = (profile == Profile::Native).then(|| changes.removed.iter().map(|(number, _)| *number).max());
     let replaced = replaced.flatten();
@@ -47,7 +47,7 @@ pub(crate) fn heads_among(profile: Profile, changes: &ChainChanges) -> impl Iter
 }
 
 /// Repeats the logs of the block with which a branch has won: on native chains they are told once with the branch and once
-/// with the new head (`spec/rpc-eth.md` 14.3).
+/// with the new head (`docs/spec/rpc-eth.md` 14.3).
 fn repeat_logs_of_winner(profile: Profile, changes: &ChainChanges, logs: &mut Vec<LocatedLog>) {
     let replaced = changes.removed.iter().map(|(number, _)| number.0).max();
     let Some(winner) = replaced.filter(|_| profile == Profile::Native).map(|replaced| BlockNumber(replaced + 1)) else {

@@ -1,4 +1,4 @@
-//! What a caller wants of the logs: `spec/rpc-eth.md` 14.1.
+//! What a caller wants of the logs: `docs/spec/rpc-eth.md` 14.1.
 
 use tenon_sdk::{param::ParamDescription, prelude::*};
 

@@ -1,4 +1,4 @@
-//! Fees: `spec/rpc-eth.md` 11.
+//! Fees: `docs/spec/rpc-eth.md` 11.
 
 use tenon_sdk::{param::ParamDescription, prelude::*, shapes::JsonWriter};
 

@@ -1,4 +1,4 @@
-//! Filling in what a caller leaves out of a transaction: `spec/rpc-eth.md` 12.2.
+//! Filling in what a caller leaves out of a transaction: `docs/spec/rpc-eth.md` 12.2.
 
 use tenon_sdk::{prelude::*, shapes::CallArguments};
 

@@ -1,4 +1,4 @@
-//! Polling filters: `spec/rpc-eth.md` 14.3.
+//! Polling filters: `docs/spec/rpc-eth.md` 14.3.
 
 use tenon_sdk::{
     prelude::*,

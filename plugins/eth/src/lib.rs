@@ -7,7 +7,7 @@
 //! together; nothing runs between calls (a filter is a position, `registry`); where the two profiles differ,
 //! [`Profile`] of the chain decides. It knows no storage, no transport and no key.
 //!
-//! Sources: `spec/rpc-eth.md` 4 to 18, on the Ethereum profile `spec/conformance.md` 2 and 3.2.
+//! Sources: `docs/spec/rpc-eth.md` 4 to 18, on the Ethereum profile `docs/spec/conformance.md` 2 and 3.2.
 
 #![deny(unsafe_code)]
 
@@ -133,7 +133,7 @@ async fn named_block(context: &EthContext, block: BlockNumberParam, position: us
     Ok(block.0)
 }
 
-/// `safe` is no tag on native chains (`spec/rpc-eth.md` 4.4).
+/// `safe` is no tag on native chains (`docs/spec/rpc-eth.md` 4.4).
 async fn refuse_safe(context: &EthContext, block: BlockId, position: usize) -> Result<(), Failure> {
     if block == BlockId::Tag(BlockTag::Safe) && profile(context).await? == Profile::Native {
         let text = format!("invalid argument {position}: hex string without 0x prefix");

@@ -1,4 +1,4 @@
-//! `eth_getLogs` and the ranges of log filters: `spec/rpc-eth.md` 14.
+//! `eth_getLogs` and the ranges of log filters: `docs/spec/rpc-eth.md` 14.
 
 use tenon_sdk::{prelude::*, shapes::logs_json};
 

@@ -1,5 +1,5 @@
 //! The mining methods: nothing is mined by proof of work, so they answer as the reference does when it is not
-//! mining (`spec/rpc-eth.md` 13).
+//! mining (`docs/spec/rpc-eth.md` 13).
 
 use tenon_sdk::prelude::*;
 

@@ -1,5 +1,5 @@
 //! What native chains answer beyond Ethereum's methods: accounts in one object, owners, rewards, signers, candidates, proofs
-//! (`spec/rpc-eth.md` 8, 9, 17). On the Ethereum profile these methods do not exist.
+//! (`docs/spec/rpc-eth.md` 8, 9, 17). On the Ethereum profile these methods do not exist.
 
 use tenon_sdk::{param::EpochParam, prelude::*, shapes::JsonWriter};
 
@@ -7,7 +7,8 @@ use crate::{Answer, EthContext, StateBlock, block_or_default, named_block, null,
 
 /// The voting contract.
 const VOTING_CONTRACT: Address = Address::new([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x88]);
-/// Where it keeps its mapping from candidates to their records, whose first word is the owner (`spec/chain.md` 10.1).
+/// Where it keeps its mapping from candidates to their records, whose first word is the owner
+/// (`docs/spec/chain.md` 10.1).
 const RECORDS_POSITION: u8 = 1;
 
 /// Refuses a method of native chains on other chains.

@@ -14,7 +14,7 @@ use tenon_sdk::{api::codec, prelude::*};
 
 use crate::{changes::Delivered, criteria::Criteria};
 
-/// A filter that nobody polls for this long is forgotten (`spec/rpc-eth.md` 14.3).
+/// A filter that nobody polls for this long is forgotten (`docs/spec/rpc-eth.md` 14.3).
 pub(crate) const IDLE_LIMIT: Duration = Duration::from_mins(5);
 /// Most filters at a time. One is a few hundred bytes, at most 52 KiB of criteria and 32 KiB of delivered logs, which are
 /// counted as memory of its client.

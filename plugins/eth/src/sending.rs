@@ -1,4 +1,4 @@
-//! Sending and signing: `spec/rpc-eth.md` 12.
+//! Sending and signing: `docs/spec/rpc-eth.md` 12.
 
 use tenon_sdk::{
     prelude::*,

@@ -1,4 +1,4 @@
-//! The object that shows a signed transaction to the one who asked for the signature: `spec/rpc-eth.md` 6.4,
+//! The object that shows a signed transaction to the one who asked for the signature: `docs/spec/rpc-eth.md` 6.4,
 //! 12.4.
 
 use tenon_sdk::{
@@ -49,7 +49,7 @@ pub(crate) fn unsigned_json(request: &CallRequest) -> JsonWriter {
     answer(request, &raw, signature, keccak256(&raw))
 }
 
-/// The type that the members of a filled transaction ask for (`spec/rpc-eth.md` 12.2).
+/// The type that the members of a filled transaction ask for (`docs/spec/rpc-eth.md` 12.2).
 fn unsigned_type(request: &CallRequest) -> u8 {
     match request {
         CallRequest { max_fee_per_gas: Some(_), .. } => 2,

@@ -1,4 +1,4 @@
-//! Accounts, code, storage and proofs: `spec/rpc-eth.md` 8, 18.
+//! Accounts, code, storage and proofs: `docs/spec/rpc-eth.md` 8, 18.
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 

@@ -1,4 +1,4 @@
-//! Storage keys as callers write them: `spec/rpc-eth.md` 8 (`eth_getStorageAt`), 18 (`eth_getProof`).
+//! Storage keys as callers write them: `docs/spec/rpc-eth.md` 8 (`eth_getStorageAt`), 18 (`eth_getProof`).
 
 use tenon_sdk::prelude::*;
 

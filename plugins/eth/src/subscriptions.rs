@@ -1,4 +1,4 @@
-//! Subscriptions: `spec/rpc-eth.md` 15.
+//! Subscriptions: `docs/spec/rpc-eth.md` 15.
 //!
 //! An event stream counts what a slow client missed; the chain kinds then ask the node for the changes since
 //! the last block that they announced, so that a slow client gets late what it did not get in time.
@@ -135,7 +135,7 @@ pub(crate) async fn logs(
 }
 
 /// Go-ethereum tells of removed logs from the newest block on; on native chains they come in ascending order
-/// (`spec/rpc-eth.md` 14.3).
+/// (`docs/spec/rpc-eth.md` 14.3).
 fn in_order(profile: Profile, mut logs: Vec<&LocatedLog>) -> Vec<&LocatedLog> {
     if profile == Profile::Native {
         let removed = logs.iter().take_while(|log| log.removed).count();

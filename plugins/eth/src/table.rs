@@ -1,4 +1,4 @@
-//! The list of what the namespace serves, in the order of `spec/rpc-eth.md` 7.
+//! The list of what the namespace serves, in the order of `docs/spec/rpc-eth.md` 7.
 
 use tenon_sdk::prelude::*;
 

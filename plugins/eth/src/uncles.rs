@@ -1,4 +1,4 @@
-//! Uncles: `spec/rpc-eth.md` 9. Only blocks from before the merge have them, and only on the Ethereum profile.
+//! Uncles: `docs/spec/rpc-eth.md` 9. Only blocks from before the merge have them, and only on the Ethereum profile.
 
 use tenon_sdk::{prelude::*, shapes::write_uncle};
 

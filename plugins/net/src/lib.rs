@@ -1,4 +1,4 @@
-//! The `net` namespace (`spec/rpc-eth.md` 16): the network's number and the state of the peer-to-peer side.
+//! The `net` namespace (`docs/spec/rpc-eth.md` 16): the network's number and the state of the peer-to-peer side.
 //!
 //! It owns nothing. It knows neither transports nor how peers are kept.
 
@@ -28,7 +28,7 @@ async fn version(context: Context<Net>) -> Result<String, Failure> {
     Ok(context.call(GetChainInfo).await?.network_id.to_string())
 }
 
-/// `true` even without a listener: clients take `false` for a node that is down (`spec/rpc-eth.md` 16).
+/// `true` even without a listener: clients take `false` for a node that is down (`docs/spec/rpc-eth.md` 16).
 async fn listening(_context: Context<Net>) -> Result<bool, Failure> {
     Ok(true)
 }

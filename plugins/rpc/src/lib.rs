@@ -1,4 +1,4 @@
-//! The `rpc` namespace: what this node serves to the caller (`spec/rpc-eth.md` 16), and the same as an OpenRPC
+//! The `rpc` namespace: what this node serves to the caller (`docs/spec/rpc-eth.md` 16), and the same as an OpenRPC
 //! document.
 //!
 //! It owns nothing; everything comes from the tables of the loaded plugins. It never tells a caller of a

@@ -1,4 +1,4 @@
-//! Results: finished JSON as the reference writes it (`spec/rpc-eth.md` 3.1, `spec/rpc-node.md` 1.3).
+//! Results: finished JSON as the reference writes it (`docs/spec/rpc-eth.md` 3.1, `docs/spec/rpc-node.md` 1.3).
 
 use std::{any::Any, io};
 

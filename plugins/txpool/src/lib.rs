@@ -4,7 +4,7 @@
 //! [`tenon_sdk::shapes`]'. What must always hold: an answer is one view of the pool, from one message. It
 //! keeps nothing between calls but the chain's profile and knows no chain data.
 //!
-//! Sources: `spec/rpc-eth.md` 16, on the Ethereum profile go-ethereum's address keys (`0x` and EIP-55).
+//! Sources: `docs/spec/rpc-eth.md` 16, on the Ethereum profile go-ethereum's address keys (`0x` and EIP-55).
 
 #![deny(unsafe_code)]
 

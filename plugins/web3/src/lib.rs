@@ -1,4 +1,4 @@
-//! The `web3` namespace (`spec/rpc-eth.md` 16): the node's name and a hash function.
+//! The `web3` namespace (`docs/spec/rpc-eth.md` 16): the node's name and a hash function.
 //!
 //! It owns nothing and knows nothing of the chain.
 

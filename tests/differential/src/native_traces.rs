@@ -1,8 +1,8 @@
 //! Traces of native transactions against their receipts.
 //!
-//! A native trace runs the transaction as an ordinary message (`spec/rpc-node.md` 4.2), so that its receipt says the same,
-//! but for those that the block does not execute: signing transactions (`spec/chain.md` 3.3) and those of the exchange (3.4).
-//! Their receipts are of one form, and that form is compared instead.
+//! A native trace runs the transaction as an ordinary message (`docs/spec/rpc-node.md` 4.2), so that its receipt says
+//! the same, but for those that the block does not execute: signing transactions (`docs/spec/chain.md` 3.3) and those
+//! of the exchange (3.4). Their receipts are of one form, and that form is compared instead.
 
 use alloy_primitives::{Address, B256, U256, address};
 use serde_json::Value;
@@ -13,7 +13,8 @@ use tenon_api::{
 
 use crate::{Dice, Node, compare::receipts_of};
 
-/// Receivers of transactions that may be intercepted: block signers (`spec/chain.md` 3.3), then the exchange (3.4).
+/// Receivers of transactions that may be intercepted: block signers (`docs/spec/chain.md` 3.3), then the exchange
+/// (3.4).
 const INTERCEPTED: [Address; 5] = [
     address!("0000000000000000000000000000000000000089"),
     address!("0000000000000000000000000000000000000091"),

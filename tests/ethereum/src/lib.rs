@@ -1,9 +1,9 @@
 //! Runs the public suites of `ethereum/tests` against the rooms of the node: codecs, trie, fork rules, execution,
 //! consensus, importer and database, as `core/node` puts them together.
 //!
-//! It owns how each suite's files are read and judged ([`Suite`], `spec/conformance.md` 6), which cases are left out and
-//! why (`skips.toml`), and the packed files in `tests/data/ethereum-tests`. The program `ethereum-tests` runs all;
-//! `cargo test` runs a representative part.
+//! It owns how each suite's files are read and judged ([`Suite`], `docs/spec/conformance.md` 6), which cases are left
+//! out and why (`skips.toml`), and the packed files in `tests/data/ethereum-tests`. The program `ethereum-tests` runs
+//! all; `cargo test` runs a representative part.
 //!
 //! What must always hold: no rule of the chain is written down here, so that a case passes only because a room obeys
 //! it; no case is treated differently for its name; whatever was not run or not compared is counted and printed.

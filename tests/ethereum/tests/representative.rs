@@ -1,4 +1,4 @@
-//! The part of the suites that `spec/conformance.md` 5 names for a quick run. `make conformance` runs all.
+//! The part of the suites that `docs/spec/conformance.md` 5 names for a quick run. `make conformance` runs all.
 
 #![allow(clippy::unwrap_used, reason = "a helper of tests may panic like a test")]
 

@@ -117,7 +117,7 @@ impl Follower {
     }
 
     /// The certificate of the round that failed before a block: by the parent's masternodes, as many as are needed, and
-    /// by one less (`spec/consensus.md` 5.6). No header carries it.
+    /// by one less (`docs/spec/consensus.md` 5.6). No header carries it.
     fn agrees_on_failed_round(&self, facts: &Facts, model: &Model, agreement: &mut Agreement) {
         let before = model.facts(facts.parent).unwrap();
         if !self.engine.is_v2(before.number) || before.round + 1 == facts.round {

@@ -97,7 +97,7 @@ impl Generator {
     }
 
     /// Goes back a few blocks, so that the next ones are another branch. Checkpoints of v1 stay away from forks: their
-    /// lists can be judged only on top of a canonical parent (`spec/consensus.md` 2.6 reads the newest state).
+    /// lists can be judged only on top of a canonical parent (`docs/spec/consensus.md` 2.6 reads the newest state).
     fn fork(&mut self, dice: &mut Dice) {
         let (tip, switch) = (self.tip(), self.network.switch_block);
         let depth = 1 + dice.below(4);
@@ -131,7 +131,7 @@ impl Generator {
         })
     }
 
-    /// The next masternode that is awake; those passed over cost difficulty (`spec/consensus.md` 2.4).
+    /// The next masternode that is awake; those passed over cost difficulty (`docs/spec/consensus.md` 2.4).
     fn v1_plan(&self, parent: &Arc<Facts>, dice: &mut Dice) -> Option<Plan> {
         let list = &parent.epoch.masternodes;
         let epoch = self.engine.model.lock().epoch(parent, 0);
@@ -186,7 +186,8 @@ impl Generator {
         None
     }
 
-    /// A quorum of the parent's epoch, often more, in any order; the switch block needs none (`spec/consensus.md` 3.5).
+    /// A quorum of the parent's epoch, often more, in any order; the switch block needs none
+    /// (`docs/spec/consensus.md` 3.5).
     fn voters(&self, parent: &Facts, dice: &mut Dice) -> Vec<Address> {
         if parent.round == 0 {
             return Vec::new();

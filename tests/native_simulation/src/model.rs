@@ -183,7 +183,7 @@ impl Model {
         facts
     }
 
-    /// Whether a block of this round on this parent opens an epoch (`spec/consensus.md` 2.1, 4.1).
+    /// Whether a block of this round on this parent opens an epoch (`docs/spec/consensus.md` 2.1, 4.1).
     pub fn opens_epoch(&self, parent: &Facts, round: u64) -> bool {
         let (number, epoch) = (parent.number + 1, self.network.epoch);
         if number <= self.network.switch_block {
@@ -205,7 +205,7 @@ impl Model {
         })
     }
 
-    /// Engine v2 (`spec/consensus.md` 4.2, 4.4, 4.5).
+    /// Engine v2 (`docs/spec/consensus.md` 4.2, 4.4, 4.5).
     fn switch(&self, chain: &[Arc<Facts>], round: u64) -> Epoch {
         let network = &self.network;
         let number = chain.len() as u64;
@@ -238,12 +238,12 @@ impl Model {
         at(chain, gap).table.ranked()
     }
 
-    /// The gap number of the epoch that begins with a block (`spec/consensus.md` 3.4).
+    /// The gap number of the epoch that begins with a block (`docs/spec/consensus.md` 3.4).
     pub fn gap_number(&self, epoch_switch: u64) -> u64 {
         (epoch_switch / self.network.epoch * self.network.epoch).saturating_sub(self.network.gap)
     }
 
-    /// How many of so many masternodes a certificate of this round needs (`spec/consensus.md` 3.5).
+    /// How many of so many masternodes a certificate of this round needs (`docs/spec/consensus.md` 3.5).
     #[allow(clippy::cast_precision_loss, reason = "the rule itself is one of doubles")]
     pub fn quorum(&self, masternodes: usize, round: u64) -> usize {
         let threshold = self.network.rules(round).threshold;
@@ -255,7 +255,7 @@ impl Model {
         self.blocks.values().map(|facts| facts.total_difficulty).max().unwrap()
     }
 
-    /// What a block pays, by receiver (`spec/chain.md` 4.3).
+    /// What a block pays, by receiver (`docs/spec/chain.md` 4.3).
     pub fn rewards(&self, plan: &Plan) -> BTreeMap<Address, U256> {
         let (number, epoch, network) = (plan.number(), self.network.epoch, &self.network);
         if !plan.opens_epoch() || number == epoch && number <= network.switch_block {
@@ -303,7 +303,7 @@ impl Model {
         paid
     }
 
-    /// The committed block once this block is the head (`spec/consensus.md` 8.1).
+    /// The committed block once this block is the head (`docs/spec/consensus.md` 8.1).
     pub fn finalized(&self, head: &Facts) -> Option<u64> {
         let chain = self.chain(head);
         let round = |number: u64| at(&chain, number).round;
@@ -313,7 +313,7 @@ impl Model {
         })
     }
 
-    /// Who signs a v1 block after its creator; nobody in the first epoch (`spec/consensus.md` 2.5).
+    /// Who signs a v1 block after its creator; nobody in the first epoch (`docs/spec/consensus.md` 2.5).
     pub fn second_signer(&self, plan: &Plan) -> Option<Address> {
         let number = plan.number();
         if number <= self.network.epoch {
@@ -347,7 +347,7 @@ fn came_back(chain: &[Arc<Facts>], from: u64, below: u64, who: Address) -> bool 
     })
 }
 
-/// A checkpoint of engine v1 (`spec/consensus.md` 2.6, 2.7, the rules from `tipRandomize` on).
+/// A checkpoint of engine v1 (`docs/spec/consensus.md` 2.6, 2.7, the rules from `tipRandomize` on).
 fn checkpoint(chain: &[Arc<Facts>]) -> Epoch {
     let number = chain.len() as u64;
     let mut signers = at(chain, number - 450).table.ranked();
@@ -371,7 +371,7 @@ fn checkpoint(chain: &[Arc<Facts>]) -> Epoch {
 }
 
 impl Revealed {
-    /// Secrets are taken in the blocks 800 to 849 of an epoch, openings from 850 on (`spec/chain.md` 10.3).
+    /// Secrets are taken in the blocks 800 to 849 of an epoch, openings from 850 on (`docs/spec/chain.md` 10.3).
     fn apply(&mut self, sender: Address, transaction: &Transaction, place: u64) {
         let word = |index: usize| transaction.input.get(4 + 32 * index..36 + 32 * index).map(B256::from_slice);
         match transaction.input.first_chunk::<4>() {

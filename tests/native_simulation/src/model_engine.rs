@@ -12,7 +12,7 @@ use tenon_consensus::native::{BlockInfo, ExtraFields, QuorumCertificate, v1_seal
 
 use crate::{Facts, Model, Plan, network::GAS_LIMIT};
 
-/// The base fee of every native block (`spec/consensus.md` 14.3).
+/// The base fee of every native block (`docs/spec/consensus.md` 14.3).
 pub(crate) const BASE_FEE: u64 = 12_500_000_000;
 
 /// An engine that knows what the next block shall be.
@@ -50,7 +50,7 @@ impl ModelEngine {
         self.model.lock().network.candidates[&who].sign(digest).to_vec().into()
     }
 
-    /// Extra data of v2: round and certificate (`spec/consensus.md` 3.2).
+    /// Extra data of v2: round and certificate (`docs/spec/consensus.md` 3.2).
     fn certified(&self, plan: &Plan) -> Bytes {
         let parent = &plan.parent;
         let block = BlockInfo { hash: parent.hash, round: parent.round, number: parent.number };
@@ -65,7 +65,7 @@ fn list(addresses: &[Address]) -> Vec<u8> {
     addresses.iter().flat_map(|address| address.0.0).collect()
 }
 
-/// Decimal text, filled up with zero bytes to four (`spec/consensus.md` 2.5).
+/// Decimal text, filled up with zero bytes to four (`docs/spec/consensus.md` 2.5).
 fn partners(numbers: &[u32]) -> Vec<u8> {
     numbers.iter().flat_map(|number| format!("{number:\0>4}").into_bytes()).collect()
 }
@@ -132,7 +132,7 @@ impl ConsensusEngine for ModelEngine {
             gas_limit: GAS_LIMIT,
             timestamp: plan.timestamp,
             extra_data,
-            // Either is accepted, and means nothing (`spec/consensus.md` 16 item 14).
+            // Either is accepted, and means nothing (`docs/spec/consensus.md` 16 item 14).
             nonce: if is_v2 && !opens && plan.round.is_multiple_of(7) { B64::repeat_byte(0xff) } else { B64::ZERO },
             native_seal: Some(seal),
             base_fee_per_gas: Some(BASE_FEE),

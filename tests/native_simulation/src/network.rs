@@ -8,7 +8,7 @@ use tenon_chain::Genesis;
 use tenon_consensus::native::v2::MasternodeKey;
 use tenon_differential_tests::Dice;
 
-/// Every native rule holds from block 0 on chains of this id (`spec/consensus.md` 12.2).
+/// Every native rule holds from block 0 on chains of this id (`docs/spec/consensus.md` 12.2).
 pub(crate) const CHAIN_ID: u64 = 5_151;
 /// What a candidate must stake, coins.
 pub(crate) const MIN_CANDIDATE_COINS: u64 = 1_000;
@@ -24,7 +24,7 @@ pub(crate) fn coins(count: u64) -> U256 {
     U256::from(count) * U256::from(10_u64.pow(18))
 }
 
-/// Consensus parameters from a round on (`spec/consensus.md` 12.3).
+/// Consensus parameters from a round on (`docs/spec/consensus.md` 12.3).
 #[derive(Clone, Debug)]
 pub struct RoundRules {
     /// The first round that they hold for.
@@ -104,7 +104,7 @@ impl Network {
             RoundRules { from: epoch * 3, max_masternodes: limit, mine_period: 2, threshold: 0.6 },
             RoundRules { from: epoch * 6 + 7, max_masternodes: 108, mine_period: 3, threshold: 0.667 },
         ];
-        // Now and then the foundation owns masternodes itself, which costs it nine tenths (`spec/chain.md` 4.3).
+        // Now and then the foundation owns masternodes itself, which costs it nine tenths (`docs/spec/chain.md` 4.3).
         let foundation = if dice.chance(20) { owner_names[0] } else { Address::repeat_byte(0xf0) };
         let mut network = Self {
             genesis: Genesis::of_network("devnet").unwrap().unwrap(),
@@ -184,7 +184,7 @@ impl Network {
         alloc
     }
 
-    /// Storage of the voting contract with the first candidates (`spec/chain.md` 10.1).
+    /// Storage of the voting contract with the first candidates (`docs/spec/chain.md` 10.1).
     fn voting_storage(&self) -> BTreeMap<B256, U256> {
         let slot = |number: u64| B256::from(U256::from(number));
         let word = |address: Address| U256::from_be_bytes(address.into_word().0);

@@ -1,4 +1,4 @@
-//! The voting contract as its calls say, without its code or storage (`spec/chain.md` 10.1).
+//! The voting contract as its calls say, without its code or storage (`docs/spec/chain.md` 10.1).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -129,7 +129,7 @@ impl VotingTable {
         self.listed.iter().flatten().map(|candidate| (*candidate, stake(candidate))).collect()
     }
 
-    /// Candidates by stake, highest first, equal ones as the reference's sort leaves them (`spec/consensus.md`
+    /// Candidates by stake, highest first, equal ones as the reference's sort leaves them (`docs/spec/consensus.md`
     /// Appendix A).
     pub fn ranked(&self) -> Vec<Address> {
         let mut candidates = self.candidates();

@@ -103,7 +103,7 @@ pub struct EstimateGas {
     /// What to pretend about the block.
     pub block_overrides: BlockOverrides,
     /// Whether the member `data` was absent or empty, whatever `input` says: on native chains it decides what counts as a
-    /// plain transfer (`spec/rpc-eth.md` 10.3).
+    /// plain transfer (`docs/spec/rpc-eth.md` 10.3).
     pub has_no_data: bool,
 }
 request!(EstimateGas => u64, topic 0x0301, schema 2, CallEvm);

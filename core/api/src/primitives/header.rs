@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// keccak256 of the RLP of an empty list: the uncle hash of a block without uncles.
 pub const EMPTY_OMMERS_HASH: B256 = b256!("1dcc4de8dec75d7aab85b567b6ccd41ad312451b948a7413f0a142fd40d49347");
 
-/// The three items that a native header carries between `nonce` and `base_fee_per_gas` (`spec/chain.md` 1.1).
+/// The three items that a native header carries between `nonce` and `base_fee_per_gas` (`docs/spec/chain.md` 1.1).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NativeSeal {
     /// v1 checkpoint: second signers; v2 epoch switch: masternodes, 20 bytes each; otherwise empty.

@@ -11,7 +11,7 @@ use super::genesis::Subject;
 
 /// Bytes of free text and of the seal around the signers in the extra data of a native block 0.
 const AROUND_SIGNERS: usize = 32 + 65;
-/// Contracts that every native chain calls, by the last byte of their address (`spec/chain.md` 10).
+/// Contracts that every native chain calls, by the last byte of their address (`docs/spec/chain.md` 10).
 const SYSTEM_CONTRACTS: [(&str, u8); 3] = [("validator", 0x88), ("block signer", 0x89), ("randomize", 0x90)];
 
 /// One statement about a genesis.
@@ -81,7 +81,7 @@ fn constants(subject: &Subject) -> Check {
     Check::new("fork heights", true, format!("network id {id} has the built-in heights of {of} ({name}){note}"))
 }
 
-/// The extra data of block 0 names who signs first (`spec/chain.md` 7.2).
+/// The extra data of block 0 names who signs first (`docs/spec/chain.md` 7.2).
 fn signers(subject: &Subject) -> Check {
     let extra = &subject.block.extra_data;
     let list = extra.len().checked_sub(AROUND_SIGNERS).filter(|bytes| bytes.is_multiple_of(Address::len_bytes()));

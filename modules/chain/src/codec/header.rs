@@ -1,4 +1,4 @@
-//! Headers of both profiles (`spec/chain.md` 1.1, 1.2; `spec/conformance.md` 3.1).
+//! Headers of both profiles (`docs/spec/chain.md` 1.1, 1.2; `docs/spec/conformance.md` 3.1).
 
 use alloy_primitives::{B64, Bloom, Bytes, keccak256};
 use alloy_rlp::Encodable;

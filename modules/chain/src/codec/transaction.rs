@@ -1,5 +1,5 @@
 //! Transactions of types 0 to 4: canonical form (EIP-2718), the form inside lists, and signing hashes
-//! (`spec/chain.md` 2.1, 2.2).
+//! (`docs/spec/chain.md` 2.1, 2.2).
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_rlp::{EMPTY_STRING_CODE, Encodable};

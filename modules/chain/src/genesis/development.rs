@@ -8,10 +8,10 @@ use serde_json::{Map, Value, json};
 use super::{Genesis, GenesisAccount, GenesisError, PublicNetwork};
 use crate::spec::NativeSettings;
 
-/// The one chain id whose native rules all hold from block 0 (`spec/chain.md` 5.1); every other has heights of a
+/// The one chain id whose native rules all hold from block 0 (`docs/spec/chain.md` 5.1); every other has heights of a
 /// public network, where a new chain would wait for years.
 pub const NATIVE_DEVELOPMENT_CHAIN: u64 = 5151;
-/// Blocks of an epoch of engine v1: the second signers of other lengths cannot be told (`spec/consensus.md` 2.5).
+/// Blocks of an epoch of engine v1: the second signers of other lengths cannot be told (`docs/spec/consensus.md` 2.5).
 const V1_EPOCH: u64 = 900;
 /// Where engine v2 would begin on a development network of engine v1: never.
 const V1_SWITCH_BLOCK: u64 = V1_EPOCH * 1_000_000_000;
@@ -150,7 +150,7 @@ impl NativeDevelopment {
         }
     }
 
-    /// Storage of the voting contract with one candidate (`spec/chain.md` 10.1).
+    /// Storage of the voting contract with one candidate (`docs/spec/chain.md` 10.1).
     fn validator_storage(&self) -> BTreeMap<B256, U256> {
         let (candidate, owner) = (word(self.masternode), word(self.owner));
         let record = U256::from_be_bytes(entry(self.masternode, 1).0);

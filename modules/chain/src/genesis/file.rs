@@ -1,4 +1,4 @@
-//! The members of a genesis file in go-ethereum's form (`spec/chain.md` 7, `spec/conformance.md` 3).
+//! The members of a genesis file in go-ethereum's form (`docs/spec/chain.md` 7, `docs/spec/conformance.md` 3).
 
 use std::collections::BTreeMap;
 

@@ -141,7 +141,7 @@ impl Genesis {
     }
 
     /// The same chain with another network id. On a native chain the network id chooses the built-in heights,
-    /// contracts and lists (`spec/chain.md` 5.1); block 0 stays what it is.
+    /// contracts and lists (`docs/spec/chain.md` 5.1); block 0 stays what it is.
     ///
     /// # Errors
     /// Those of [`Genesis::from_json`].
@@ -214,7 +214,7 @@ impl Genesis {
     }
 }
 
-/// The members without which the reference takes no file of a native chain (`spec/chain.md` 7.2).
+/// The members without which the reference takes no file of a native chain (`docs/spec/chain.md` 7.2).
 fn require_native_members(file: &GenesisFile<'_>) -> Result<(), GenesisError> {
     let missing = |member| Err(GenesisError::Missing { member });
     if file.gas_limit.is_none() {

@@ -1,4 +1,4 @@
-//! The public networks and their genesis files, which are part of the program (`spec/chain.md` 7.3).
+//! The public networks and their genesis files, which are part of the program (`docs/spec/chain.md` 7.3).
 
 use std::{fmt, io::Read};
 

@@ -1,4 +1,4 @@
-//! The base fee (EIP-1559; `spec/chain.md` 1.6 for native chains, whose base fee never changes).
+//! The base fee (EIP-1559; `docs/spec/chain.md` 1.6 for native chains, whose base fee never changes).
 
 use tenon_api::Header;
 

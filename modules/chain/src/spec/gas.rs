@@ -46,7 +46,7 @@ pub fn intrinsic_gas(transaction: &Transaction, fork: Fork) -> u64 {
 }
 
 /// Gas that the transaction costs at least on a native chain: a data byte that is not zero costs 68 on every fork, and
-/// creation code and access lists cost something from `eip1559` on (`spec/chain.md` 2.4 step 8). Saturates.
+/// creation code and access lists cost something from `eip1559` on (`docs/spec/chain.md` 2.4 step 8). Saturates.
 pub fn native_intrinsic_gas(transaction: &Transaction, has_eip1559: bool) -> u64 {
     let nonzero = transaction.input.iter().filter(|byte| **byte != 0).count() as u64;
     let zero = transaction.input.len() as u64 - nonzero;

@@ -36,7 +36,8 @@ use crate::sender::{HighS, SignerRules};
 pub enum Profile {
     /// Plain headers, Ethereum's rules.
     Ethereum,
-    /// Headers with validators, validator and penalties; the rules of `spec/chain.md` and `spec/consensus.md`.
+    /// Headers with validators, validator and penalties; the rules of `docs/spec/chain.md` and
+    /// `docs/spec/consensus.md`.
     Native,
 }
 

@@ -1,6 +1,6 @@
 //! What a native chain's rules depend on beyond the Ethereum forks: heights, consensus parameters by round,
 //! contracts, lists. The reference keeps a part of it in its code, by network id, and a part in the genesis
-//! file (`spec/chain.md` 5.1, 7.1; `spec/consensus.md` 12); the former stands in `config/networks/*.json`.
+//! file (`docs/spec/chain.md` 5.1, 7.1; `docs/spec/consensus.md` 12); the former stands in `config/networks/*.json`.
 
 use std::sync::LazyLock;
 
@@ -16,7 +16,7 @@ const DEFAULT_EPOCH: u64 = 900;
 const LEAST_PRICE: u64 = 250_000_000;
 /// The same from there on.
 const LEAST_PRICE_50X: u64 = 12_500_000_000;
-/// Exclusive bound of the exponent of a timeout (`spec/consensus.md` 5.7).
+/// Exclusive bound of the exponent of a timeout (`docs/spec/consensus.md` 5.7).
 const MAX_EXPONENT_BOUND: u8 = 32;
 
 /// Why the consensus part of a genesis file cannot be used.
@@ -66,7 +66,7 @@ pub enum NativeConfigError {
     },
 }
 
-/// Heights from which a native rule holds, chosen by network id (`spec/chain.md` 5.1). A rule holds in a block
+/// Heights from which a native rule holds, chosen by network id (`docs/spec/chain.md` 5.1). A rule holds in a block
 /// whose number is at least the height.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -123,7 +123,7 @@ pub struct NativeHeights {
     pub istanbul: u64,
 }
 
-/// Heights that a genesis file may bring forward (`spec/chain.md` 5.1, predicates).
+/// Heights that a genesis file may bring forward (`docs/spec/chain.md` 5.1, predicates).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FileHeights {
     pub(crate) petersburg: Option<u64>,
@@ -138,7 +138,7 @@ pub(crate) struct FileHeights {
 
 impl NativeHeights {
     /// The least price of gas that pools take at this height, wei; where there is a base fee, that is higher
-    /// (`spec/chain.md` 9.2 rule 15).
+    /// (`docs/spec/chain.md` 9.2 rule 15).
     pub const fn least_price(&self, number: u64) -> u64 {
         if number >= self.gas50x { LEAST_PRICE_50X } else { LEAST_PRICE }
     }
@@ -190,7 +190,7 @@ impl NativeHeights {
     }
 }
 
-/// Contracts that native rules read, beside those at fixed addresses (`spec/chain.md` 3.1).
+/// Contracts that native rules read, beside those at fixed addresses (`docs/spec/chain.md` 3.1).
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NativeContracts {
@@ -204,7 +204,7 @@ pub struct NativeContracts {
     pub lending_registration: Address,
 }
 
-/// Consensus parameters that hold from a round on (`spec/consensus.md` 12.3).
+/// Consensus parameters that hold from a round on (`docs/spec/consensus.md` 12.3).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RoundConfig {
@@ -240,7 +240,7 @@ pub struct TimeoutGrowth {
     pub max_exponent: u8,
 }
 
-/// Consensus parameters of both engines (`spec/consensus.md` 12).
+/// Consensus parameters of both engines (`docs/spec/consensus.md` 12).
 #[derive(Clone, Debug, PartialEq)]
 pub struct NativeConsensus {
     /// Least distance of two v1 blocks, seconds.
@@ -279,7 +279,7 @@ impl NativeConsensus {
     }
 
     /// Reads the `XDPoS` member of a genesis file. A file without `v2` has the main network's switch block and
-    /// rounds, and 0 as the number of the first v2 epoch (`spec/consensus.md` 1.1).
+    /// rounds, and 0 as the number of the first v2 epoch (`docs/spec/consensus.md` 1.1).
     fn from_value(value: &Value) -> Result<Self, NativeConfigError> {
         let file: EngineFile = serde_json::from_value(value.clone())?;
         let v2 = match file.v2 {
@@ -357,9 +357,9 @@ pub struct NativeSettings {
     pub late_v1_masternodes: usize,
     /// Addresses that may neither send nor receive from `heights.denylist` on, ascending.
     pub denylist: Vec<Address>,
-    /// v1 checkpoints whose lists are not checked (`spec/consensus.md` 2.6).
+    /// v1 checkpoints whose lists are not checked (`docs/spec/consensus.md` 2.6).
     pub unchecked_checkpoints: Vec<u64>,
-    /// v1 blocks are accepted without a second signature (`spec/consensus.md` 2.3; testnet).
+    /// v1 blocks are accepted without a second signature (`docs/spec/consensus.md` 2.3; testnet).
     pub skips_second_signer: bool,
 }
 
@@ -382,7 +382,7 @@ impl NativeSettings {
     }
 
     /// Takes the built-in consensus parameters when the genesis block is a known network's: there the file's do
-    /// not count (`spec/consensus.md` 12.4).
+    /// not count (`docs/spec/consensus.md` 12.4).
     pub(crate) fn adopt_built_in(&mut self, genesis_hash: B256) -> Result<(), NativeConfigError> {
         let known = [&NETWORKS.mainnet, &NETWORKS.testnet, &NETWORKS.devnet]
             .into_iter()
@@ -406,7 +406,7 @@ impl NativeSettings {
     }
 
     /// The id of the network whose built-in heights, contracts and lists a network of this id has: 51, 551 and
-    /// 5151 have their own, every other id has the main network's, 50 (`spec/chain.md` 5.1).
+    /// 5151 have their own, every other id has the main network's, 50 (`docs/spec/chain.md` 5.1).
     pub fn constants_of(network_id: u64) -> u64 {
         NETWORKS.by_id(network_id).network_id
     }

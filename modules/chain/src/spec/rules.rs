@@ -23,7 +23,7 @@ pub enum Since {
     Time(u64),
     /// The first block below which the total difficulty is not below this.
     TotalDifficulty(U256),
-    /// The first block of a v2 round that is not below this (`spec/consensus.md` 12.3).
+    /// The first block of a v2 round that is not below this (`docs/spec/consensus.md` 12.3).
     Round(u64),
 }
 
@@ -231,7 +231,7 @@ impl List {
         }
     }
 
-    /// `spec/chain.md` 5.1, 7.1; `spec/consensus.md` 12.
+    /// `docs/spec/chain.md` 5.1, 7.1; `docs/spec/consensus.md` 12.
     fn add_native(&mut self, native: &NativeSettings) {
         let always = Some(Since::Block(1));
         for (name, height) in native.heights.named() {

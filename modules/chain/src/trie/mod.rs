@@ -48,7 +48,7 @@ pub enum TrieError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// A node that must be there is not: the state was pruned, or the database is damaged.
-    /// The text is the reference's (`spec/rpc-eth.md` 5.2).
+    /// The text is the reference's (`docs/spec/rpc-eth.md` 5.2).
     #[error("missing trie Node {hash} (path {path})", hash = hex::encode(hash), path = hex::encode(path))]
     Missing {
         /// keccak256 of the address for a storage trie; none for the state trie.

@@ -1,4 +1,4 @@
-//! The candidates of the voting contract (`spec/consensus.md` 4.3).
+//! The candidates of the voting contract (`docs/spec/consensus.md` 4.3).
 
 use std::sync::Arc;
 

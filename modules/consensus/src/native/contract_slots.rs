@@ -1,4 +1,4 @@
-//! Arrays of the contracts that consensus reads (`spec/chain.md` 10).
+//! Arrays of the contracts that consensus reads (`docs/spec/chain.md` 10).
 
 use tenon_api::{Address, B256, StateReader, StoreError, U256};
 use tenon_chain::element_slot;

@@ -38,7 +38,7 @@ pub enum NativeError {
     /// The chain could not be read.
     #[error("chain not readable: {0}")]
     Store(#[from] StoreError),
-    /// The uncle list is not the header's (`spec/chain.md` 1.6).
+    /// The uncle list is not the header's (`docs/spec/chain.md` 1.6).
     #[error("uncle root hash mismatch: have {found:x}, want {wanted:x}")]
     UnclesRoot {
         /// Of the body.
@@ -46,7 +46,7 @@ pub enum NativeError {
         /// Of the header.
         wanted: B256,
     },
-    /// The transactions are not the header's (`spec/chain.md` 1.6).
+    /// The transactions are not the header's (`docs/spec/chain.md` 1.6).
     #[error("transaction root hash mismatch: have {found:x}, want {wanted:x}")]
     TransactionsRoot {
         /// Of the body.
@@ -78,7 +78,7 @@ impl MasternodeSource for HeadersAlone {
     }
 }
 
-/// The rules of native chains: v1 up to the switch block, v2 after it (`spec/consensus.md` 1.1).
+/// The rules of native chains: v1 up to the switch block, v2 after it (`docs/spec/consensus.md` 1.1).
 pub struct NativeEngine {
     settings: Arc<NativeSettings>,
     v1: V1Engine,
@@ -130,8 +130,8 @@ impl NativeEngine {
         Ok(Self { settings, v1, v2, signing, clock, protected: Mutex::new(None), key: None, records: None })
     }
 
-    /// An engine that keeps over restarts what `spec/consensus.md` 17 recommends: the candidates of gap blocks, also when
-    /// their state is pruned by the time they are needed, and its part in the voting.
+    /// An engine that keeps over restarts what `docs/spec/consensus.md` 17 recommends: the candidates of gap blocks,
+    /// also when their state is pruned by the time they are needed, and its part in the voting.
     ///
     /// # Errors
     /// [`NativeError::NotNative`]; [`NativeError::Store`] when what was kept cannot be read.
@@ -234,7 +234,7 @@ impl NativeEngine {
         number > self.consensus().switch_block
     }
 
-    /// The rewards that a block pays, in detail; none when it pays none (`spec/consensus.md` 11). Reads the state
+    /// The rewards that a block pays, in detail; none when it pays none (`docs/spec/consensus.md` 11). Reads the state
     /// after the parent, which must be canonical.
     ///
     /// # Errors
@@ -365,13 +365,13 @@ impl ConsensusEngine for NativeEngine {
         self.check_body(block).map_err(of(&block.header))
     }
 
-    /// The greater total difficulty wins, and among equals the greater height (`spec/consensus.md` 8.3). In v2,
+    /// The greater total difficulty wins, and among equals the greater height (`docs/spec/consensus.md` 8.3). In v2,
     /// where every block adds 1, that is the longest chain, the first seen among equals.
     fn is_better(&self, candidate: &SealedHeader, candidate_total_difficulty: U256, head: &Head) -> bool {
         (candidate_total_difficulty, candidate.number) > (head.total_difficulty, head.header.number)
     }
 
-    /// A block that the voting committed is never undone (`spec/consensus.md` 8.3).
+    /// A block that the voting committed is never undone (`docs/spec/consensus.md` 8.3).
     fn verify_reorganisation(
         &self,
         common_ancestor: BlockNumber,
@@ -387,8 +387,8 @@ impl ConsensusEngine for NativeEngine {
         }
     }
 
-    /// Who signed the block; the genesis has nobody, which counts as the zero address (`spec/chain.md` 1.2). A block
-    /// without a seal is one that this node is making, and has the author that it will be sealed by.
+    /// Who signed the block; the genesis has nobody, which counts as the zero address (`docs/spec/chain.md` 1.2). A
+    /// block without a seal is one that this node is making, and has the author that it will be sealed by.
     fn author(&self, header: &SealedHeader) -> Result<Address, ConsensusError> {
         if header.number == 0 {
             return Ok(Address::ZERO);
@@ -438,7 +438,7 @@ impl ConsensusEngine for NativeEngine {
         self.signing.observe(block);
     }
 
-    /// The committed block (`spec/consensus.md` 8.1, 8.2); nothing is final in v1. Also where the candidates of a
+    /// The committed block (`docs/spec/consensus.md` 8.1, 8.2); nothing is final in v1. Also where the candidates of a
     /// gap block are read, because its state is the newest one now and may be pruned when they are needed.
     fn finality(&self, head: &SealedHeader, chain: &dyn ChainReader) -> (Option<BlockNumber>, Option<BlockNumber>) {
         let remembered = if self.is_v2(head.number) {

@@ -1,4 +1,4 @@
-//! The extra data of both engines (`spec/consensus.md` 2.1, 3.2).
+//! The extra data of both engines (`docs/spec/consensus.md` 2.1, 3.2).
 
 use alloy_rlp::{Decodable, RlpDecodable, RlpEncodable};
 use tenon_api::{Address, Bytes};

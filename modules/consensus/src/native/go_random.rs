@@ -1,4 +1,4 @@
-//! The pseudo-random generator of Go's `math/rand` after an explicit seed (`spec/consensus.md` Appendix B):
+//! The pseudo-random generator of Go's `math/rand` after an explicit seed (`docs/spec/consensus.md` Appendix B):
 //! additive lagged Fibonacci, y(n) = y(n - 607) + y(n - 273). Second signers of v1 are drawn with it.
 
 use std::sync::LazyLock;

@@ -1,4 +1,4 @@
-//! The unstable sort of Go before 1.19, step by step (`spec/consensus.md` Appendix A).
+//! The unstable sort of Go before 1.19, step by step (`docs/spec/consensus.md` Appendix A).
 //!
 //! The order of candidates with equal stakes is decided by the moves of this one algorithm, and it decides
 //! leaders and who is cut off the list. Any other sort, stable or not, is a consensus failure; so are changes
@@ -17,7 +17,7 @@ pub fn sort_unstably<T>(items: &mut [T], before: impl Fn(&T, &T) -> bool) {
     Sorter { items, before }.quick_sort(0, length, depth);
 }
 
-/// The stakes' order: greatest first, ties as the algorithm leaves them (`spec/consensus.md` 4.3).
+/// The stakes' order: greatest first, ties as the algorithm leaves them (`docs/spec/consensus.md` 4.3).
 pub fn sort_by_stake_descending<T, S: Ord>(items: &mut [T], stake: impl Fn(&T) -> S) {
     sort_unstably(items, |left, right| stake(left) >= stake(right));
 }

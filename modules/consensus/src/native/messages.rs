@@ -1,4 +1,4 @@
-//! Messages and certificates of engine v2 (`spec/consensus.md` 3.1 to 3.3). The order of fields is the order on
+//! Messages and certificates of engine v2 (`docs/spec/consensus.md` 3.1 to 3.3). The order of fields is the order on
 //! the wire.
 
 use alloy_primitives::{B256, Bytes, keccak256};

@@ -1,10 +1,10 @@
-//! The native engine: v1 up to the switch block, v2 after it (`spec/consensus.md`).
+//! The native engine: v1 up to the switch block, v2 after it (`docs/spec/consensus.md`).
 //!
 //! It owns [`NativeEngine`], which serves the engine port and picks the engine by height; the rooms `v1` and
 //! `v2` with the rules of each; and what both share: extra data, messages, seal hashes, signer recovery,
 //! candidates read from the voting contract, rewards.
 //!
-//! Where a rule of `spec/consensus.md` stands:
+//! Where a rule of `docs/spec/consensus.md` stands:
 //!
 //! | Section | Rule | File |
 //! |---|---|---|
@@ -18,7 +18,7 @@
 //! | 5.6 | v2: certificates from others | `v2/certificate.rs` |
 //! | 6, 7 | v2: header, making blocks | `v2/header.rs`, `v2/sealing.rs` |
 //! | 8, 9 | finality, fork choice, forensics | `v2/finality.rs`, `engine.rs`, `v2/forensics.rs` |
-//! | 10, 11 | signing transactions, rewards (`spec/chain.md` 4.3) | `signing.rs`, `signing_duty.rs`, `rewards` |
+//! | 10, 11 | signing transactions, rewards (`docs/spec/chain.md` 4.3) | `signing.rs`, `signing_duty.rs`, `rewards` |
 //! | 17, A, B | what is kept, the unstable sort, Go's random numbers | `records.rs`, `go_sort.rs`, `go_random.rs` |
 //!
 //! What must always hold: every rule's comment names its section; a refusal has the reference's text where the

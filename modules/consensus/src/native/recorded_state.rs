@@ -1,5 +1,5 @@
 //! A slow model of the system contracts, for the tests of the native engines: it follows the transactions of a
-//! recorded chain and keeps the slots that consensus reads, in the contracts' own layout (`spec/chain.md` 10). It
+//! recorded chain and keeps the slots that consensus reads, in the contracts' own layout (`docs/spec/chain.md` 10). It
 //! executes nothing; what it knows of the contracts is written here once more, independently of the readers.
 
 use std::{

@@ -1,5 +1,5 @@
-//! What the engine keeps over restarts (`spec/consensus.md` 17): candidates of gap blocks, and this node's part in the
-//! voting.
+//! What the engine keeps over restarts (`docs/spec/consensus.md` 17): candidates of gap blocks, and this node's part in
+//! the voting.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What the seals of native headers sign (`spec/consensus.md` 1.2).
+//! What the seals of native headers sign (`docs/spec/consensus.md` 1.2).
 
 use alloy_primitives::{B256, keccak256};
 use alloy_rlp::{Encodable, Header as RlpHeader};

@@ -1,4 +1,4 @@
-//! Who signed a digest (`spec/consensus.md` 1.3), with a bounded memory: a header's seal is asked for again as
+//! Who signed a digest (`docs/spec/consensus.md` 1.3), with a bounded memory: a header's seal is asked for again as
 //! its author, and a vote's signature again in the certificate that it became a part of.
 
 use std::{num::NonZeroUsize, thread};

@@ -1,5 +1,5 @@
 //! Signing transactions: what masternodes send to the contract 0x89 to say that they have seen a block
-//! (`spec/consensus.md` 10.1). Penalties and rewards of both engines count them.
+//! (`docs/spec/consensus.md` 10.1). Penalties and rewards of both engines count them.
 
 use std::{num::NonZeroUsize, sync::Arc};
 
@@ -36,7 +36,7 @@ pub fn is_signing_transaction(transaction: &Transaction) -> bool {
 }
 
 /// The signing transactions of a block, in order. `receipts` are those of the block where only transactions that
-/// did not fail count (before `tipSigning`, `spec/chain.md` 4.3).
+/// did not fail count (before `tipSigning`, `docs/spec/chain.md` 4.3).
 pub fn signing_transactions(block: &RecoveredBlock, receipts: Option<&[Receipt]>) -> Vec<SigningTransaction> {
     let has_failed = |index: usize| match receipts {
         Some(receipts) => receipts.get(index).is_none_or(|receipt| receipt.succeeded() == Some(false)),

@@ -1,4 +1,5 @@
-//! The signing transactions that a masternode sends (`spec/consensus.md` 10.1): without them an epoch pays nothing.
+//! The signing transactions that a masternode sends (`docs/spec/consensus.md` 10.1): without them an epoch pays
+//! nothing.
 
 use tenon_api::{
     Address, RecoveredTransaction, SealedHeader, StateReader, StoreError, Transaction, TransactionPayload,

@@ -17,7 +17,7 @@ pub(crate) fn json(name: &str) -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-/// The published vectors of both engines (`spec/consensus.md` 15).
+/// The published vectors of both engines (`docs/spec/consensus.md` 15).
 pub(crate) fn consensus_vectors() -> Value {
     json("consensus-vectors.json")
 }

@@ -247,7 +247,7 @@ impl<I> BlockExecution<I> {
     }
 
     /// Does what an intercepted transaction does. Its receipt has no type, whatever the transaction has
-    /// (`spec/chain.md` 2.6).
+    /// (`docs/spec/chain.md` 2.6).
     fn intercept(
         &mut self,
         interception: Interception,

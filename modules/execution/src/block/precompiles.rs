@@ -20,7 +20,7 @@ use crate::native::{EXTRA_PRECOMPILES, Prices, is_price_contract, run_extra_prec
 pub(crate) struct PrecompileSet {
     /// The Ethereum fork whose contracts and prices they are.
     pub(crate) standard: SpecId,
-    /// Those of native chains are there too (`spec/chain.md` 5.4).
+    /// Those of native chains are there too (`docs/spec/chain.md` 5.4).
     pub(crate) has_extras: bool,
 }
 

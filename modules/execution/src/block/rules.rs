@@ -141,7 +141,7 @@ fn block_env_of_every_profile(header: &Header, author: Address) -> BlockEnv {
 }
 
 /// A native block as instructions see it: the random value is the hash of the height, and blobs cost nothing since
-/// there are none (`spec/chain.md` 5.2).
+/// there are none (`docs/spec/chain.md` 5.2).
 fn native_block_env(header: &Header, author: Address) -> BlockEnv {
     let height = header.number.to_be_bytes();
     let digits = &height[(header.number.leading_zeros() / 8) as usize..];

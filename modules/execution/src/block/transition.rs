@@ -37,7 +37,7 @@ impl Executor {
     /// Executes a transaction as a block with this header would at its beginning, without the steps that open and
     /// close a block: no system calls, withdrawals or rewards. The beneficiary is touched, as a reward of nothing
     /// would, also when the transaction may not run. This is how the public state tests see a transaction
-    /// (`spec/conformance.md` 6.2).
+    /// (`docs/spec/conformance.md` 6.2).
     ///
     /// # Errors
     /// [`ExecutionError`] when the state cannot be read or the header lacks an item of its fork.

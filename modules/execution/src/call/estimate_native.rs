@@ -1,6 +1,6 @@
 //! The least gas with which a call on a native chain succeeds: the reference's search, which is exact, with its two oddities
-//! (`spec/rpc-eth.md` 10.3). What is pretended about accounts does not reach the trials, and a call that looks like a plain
-//! transfer is said to need 21,000 gas just when that is not enough.
+//! (`docs/spec/rpc-eth.md` 10.3). What is pretended about accounts does not reach the trials, and a call that looks
+//! like a plain transfer is said to need 21,000 gas just when that is not enough.
 
 use revm::{
     Database,

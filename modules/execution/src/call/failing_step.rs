@@ -1,4 +1,4 @@
-//! What a message failed at, where the words about it name the instruction or the stack (`spec/rpc-eth.md` 10.1).
+//! What a message failed at, where the words about it name the instruction or the stack (`docs/spec/rpc-eth.md` 10.1).
 
 use revm::{
     Inspector,

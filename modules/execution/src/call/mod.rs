@@ -104,7 +104,7 @@ impl Calls {
     }
 
     /// Nobody has sealed a native chain's first block, and the reference asks who did before it runs a call
-    /// (`spec/rpc-eth.md` 21).
+    /// (`docs/spec/rpc-eth.md` 21).
     pub(crate) fn require_author(&self, header: &SealedHeader) -> Result<(), Failure> {
         if header.number == 0 && self.executor.spec().native.is_some() {
             return Err(Failure::server("recovery failed"));

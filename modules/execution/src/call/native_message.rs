@@ -1,6 +1,6 @@
 //! A call on a native chain, on the reference's terms: its sender has all coins there can be, its nonce and account are not
 //! looked at, gas costs nobody anything, and what is refused is refused in the reference's words and order
-//! (`spec/rpc-eth.md` 10.1).
+//! (`docs/spec/rpc-eth.md` 10.1).
 
 use std::marker::PhantomData;
 
@@ -27,7 +27,7 @@ use crate::{
 
 /// Price of a call that names none, on a block without base fee: 50 gwei.
 const PRICE_WITHOUT_BASE_FEE: U256 = U256::from_limbs([50_000_000_000, 0, 0, 0]);
-/// Gas of a data byte that is not zero, at every height (`spec/chain.md` 2.4).
+/// Gas of a data byte that is not zero, at every height (`docs/spec/chain.md` 2.4).
 const GAS_OF_NONZERO_BYTE: u64 = 68;
 /// Gas of a data byte that is zero.
 const GAS_OF_ZERO_BYTE: u64 = 4;
@@ -220,7 +220,7 @@ fn refused<T>(text: String) -> Result<T, RunFailure> {
     Err(RunFailure::Refused(text))
 }
 
-/// Price, fee cap and tip cap of a call object (`spec/rpc-eth.md` 10.1).
+/// Price, fee cap and tip cap of a call object (`docs/spec/rpc-eth.md` 10.1).
 fn prices(request: &CallRequest, base_fee: Option<u64>) -> (U256, U256, U256) {
     let Some(base_fee) = base_fee else {
         let price = request.gas_price.filter(|price| !price.is_zero()).unwrap_or(PRICE_WITHOUT_BASE_FEE);

@@ -55,7 +55,7 @@ fn apply_account_override(address: Address, account: &AccountOverride, state: &m
 }
 
 /// In the reference, an override of the whole storage changes the given slots only, and precompiled contracts keep
-/// working whatever is pretended about their accounts (`spec/rpc-eth.md` 4.8).
+/// working whatever is pretended about their accounts (`docs/spec/rpc-eth.md` 4.8).
 fn apply_native_account_override(
     address: Address,
     account: &AccountOverride,

@@ -1,4 +1,4 @@
-//! The words in which go-ethereum and the reference say what went wrong (`spec/rpc-eth.md` 10.1, 10.2).
+//! The words in which go-ethereum and the reference say what went wrong (`docs/spec/rpc-eth.md` 10.1, 10.2).
 
 use std::{borrow::Cow, time::Duration};
 

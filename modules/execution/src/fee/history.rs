@@ -1,4 +1,4 @@
-//! Fees of a range of blocks (`spec/rpc-eth.md` 11.2).
+//! Fees of a range of blocks (`docs/spec/rpc-eth.md` 11.2).
 
 use alloy_primitives::U256;
 use tenon_api::{BlockId, BlockNumber, BlockTag, Failure, Receipt, RecoveredBlock, SealedHeader, messages::FeeHistory};

@@ -1,4 +1,4 @@
-//! The tip oracle (`spec/rpc-eth.md` 11.1, with go-ethereum's values on the Ethereum profile).
+//! The tip oracle (`docs/spec/rpc-eth.md` 11.1, with go-ethereum's values on the Ethereum profile).
 
 use alloy_primitives::{B256, U256};
 use tenon_api::{Failure, RecoveredBlock, SealedHeader};

@@ -13,7 +13,7 @@ impl Importer {
     /// Announces the blocks of a branch that has won, oldest first.
     ///
     /// On native chains only the newest counts as a new head, and its logs come twice, once with those of the branch and
-    /// once with the head: what watchers of the reference see (`spec/rpc-eth.md` 14.3).
+    /// once with the head: what watchers of the reference see (`docs/spec/rpc-eth.md` 14.3).
     pub(super) fn announce_branch(&self, added: &[Arc<BlockCommit>]) {
         if self.executor.spec().native.is_none() {
             return added.iter().for_each(|commit| self.announce_added(commit));

@@ -1,4 +1,4 @@
-//! Addresses that native rules know (`spec/chain.md` 3.1).
+//! Addresses that native rules know (`docs/spec/chain.md` 3.1).
 
 use alloy_primitives::{Address, address};
 
@@ -16,7 +16,7 @@ pub(super) const LENDING: Address = address!("0000000000000000000000000000000000
 pub(super) const LENDING_FINALIZED: Address = address!("0000000000000000000000000000000000000094");
 
 /// Whether the fee of a transaction to this receiver is paid to nobody, and the base fee no floor for it
-/// (`spec/chain.md` 3.10).
+/// (`docs/spec/chain.md` 3.10).
 pub(crate) fn is_exempt_receiver(receiver: Option<Address>) -> bool {
     receiver.is_some_and(|receiver| receiver == BLOCK_SIGNERS || receiver == RANDOMIZE)
 }

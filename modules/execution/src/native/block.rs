@@ -1,4 +1,4 @@
-//! The native steps of a block, in their order (`spec/chain.md` 4.1).
+//! The native steps of a block, in their order (`docs/spec/chain.md` 4.1).
 
 use std::sync::Arc;
 
@@ -84,7 +84,7 @@ impl NativeBlock {
         }))
     }
 
-    /// Decides what is done with the next transaction (`spec/chain.md` 3.2).
+    /// Decides what is done with the next transaction (`docs/spec/chain.md` 3.2).
     ///
     /// # Errors
     /// [`TransactionRejection`]: with it the block would not be valid, or cannot be judged by this node.
@@ -121,7 +121,7 @@ impl NativeBlock {
         token_test::candidate(self.settings.native.as_ref()?, self.number, transaction)
     }
 
-    /// `spec/chain.md` 3.7.
+    /// `docs/spec/chain.md` 3.7.
     fn check_denylist(
         &self,
         native: &NativeSettings,

@@ -1,4 +1,4 @@
-//! Which empty accounts a block writes back (`spec/chain.md` 5.3, "touch + revert quirk").
+//! Which empty accounts a block writes back (`docs/spec/chain.md` 5.3, "touch + revert quirk").
 //!
 //! The reference marks an account object as dirty when it is first changed, and at the end writes, or deletes when
 //! empty, what is marked. Two things about the marks cannot be seen from the state alone:

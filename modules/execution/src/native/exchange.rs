@@ -1,4 +1,4 @@
-//! The historic on-chain exchange (`spec/chain.md` 6): trading as it is specified, lending refused by name.
+//! The historic on-chain exchange (`docs/spec/chain.md` 6): trading as it is specified, lending refused by name.
 //!
 //! The specification only outlines lending. So the first block in which anything is lent, or whose lending root is not
 //! the empty one, is refused, before anything of it can be committed.

@@ -1,4 +1,4 @@
-//! The price of gas, and who pays and receives it (`spec/chain.md` 2.4, 2.5, 4.2).
+//! The price of gas, and who pays and receives it (`docs/spec/chain.md` 2.4, 2.5, 4.2).
 
 use alloy_primitives::{Address, U256};
 use revm::context::TxEnv;
@@ -126,7 +126,7 @@ impl Fees {
     }
 }
 
-/// Price of sponsored gas at a height, wei (`spec/chain.md` 2.5).
+/// Price of sponsored gas at a height, wei (`docs/spec/chain.md` 2.5).
 const fn sponsored_price(heights: &NativeHeights, number: u64) -> u64 {
     if number >= heights.gas50x {
         SPONSORED_PRICE_50X
@@ -192,7 +192,7 @@ mod tests {
         rules.fees(transaction, capacity).map_err(|error| error.to_string())
     }
 
-    // `spec/chain.md` 2.5, 4.2: the first comparison is strict, the others are not.
+    // `docs/spec/chain.md` 2.5, 4.2: the first comparison is strict, the others are not.
     #[test]
     fn who_receives_how_much_follows_the_height() {
         let base_fee = 12_500_000_000;

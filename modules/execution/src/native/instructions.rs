@@ -1,4 +1,4 @@
-//! Instructions that native chains have added, or changed (`spec/chain.md` 5.2, overrides S, L, L').
+//! Instructions that native chains have added, or changed (`docs/spec/chain.md` 5.2, overrides S, L, L').
 
 use alloy_primitives::U256;
 use revm::{
@@ -26,7 +26,7 @@ pub(crate) struct InstructionChanges {
     pub(crate) difficulty_is_random: bool,
     /// PUSH0 exists.
     pub(crate) has_push0: bool,
-    /// STATICCALL neither forbids changes of the state nor touches its target (`spec/chain.md` 5.3).
+    /// STATICCALL neither forbids changes of the state nor touches its target (`docs/spec/chain.md` 5.3).
     pub(crate) static_calls_may_write: bool,
 }
 

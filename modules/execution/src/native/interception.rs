@@ -1,4 +1,4 @@
-//! Transactions that no EVM sees: signing transactions and those of the exchange (`spec/chain.md` 3.2 to 3.4).
+//! Transactions that no EVM sees: signing transactions and those of the exchange (`docs/spec/chain.md` 3.2 to 3.4).
 
 use alloy_primitives::{Address, Bytes};
 use tenon_api::{Log, Transaction};
@@ -62,7 +62,8 @@ pub(super) const fn is_exchange_received(heights: &NativeHeights, number: u64) -
     number >= heights.tip_xdcx && number < heights.tip_xdcx_receiver_disable
 }
 
-/// Whether a traced block runs without this transaction: one to the exchange, at any height (`spec/rpc-node.md` 4.2).
+/// Whether a traced block runs without this transaction: one to the exchange, at any height
+/// (`docs/spec/rpc-node.md` 4.2).
 pub(crate) fn is_skipped_by_traces(transaction: &Transaction) -> bool {
     transaction.to.is_some_and(is_exchange_address)
 }

@@ -1,4 +1,4 @@
-//! What native chains do otherwise than Ethereum when a block is executed (`spec/chain.md` 3 to 6).
+//! What native chains do otherwise than Ethereum when a block is executed (`docs/spec/chain.md` 3 to 6).
 //!
 //! One file for each rule: which instructions and gas prices hold at a height (`schedule`, `instructions`,
 //! `precompiles`), which transactions are not executed at all (`interception`), who pays (`sponsorship`), who is paid

@@ -1,4 +1,4 @@
-//! Which instructions, gas prices and precompiled contracts hold at a height (`spec/chain.md` 5.1, 5.2).
+//! Which instructions, gas prices and precompiled contracts hold at a height (`docs/spec/chain.md` 5.1, 5.2).
 
 use revm::{context::CfgEnv, context_interface::cfg::gas_params::GasId, primitives::hardfork::SpecId};
 use tenon_api::Header;
@@ -10,7 +10,7 @@ use crate::{
     block::{BlockRules, PrecompileSet, gas_table_of_eip_1283},
 };
 
-/// Tokens of a data byte that is not zero, four gas each: 68, since EIP-2028 never came (`spec/chain.md` 2.4).
+/// Tokens of a data byte that is not zero, four gas each: 68, since EIP-2028 never came (`docs/spec/chain.md` 2.4).
 const TOKENS_PER_NONZERO_BYTE: u64 = 17;
 
 /// The rules of a native block.
@@ -132,8 +132,8 @@ impl Active {
         }
     }
 
-    /// The sets of `spec/chain.md` 5.4, named by the Ethereum fork whose contracts and prices they have. There is no
-    /// point evaluation (0x0a) in any.
+    /// The sets of `docs/spec/chain.md` 5.4, named by the Ethereum fork whose contracts and prices they have. There is
+    /// no point evaluation (0x0a) in any.
     const fn precompiles(&self) -> PrecompileSet {
         let (standard, has_extras) = match self {
             Self { eip1559: true, .. } => (SpecId::BERLIN, false),
@@ -165,7 +165,7 @@ mod tests {
         BlockRules::for_header(spec, &Header { number, ..Header::default() }).unwrap()
     }
 
-    // `spec/chain.md` 5.2.
+    // `docs/spec/chain.md` 5.2.
     #[test]
     fn the_main_network_has_the_instructions_of_the_table_at_every_height() {
         let spec = spec("mainnet");
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    // `spec/chain.md` 11.
+    // `docs/spec/chain.md` 11.
     #[test]
     fn the_random_value_is_the_hash_of_the_height() {
         let spec = spec("mainnet");

@@ -1,4 +1,4 @@
-//! Transactions to tokens that pay the gas themselves (`spec/chain.md` 3.5).
+//! Transactions to tokens that pay the gas themselves (`docs/spec/chain.md` 3.5).
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! `apply(address)`: a token is tried out before it is registered (`spec/chain.md` 3.6).
+//! `apply(address)`: a token is tried out before it is registered (`docs/spec/chain.md` 3.6).
 //!
 //! On a state that is thrown away, a number is put where a token of the expected layout keeps a balance (and its least
 //! fee), and the token is asked for it.

@@ -1,4 +1,4 @@
-//! Watching transactions run (`debug_trace*`; `spec/rpc-node.md` 4.2).
+//! Watching transactions run (`debug_trace*`; `docs/spec/rpc-node.md` 4.2).
 //!
 //! Ethereum's chains have go-ethereum's tracers, native chains those of the reference client (`reference`). Both run
 //! under one inspector that bounds what they record.

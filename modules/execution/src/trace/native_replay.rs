@@ -1,4 +1,4 @@
-//! Traces on native chains, as the reference makes them (`spec/rpc-node.md` 4.2).
+//! Traces on native chains, as the reference makes them (`docs/spec/rpc-node.md` 4.2).
 //!
 //! A traced transaction is an ordinary message there, also where the block does not execute it, and pays no owner.
 //! What comes before it in a block is executed as the block does for a single transaction, but as messages too when

@@ -1,4 +1,5 @@
-//! Slots of a contract as they are before a transaction of a block (`debug_storageRangeAt`; `spec/rpc-node.md` 4.3).
+//! Slots of a contract as they are before a transaction of a block (`debug_storageRangeAt`;
+//! `docs/spec/rpc-node.md` 4.3).
 
 use std::collections::BTreeMap;
 

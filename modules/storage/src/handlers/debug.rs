@@ -115,7 +115,7 @@ impl Answers {
             .map_err(|error| Failure::from(ReadError::from(error)))
     }
 
-    /// The engine's figures under the names of the reference's engine (`spec/rpc-node.md` 4.3).
+    /// The engine's figures under the names of the reference's engine (`docs/spec/rpc-node.md` 4.3).
     pub(super) fn property(&self, name: &str) -> Result<Option<String>, Failure> {
         let database = &self.store.shared.database;
         let sum = |property: &str| -> Result<u64, StoreError> {

@@ -107,7 +107,7 @@ impl Answers {
     }
 }
 
-/// A state that is gone is worded as clients of the reference know it (`spec/rpc-eth.md` 5.2).
+/// A state that is gone is worded as clients of the reference know it (`docs/spec/rpc-eth.md` 5.2).
 fn worded(error: StoreError, header: &SealedHeader) -> ReadError {
     match error {
         StoreError::Pruned { .. } => missing_state(header).into(),

@@ -1,4 +1,4 @@
-//! What native chains ask of a transaction before it may wait (`spec/chain.md` 9): their own prices, their own
+//! What native chains ask of a transaction before it may wait (`docs/spec/chain.md` 9): their own prices, their own
 //! words, transactions of masternodes, and tokens that pay for their holders.
 
 mod masternodes;
@@ -55,7 +55,7 @@ impl NativeRules {
         U256::from(self.settings.heights.least_price(head))
     }
 
-    /// The checks of `spec/chain.md` 9.2, in its order, but for those of replacements. `next_nonce` tells the next
+    /// The checks of `docs/spec/chain.md` 9.2, in its order, but for those of replacements. `next_nonce` tells the next
     /// nonce of a sender who has transactions here. Gives the sender and what the transaction means for the pool.
     pub(crate) fn check(
         &self,
@@ -137,7 +137,7 @@ impl NativeRules {
         }
     }
 
-    /// Who signed for the chain that the transaction names, which may be another one (`spec/chain.md` 2.3).
+    /// Who signed for the chain that the transaction names, which may be another one (`docs/spec/chain.md` 2.3).
     fn own_signer(&self, transaction: &Transaction) -> SignerRules {
         SignerRules {
             chain_id: transaction.chain_id.unwrap_or(self.spec.chain_id),

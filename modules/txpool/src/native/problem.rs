@@ -2,7 +2,7 @@ use tenon_api::Address;
 
 use crate::PoolError;
 
-/// Why a native chain's pool refuses a transaction, in the reference's words (`spec/chain.md` 9.2, 9.3).
+/// Why a native chain's pool refuses a transaction, in the reference's words (`docs/spec/chain.md` 9.2, 9.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NativeProblem {
     /// A type that the chain does not have, or not yet.

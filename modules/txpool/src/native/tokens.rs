@@ -1,4 +1,4 @@
-//! Tokens whose deposits pay for transactions to them (`spec/chain.md` 3.5, 9.2 rule 11, 10.4).
+//! Tokens whose deposits pay for transactions to them (`docs/spec/chain.md` 3.5, 9.2 rule 11, 10.4).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
 //! The public suite's files (`tests/data/execution-apis`): each request against a node that knows what the
-//! recorded answer tells, compared as the suite compares (`spec/conformance.md` 2.3). What the node computes
+//! recorded answer tells, compared as the suite compares (`docs/spec/conformance.md` 2.3). What the node computes
 //! is tested elsewhere; here stand or fall parameters, defaults, error codes and shapes.
 
 use std::{fs, path::Path};

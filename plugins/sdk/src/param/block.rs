@@ -1,4 +1,4 @@
-//! How callers name blocks (`spec/rpc-eth.md` 4.4, 4.5).
+//! How callers name blocks (`docs/spec/rpc-eth.md` 4.4, 4.5).
 
 use alloy_primitives::B256;
 use tenon_api::{BlockId, BlockNumber, BlockTag, Failure};
@@ -15,7 +15,7 @@ const HEIGHT_LIMIT: u64 = 1 << 63;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockNumberParam(pub BlockId);
 
-/// A block by tag, height or hash. An empty object names none: the method must say so (`spec/rpc-eth.md` 4.5).
+/// A block by tag, height or hash. An empty object names none: the method must say so (`docs/spec/rpc-eth.md` 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockParam(pub Option<BlockId>);
 
@@ -32,7 +32,7 @@ impl BlockParam {
     }
 }
 
-/// An epoch of a native chain by number; none means the current one (`spec/rpc-eth.md` 4.6).
+/// An epoch of a native chain by number; none means the current one (`docs/spec/rpc-eth.md` 4.6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EpochParam(pub Option<u64>);
 

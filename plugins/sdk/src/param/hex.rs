@@ -1,4 +1,4 @@
-//! Addresses, hashes, data and quantities (`spec/rpc-eth.md` 4.1).
+//! Addresses, hashes, data and quantities (`docs/spec/rpc-eth.md` 4.1).
 
 use alloy_primitives::{Address, B64, B256, Bytes, U256};
 use serde::{Serialize, Serializer};

@@ -15,7 +15,7 @@ impl<T: DeserializeOwned + Send + 'static> Param for Json<T> {
     }
 }
 
-/// A plain JSON integer (`num` of `spec/rpc-node.md` 1.2); `null` is 0.
+/// A plain JSON integer (`num` of `docs/spec/rpc-node.md` 1.2); `null` is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Number(pub u64);
 

@@ -1,5 +1,5 @@
 //! Decoding of positional parameters from raw JSON, with the reference client's words
-//! (`spec/rpc-eth.md` 4, `spec/rpc-node.md` 1.2).
+//! (`docs/spec/rpc-eth.md` 4, `docs/spec/rpc-node.md` 1.2).
 //!
 //! No value tree is built: each parameter's decoder sees the text of its own value.
 
@@ -48,7 +48,7 @@ impl ArgumentError {
         Self::Text(text.into())
     }
 
-    /// Says that the value is a member of an object (`spec/rpc-eth.md` 4.2); an inner member keeps its own name.
+    /// Says that the value is a member of an object (`docs/spec/rpc-eth.md` 4.2); an inner member keeps its own name.
     #[must_use]
     pub fn in_field(self, structure: &str, member: &str) -> Self {
         match self {
@@ -144,7 +144,7 @@ impl<'a> Arguments<'a> {
         Ok(Self { values, position: 0, expected, has_ended: false })
     }
 
-    /// The arguments after the kind of a subscription. The kind counts in errors (`spec/rpc-eth.md` 15).
+    /// The arguments after the kind of a subscription. The kind counts in errors (`docs/spec/rpc-eth.md` 15).
     pub(crate) fn after_kind(params: &'a [u8], expected: usize) -> Result<Self, Failure> {
         Ok(Self { position: 1, expected: expected + 1, ..Self::new(params, expected)? })
     }

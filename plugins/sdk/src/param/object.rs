@@ -1,4 +1,4 @@
-//! Object parameters: member names in any letter case, unknown members ignored (`spec/rpc-eth.md` 4.2).
+//! Object parameters: member names in any letter case, unknown members ignored (`docs/spec/rpc-eth.md` 4.2).
 
 use std::borrow::Cow;
 

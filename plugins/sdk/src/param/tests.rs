@@ -1,4 +1,4 @@
-//! The words of `spec/rpc-eth.md` 4 and `spec/rpc-node.md` 1.2.
+//! The words of `docs/spec/rpc-eth.md` 4 and `docs/spec/rpc-node.md` 1.2.
 
 use alloy_primitives::{Address, B64, B256, Bytes, U256};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Call and transaction objects (`spec/rpc-eth.md` 4.7).
+//! Call and transaction objects (`docs/spec/rpc-eth.md` 4.7).
 
 use alloy_primitives::{Address, B256, Bytes, U256};
 use tenon_api::{AccessListItem, Failure, SignedAuthorization, messages::CallRequest};
@@ -47,7 +47,7 @@ impl CallArguments {
     }
 
     /// Whether `data` is absent or empty, whatever `input` holds: the reference looks at it alone where it takes a call for
-    /// a plain transfer (`spec/rpc-eth.md` 10.3).
+    /// a plain transfer (`docs/spec/rpc-eth.md` 10.3).
     pub fn has_no_data(&self) -> bool {
         self.data.as_ref().is_none_or(|data| data.is_empty())
     }

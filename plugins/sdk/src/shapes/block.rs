@@ -1,4 +1,4 @@
-//! Blocks, uncles and headers (`spec/rpc-eth.md` 6.1, 6.2, `spec/conformance.md` 3.2).
+//! Blocks, uncles and headers (`docs/spec/rpc-eth.md` 6.1, 6.2, `docs/spec/conformance.md` 3.2).
 
 use alloy_primitives::{B256, Bytes, U256};
 use tenon_api::{
@@ -215,7 +215,7 @@ pub fn write_header(profile: Profile, header: &SealedHeader) -> JsonWriter {
 }
 
 /// The native items travel as base64 in announcements only, because the reference marshals them as Go byte
-/// slices there (`spec/rpc-eth.md` 6.2).
+/// slices there (`docs/spec/rpc-eth.md` 6.2).
 fn write_header_by_profile(json: &mut JsonWriter, profile: Profile, header: &Header) {
     if let Some(seal) = native_seal(profile, header) {
         json.key("validators").string(&base64(&seal.validators));

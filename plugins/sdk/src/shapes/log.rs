@@ -1,4 +1,4 @@
-//! Logs (`spec/rpc-eth.md` 6.6, `spec/conformance.md` 3.2).
+//! Logs (`docs/spec/rpc-eth.md` 6.6, `docs/spec/conformance.md` 3.2).
 
 use alloy_primitives::B256;
 use tenon_api::{LocatedLog, Log, messages::Profile};

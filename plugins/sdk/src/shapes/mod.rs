@@ -2,8 +2,8 @@
 //! and the objects that several namespaces take: calls and state overrides.
 //!
 //! It owns the difference between the two profiles: [`Profile`] decides every member here, and nowhere else.
-//! On the Ethereum profile the shapes are those of go-ethereum and the public suite (`spec/conformance.md`
-//! 3.2), on the native profile those of the reference (`spec/rpc-eth.md` 6). Nothing here asks the node
+//! On the Ethereum profile the shapes are those of go-ethereum and the public suite (`docs/spec/conformance.md`
+//! 3.2), on the native profile those of the reference (`docs/spec/rpc-eth.md` 6). Nothing here asks the node
 //! anything or builds a tree of values: members are written once, in order, into one buffer.
 //!
 //! [`Profile`]: tenon_api::messages::Profile

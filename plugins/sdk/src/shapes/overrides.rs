@@ -1,4 +1,4 @@
-//! What a call may pretend about accounts and the block (`spec/rpc-eth.md` 4.8).
+//! What a call may pretend about accounts and the block (`docs/spec/rpc-eth.md` 4.8).
 
 use alloy_primitives::{Address, B256};
 use tenon_api::messages::{AccountOverride, BlockOverrides};

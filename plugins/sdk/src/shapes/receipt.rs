@@ -1,4 +1,4 @@
-//! Receipts (`spec/rpc-eth.md` 6.5, `spec/conformance.md` 3.2).
+//! Receipts (`docs/spec/rpc-eth.md` 6.5, `docs/spec/conformance.md` 3.2).
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! Transactions (`spec/rpc-eth.md` 6.3, `spec/conformance.md` 3.2).
+//! Transactions (`docs/spec/rpc-eth.md` 6.3, `docs/spec/conformance.md` 3.2).
 
 use alloy_primitives::{Address, B256};
 use tenon_api::{

@@ -85,7 +85,7 @@ impl DifficultyCase {
             ..Header::default()
         };
         if parent.difficulty < U256::from(MINIMUM_DIFFICULTY) {
-            // No such parent exists: a header below the minimum is not valid (`spec/conformance.md` 6.4).
+            // No such parent exists: a header below the minimum is not valid (`docs/spec/conformance.md` 6.4).
             return Ok(Passed { not_compared: 1 });
         }
         let found = spec.ethash_difficulty(&parent, self.current_timestamp.to_u64());

@@ -1,4 +1,4 @@
-//! One file a suite: its case form and its rule (`spec/conformance.md` 6).
+//! One file a suite: its case form and its rule (`docs/spec/conformance.md` 6).
 
 mod basic;
 mod blocks;

@@ -72,7 +72,7 @@ impl Masternode {
     }
 
     /// The engine that makes its blocks. It keeps the candidates of gap blocks in the database, so that it goes on after a
-    /// restart also where their state is pruned by then (`spec/consensus.md` 17).
+    /// restart also where their state is pruned by then (`docs/spec/consensus.md` 17).
     ///
     /// It needs no record of its votes: alone, it votes for nothing but the newest block of its own database, inside the
     /// next one, and nobody sees a block before the database has it. What was signed and not stored when the process was

@@ -1,4 +1,4 @@
-//! Who may make blocks as of a block (`spec/rpc-node.md` 2.3, 2.4).
+//! Who may make blocks as of a block (`docs/spec/rpc-node.md` 2.3, 2.4).
 
 use std::sync::Arc;
 
@@ -67,8 +67,8 @@ impl Questions {
         snapshot.ok_or_else(|| failure(V1Error::NoCandidates))
     }
 
-    /// The makers of the last blocks, as many as half of those who may make blocks, and one (`spec/consensus.md` 2.2).
-    /// Whoever was dropped from the window does not come back when the set grows.
+    /// The makers of the last blocks, as many as half of those who may make blocks, and one
+    /// (`docs/spec/consensus.md` 2.2). Whoever was dropped from the window does not come back when the set grows.
     fn recent_makers(&self, header: &SealedHeader) -> Result<Vec<(u64, Address)>, Failure> {
         let Some(window) = self.window_before(header)? else { return Ok(Vec::new()) };
         let mut oldest = (header.number + 1).saturating_sub(window).max(1);

@@ -1,4 +1,4 @@
-//! The candidates of an epoch and what became of them (`spec/rpc-eth.md` 17).
+//! The candidates of an epoch and what became of them (`docs/spec/rpc-eth.md` 17).
 
 use tenon_api::{
     Address, Failure, SealedHeader, U256,

@@ -1,4 +1,5 @@
-//! Epochs of engine v2: their masternodes, their first blocks, the rounds that they missed (`spec/rpc-node.md` 2.4).
+//! Epochs of engine v2: their masternodes, their first blocks, the rounds that they missed
+//! (`docs/spec/rpc-node.md` 2.4).
 
 use std::sync::Arc;
 

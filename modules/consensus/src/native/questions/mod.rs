@@ -1,5 +1,5 @@
 //! What callers ask about masternodes: rewards, signers, finality, candidates, the return of staking
-//! (`spec/rpc-eth.md` 8, 17); snapshots, epochs, rounds, parameters (`spec/rpc-node.md` 2).
+//! (`docs/spec/rpc-eth.md` 8, 17); snapshots, epochs, rounds, parameters (`docs/spec/rpc-node.md` 2).
 //!
 //! It owns the handlers of those messages. Everything is computed from the chain when it is asked for; what the engine
 //! remembers for that is its own, so that questions cannot push out what the import needs.
@@ -180,7 +180,7 @@ impl Questions {
         v1_masternodes(&header.extra_data)
     }
 
-    /// Number of the block that opened the epoch of this block, and of the epoch (`spec/consensus.md` 4.1).
+    /// Number of the block that opened the epoch of this block, and of the epoch (`docs/spec/consensus.md` 4.1).
     fn epoch_of(&self, header: &SealedHeader) -> Result<(u64, u64), Failure> {
         let consensus = self.engine.consensus();
         if !self.engine.is_v2(header.number) {

@@ -1,4 +1,4 @@
-//! The parameters of the chain's consensus (`spec/rpc-node.md` 2.3).
+//! The parameters of the chain's consensus (`docs/spec/rpc-node.md` 2.3).
 
 use tenon_api::{
     Failure,

@@ -1,4 +1,4 @@
-//! A header with its round and standing (`spec/rpc-node.md` 2.4).
+//! A header with its round and standing (`docs/spec/rpc-node.md` 2.4).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Who signed a block (`spec/rpc-eth.md` 17).
+//! Who signed a block (`docs/spec/rpc-eth.md` 17).
 
 use std::collections::HashSet;
 

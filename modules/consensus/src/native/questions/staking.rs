@@ -1,5 +1,6 @@
-//! What staking returns in a year (`spec/rpc-eth.md` 17). The reference's formula divides whole numbers, so that the answer
-//! is infinite wherever the stake is below a year's reward; it is kept, because the method is for those who used it.
+//! What staking returns in a year (`docs/spec/rpc-eth.md` 17). The reference's formula divides whole numbers, so that
+//! the answer is infinite wherever the stake is below a year's reward; it is kept, because the method is for those who
+//! used it.
 
 use std::sync::Arc;
 

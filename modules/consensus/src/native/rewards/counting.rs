@@ -1,4 +1,4 @@
-//! How many blocks of an epoch each of its masternodes signed (`spec/chain.md` 4.3, "Counting signatures").
+//! How many blocks of an epoch each of its masternodes signed (`docs/spec/chain.md` 4.3, "Counting signatures").
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet},
@@ -72,8 +72,8 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// v1 (`spec/chain.md` 4.3, left column): the epoch before the last one, with signatures from both; its masternodes stand in the checkpoint before
-    /// it.
+    /// v1 (`docs/spec/chain.md` 4.3, left column): the epoch before the last one, with signatures from both; its
+    /// masternodes stand in the checkpoint before it.
     fn two_checkpoints(&self, header: &Header) -> Result<Option<Window>, RewardError> {
         let distance = self.settings.consensus.reward_checkpoint;
         let Some(opened_at) = header.number.checked_sub(2 * distance) else { return Ok(None) };
@@ -93,8 +93,9 @@ impl Walk<'_> {
         Ok(Some(window))
     }
 
-    /// v2 (right column; `spec/consensus.md` 11): between the second and the first epoch switch before the block. The first v2 block doesn't count as one;
-    /// v1 checkpoints do. None when the chain has fewer, as the genesis block ends the walk.
+    /// v2 (right column; `docs/spec/consensus.md` 11): between the second and the first epoch switch before the block.
+    /// The first v2 block doesn't count as one; v1 checkpoints do. None when the chain has fewer, as the genesis block
+    /// ends the walk.
     fn two_epoch_switches(&self, header: &Header) -> Result<Option<Window>, RewardError> {
         let mut window = self.empty_window();
         let mut switches = 0;

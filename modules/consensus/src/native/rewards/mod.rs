@@ -1,5 +1,5 @@
-//! What masternodes and the foundation are paid at the end of an epoch (`spec/chain.md` 4.3, `spec/consensus.md`
-//! 11): every signature of a counted block has the same worth.
+//! What masternodes and the foundation are paid at the end of an epoch (`docs/spec/chain.md` 4.3,
+//! `docs/spec/consensus.md` 11): every signature of a counted block has the same worth.
 
 mod amount;
 mod counting;

@@ -10,7 +10,7 @@ use crate::native::contract_slots::read_addresses;
 const OWNER_PERCENT: u64 = 90;
 /// The foundation's part. Voters have none.
 const FOUNDATION_PERCENT: u64 = 10;
-/// Where 0x88 keeps the mapping from candidates to their voters (`spec/chain.md` 10.1).
+/// Where 0x88 keeps the mapping from candidates to their voters (`docs/spec/chain.md` 10.1).
 const VOTERS_POSITION: u64 = 2;
 /// Word of a record that holds the mapping from voters to stakes.
 const STAKES_WORD: u64 = 2;

@@ -68,7 +68,7 @@ fn v1_list(chain: &ModelledChain) -> Vec<Address> {
     crate::native::v1_masternodes(&chain.chain.at(0).extra_data)
 }
 
-/// One signer of one block; then two signers, one of one block and one of two (`spec/consensus.md` 15.7).
+/// One signer of one block; then two signers, one of one block and one of two (`docs/spec/consensus.md` 15.7).
 #[test]
 fn splits_as_the_published_cases_do() {
     let chain = ModelledChain::v1switch();

@@ -1,4 +1,4 @@
-//! The lists of a v1 checkpoint (`spec/consensus.md` 2.6): masternodes, penalties, numbers of second signers.
+//! The lists of a v1 checkpoint (`docs/spec/consensus.md` 2.6): masternodes, penalties, numbers of second signers.
 
 use std::collections::HashSet;
 

@@ -2,7 +2,7 @@ use tenon_api::{Address, StoreError};
 
 use crate::native::SignatureProblem;
 
-/// Why engine v1 refuses a header. The texts are the reference's (`spec/consensus.md` 2.3, 14.1).
+/// Why engine v1 refuses a header. The texts are the reference's (`docs/spec/consensus.md` 2.3, 14.1).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum V1Error {
     /// From block 901 on a second signature is needed.

@@ -1,5 +1,5 @@
 //! URL-safe base64 as Go's standard library decodes it, which keeps what it decoded before an error
-//! (`spec/consensus.md` 2.5). Secrets of masternodes are free bytes, so that the errors matter as well.
+//! (`docs/spec/consensus.md` 2.5). Secrets of masternodes are free bytes, so that the errors matter as well.
 
 const PADDING: u8 = b'=';
 /// Characters of a whole group.

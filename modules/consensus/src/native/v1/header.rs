@@ -1,4 +1,4 @@
-//! Verification of v1 headers (`spec/consensus.md` 2.3). The order of the checks decides which error is told.
+//! Verification of v1 headers (`docs/spec/consensus.md` 2.3). The order of the checks decides which error is told.
 
 use tenon_api::{Address, B256, EMPTY_OMMERS_HASH, SealedHeader};
 use tenon_chain::spec::NATIVE_BASE_FEE;

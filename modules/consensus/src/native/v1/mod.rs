@@ -1,4 +1,4 @@
-//! Engine v1 (`spec/consensus.md` 2): one creator a turn, a second signer from block 901 on, lists of masternodes
+//! Engine v1 (`docs/spec/consensus.md` 2): one creator a turn, a second signer from block 901 on, lists of masternodes
 //! at checkpoints. Nobody seals such blocks on the real networks any more; they are history that must verify.
 
 mod checkpoint;
@@ -83,7 +83,7 @@ impl V1Engine {
         header::verify_standing_alone(self.context(chain), header, now)
     }
 
-    /// Who made a block: the signer of its extra data (`spec/chain.md` 1.2).
+    /// Who made a block: the signer of its extra data (`docs/spec/chain.md` 1.2).
     ///
     /// # Errors
     /// [`V1Error::MissingSeal`], [`V1Error::Signature`].

@@ -1,4 +1,4 @@
-//! Penalties of a v1 checkpoint: three rules by height (`spec/consensus.md` 2.7).
+//! Penalties of a v1 checkpoint: three rules by height (`docs/spec/consensus.md` 2.7).
 
 use std::{collections::HashSet, sync::Arc};
 

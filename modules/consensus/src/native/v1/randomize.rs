@@ -1,5 +1,5 @@
 //! The numbers of second signers that a checkpoint carries, drawn from what the masternodes left in the
-//! randomize contract (`spec/consensus.md` 2.5, "Numbers V"; `spec/chain.md` 10.3).
+//! randomize contract (`docs/spec/consensus.md` 2.5, "Numbers V"; `docs/spec/chain.md` 10.3).
 
 use aes::{
     Aes256,

@@ -1,4 +1,4 @@
-//! Making v1 blocks (`spec/consensus.md` 2.4, 2.6), as far as one key can: where the second signer is another
+//! Making v1 blocks (`docs/spec/consensus.md` 2.4, 2.6), as far as one key can: where the second signer is another
 //! masternode, the block would have to travel to it.
 
 use tenon_api::{Address, ChainReader, EMPTY_OMMERS_HASH, Header, NativeSeal, SealAttributes, SealedHeader};

@@ -1,4 +1,4 @@
-//! Double validation: who must sign a block after its creator (`spec/consensus.md` 2.5).
+//! Double validation: who must sign a block after its creator (`docs/spec/consensus.md` 2.5).
 
 use tenon_api::Address;
 

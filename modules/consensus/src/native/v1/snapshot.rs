@@ -1,4 +1,4 @@
-//! Who may make v1 blocks (`spec/consensus.md` 2.2): the candidates chosen at the last gap block, changed by votes
+//! Who may make v1 blocks (`docs/spec/consensus.md` 2.2): the candidates chosen at the last gap block, changed by votes
 //! in headers. Nobody votes on the real networks, but everybody could.
 
 use std::{

@@ -1,4 +1,4 @@
-//! Whose turn it is, and the difficulty that says so (`spec/consensus.md` 2.4, `spec/chain.md` 4.6).
+//! Whose turn it is, and the difficulty that says so (`docs/spec/consensus.md` 2.4, `docs/spec/chain.md` 4.6).
 
 use tenon_api::{Address, U256};
 

@@ -1,4 +1,4 @@
-//! Quorum and timeout certificates from others (`spec/consensus.md` 3.5, 5.5, 5.6).
+//! Quorum and timeout certificates from others (`docs/spec/consensus.md` 3.5, 5.5, 5.6).
 
 use rayon::prelude::*;
 use tenon_api::{Address, B256, Bytes, ChainReader, SealedHeader};

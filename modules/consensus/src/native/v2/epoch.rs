@@ -1,4 +1,4 @@
-//! Rounds, epochs and gap numbers (`spec/consensus.md` 3.4, 4.1).
+//! Rounds, epochs and gap numbers (`docs/spec/consensus.md` 3.4, 4.1).
 
 use std::sync::Arc;
 

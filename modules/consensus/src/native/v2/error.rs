@@ -3,7 +3,7 @@ use tenon_api::{Address, B256, StoreError};
 use crate::native::{extra::ExtraProblem, signers::SignatureProblem};
 
 /// Why engine v2 refuses a header, certificate or message. The texts are the reference's, spellings included
-/// (`spec/consensus.md` 5.4 to 5.6, 6, 14.1).
+/// (`docs/spec/consensus.md` 5.4 to 5.6, 6, 14.1).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum V2Error {
     /// A header without the three native items.

@@ -1,4 +1,4 @@
-//! Which block is committed (`spec/consensus.md` 8.1).
+//! Which block is committed (`docs/spec/consensus.md` 8.1).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Proofs of misbehaviour (`spec/consensus.md` 9): two certificates on branches that exclude each other, and two
+//! Proofs of misbehaviour (`docs/spec/consensus.md` 9): two certificates on branches that exclude each other, and two
 //! votes of one masternode that no honest one casts.
 //!
 //! The reference has these detectors and switches them off, and reports nothing to anybody. So does this node by

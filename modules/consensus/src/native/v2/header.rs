@@ -1,4 +1,4 @@
-//! Verification of a v2 header, in the reference's order (`spec/consensus.md` 6). The order decides which error
+//! Verification of a v2 header, in the reference's order (`docs/spec/consensus.md` 6). The order decides which error
 //! a header with several faults is refused with.
 
 use tenon_api::{Address, B64, ChainReader, EMPTY_OMMERS_HASH, NativeSeal, SealedHeader, U256};

@@ -1,4 +1,4 @@
-//! Engine v2: rounds, epochs, certificates, headers, penalties, finality (`spec/consensus.md` 3 to 8).
+//! Engine v2: rounds, epochs, certificates, headers, penalties, finality (`docs/spec/consensus.md` 3 to 8).
 
 mod certificate;
 mod epoch;
@@ -79,7 +79,7 @@ impl V2Engine {
         &self.settings.consensus
     }
 
-    /// The proposer of a block: who signed its seal hash (`spec/chain.md` 1.2).
+    /// The proposer of a block: who signed its seal hash (`docs/spec/chain.md` 1.2).
     ///
     /// # Errors
     /// [`V2Error::NotNative`], [`V2Error::Signature`], [`V2Error::HighS`].

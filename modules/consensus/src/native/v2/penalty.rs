@@ -1,4 +1,4 @@
-//! Masternodes and penalties of a new epoch (`spec/consensus.md` 4.4, 4.5).
+//! Masternodes and penalties of a new epoch (`docs/spec/consensus.md` 4.4, 4.5).
 
 use std::{collections::HashSet, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! Votes and timeouts that wait for others of their kind (`spec/consensus.md` 5.7).
+//! Votes and timeouts that wait for others of their kind (`docs/spec/consensus.md` 5.7).
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,6 @@
-//! One node's part in the voting (`spec/consensus.md` 5): a deterministic state machine. Events go in, actions come
-//! out; it has no clock, no random numbers, no peers and no database of its own. Actions that were pushed before an
-//! event failed are to be done all the same: what was learnt before the failure stays.
+//! One node's part in the voting (`docs/spec/consensus.md` 5): a deterministic state machine. Events go in, actions
+//! come out; it has no clock, no random numbers, no peers and no database of its own. Actions that were pushed before
+//! an event failed are to be done all the same: what was learnt before the failure stays.
 
 use std::{sync::Arc, time::Duration};
 

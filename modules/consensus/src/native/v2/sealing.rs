@@ -1,4 +1,4 @@
-//! Making blocks (`spec/consensus.md` 7), as far as one key can: certificates of several masternodes come from
+//! Making blocks (`docs/spec/consensus.md` 7), as far as one key can: certificates of several masternodes come from
 //! voting, which needs peers.
 
 use secp256k1::{Message, SECP256K1, SecretKey};

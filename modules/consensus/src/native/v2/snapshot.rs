@@ -1,4 +1,4 @@
-//! Which candidates an epoch is drawn from (`spec/consensus.md` 4.2).
+//! Which candidates an epoch is drawn from (`docs/spec/consensus.md` 4.2).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How long a round may last (`spec/consensus.md` 5.7).
+//! How long a round may last (`docs/spec/consensus.md` 5.7).
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Batches of orders, as the transactions to 0x91 carry them (`spec/chain.md` 6.1).
+//! Batches of orders, as the transactions to 0x91 carry them (`docs/spec/chain.md` 6.1).
 
 use alloy_primitives::Bytes;
 use base64::{Engine, engine::general_purpose::STANDARD};

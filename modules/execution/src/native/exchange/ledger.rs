@@ -1,5 +1,5 @@
 //! What the exchange reads and writes of the main state: balances, tokens' slots, and the registration of relayers
-//! (`spec/chain.md` 6.4, 10.5).
+//! (`docs/spec/chain.md` 6.4, 10.5).
 
 use std::collections::BTreeMap;
 

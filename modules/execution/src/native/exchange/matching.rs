@@ -1,4 +1,4 @@
-//! Orders, one after the other: checks, matching, cancelling (`spec/chain.md` 6.4).
+//! Orders, one after the other: checks, matching, cancelling (`docs/spec/chain.md` 6.4).
 
 use alloy_primitives::{Address, B256};
 
@@ -289,7 +289,7 @@ impl Market<'_, '_> {
     }
 
     /// What an epoch switch does: the average prices of the epoch become those of the epoch before
-    /// (`spec/chain.md` 6.1).
+    /// (`docs/spec/chain.md` 6.1).
     pub(super) fn switch_epoch(&mut self) -> Result<(), ExchangeError> {
         for book in self.ledger.books()? {
             let (price, _) = self.trading.average(book)?;

@@ -1,4 +1,4 @@
-//! The exchange's step, with which every block of its time begins (`spec/chain.md` 6.1): the orders of the block's
+//! The exchange's step, with which every block of its time begins (`docs/spec/chain.md` 6.1): the orders of the block's
 //! batches, or the prices at the switch of an epoch; then the trading root must be the one that the block says.
 
 use std::sync::Arc;

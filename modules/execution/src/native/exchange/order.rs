@@ -1,4 +1,4 @@
-//! Orders as batches and the orders' trie hold them, and who signed them (`spec/chain.md` 6.2).
+//! Orders as batches and the orders' trie hold them, and who signed them (`docs/spec/chain.md` 6.2).
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_rlp::{Encodable, Header as Prefix};
@@ -121,7 +121,7 @@ impl Order {
         list_of(&items)
     }
 
-    /// The order book: first 16 bytes of the base token, last 16 of the quote token (`spec/chain.md` 6.3).
+    /// The order book: first 16 bytes of the base token, last 16 of the quote token (`docs/spec/chain.md` 6.3).
     pub(super) fn book(&self) -> B256 {
         book_of(self.base, self.quote)
     }
@@ -198,7 +198,7 @@ impl Order {
     }
 }
 
-/// The order book of a pair: keys of the trading state's trie (`spec/chain.md` 6.3).
+/// The order book of a pair: keys of the trading state's trie (`docs/spec/chain.md` 6.3).
 pub(super) fn book_of(base: Address, quote: Address) -> B256 {
     let mut book = B256::ZERO;
     book[..16].copy_from_slice(&base[..16]);

@@ -1,4 +1,4 @@
-//! What a match moves (`spec/chain.md` 6.4, steps 2 to 4).
+//! What a match moves (`docs/spec/chain.md` 6.4, steps 2 to 4).
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! The trading state: the trie of order books and user nonces, and the tries below each book (`spec/chain.md` 6.3).
+//! The trading state: the trie of order books and user nonces, and the tries below each book
+//! (`docs/spec/chain.md` 6.3).
 //!
 //! What a block changes is kept beside the stored tries and written into them at its end. Two things follow from how
 //! the reference keeps it, and both show in roots: an order book that was only asked for exists from then on, and a

@@ -1,4 +1,4 @@
-//! Aggregated range proofs of 64 bits a value (0x28; `spec/chain.md` 5.4).
+//! Aggregated range proofs of 64 bits a value (0x28; `docs/spec/chain.md` 5.4).
 //!
 //! The reference forgives much: it ignores when the inner part is too short, compares points by their abscissa only,
 //! and computes with "points" that are on no curve. What follows from that is done here as far as it is defined; where

@@ -1,5 +1,6 @@
-//! The precompiled contracts that only native chains have (`spec/chain.md` 5.4): two verify proofs, two tell prices of the
-//! exchange. Verifying looks at the run's interrupt between its parts, and the same bytes are verified once.
+//! The precompiled contracts that only native chains have (`docs/spec/chain.md` 5.4): two verify proofs, two tell
+//! prices of the exchange. Verifying looks at the run's interrupt between its parts, and the same bytes are verified
+//! once.
 
 mod bulletproof;
 mod curve;

@@ -1,4 +1,4 @@
-//! The contracts that tell prices of the historic exchange (`spec/chain.md` 5.4).
+//! The contracts that tell prices of the historic exchange (`docs/spec/chain.md` 5.4).
 
 use alloy_primitives::{Address, Bytes};
 use revm::{

@@ -1,4 +1,4 @@
-//! Ring signatures over several rings at once (0x1e; `spec/chain.md` 5.4).
+//! Ring signatures over several rings at once (0x1e; `docs/spec/chain.md` 5.4).
 
 use alloy_primitives::{B256, U256, keccak256};
 use k256::{ProjectivePoint, Scalar};

@@ -1,5 +1,5 @@
-//! What the reference charges for an instruction before it looks at the operands (`spec/chain.md` 5.2). The EVM below
-//! parts the price otherwise; only the sums agree.
+//! What the reference charges for an instruction before it looks at the operands (`docs/spec/chain.md` 5.2). The EVM
+//! below parts the price otherwise; only the sums agree.
 
 use revm::{
     bytecode::opcode::{

@@ -1,4 +1,4 @@
-//! Tracers as the reference client has them: what native chains answer (`spec/rpc-node.md` 4.2).
+//! Tracers as the reference client has them: what native chains answer (`docs/spec/rpc-node.md` 4.2).
 //!
 //! The reference tells its tracers of frames and instructions in an order of its own, with gas prices, error texts
 //! and refusals that the EVM below does not give by itself. [`Watch`] turns what the EVM reports into those events;

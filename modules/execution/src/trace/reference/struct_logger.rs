@@ -1,5 +1,5 @@
 //! Every instruction with gas, stack, memory and storage, in the older form that the reference has kept
-//! (`spec/rpc-node.md` 4.2).
+//! (`docs/spec/rpc-node.md` 4.2).
 
 use std::{
     collections::{BTreeMap, HashMap},

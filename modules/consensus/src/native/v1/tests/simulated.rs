@@ -1,5 +1,5 @@
 //! Simulated v1 chains: masternodes that fall silent and come back, against a slow model of the penalties
-//! (`spec/consensus.md` 2.6, 2.7). Epochs have 180 blocks, so that there are no pairs of signers.
+//! (`docs/spec/consensus.md` 2.6, 2.7). Epochs have 180 blocks, so that there are no pairs of signers.
 
 use std::collections::{BTreeSet, HashMap};
 

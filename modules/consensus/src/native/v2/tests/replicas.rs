@@ -1,4 +1,4 @@
-//! Voting among several nodes: simulated networks, and the behaviour cases of `spec/consensus.md` 15.7.
+//! Voting among several nodes: simulated networks, and the behaviour cases of `docs/spec/consensus.md` 15.7.
 
 use std::sync::Arc;
 

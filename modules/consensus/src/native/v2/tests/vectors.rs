@@ -1,4 +1,4 @@
-//! The published vectors (`spec/consensus.md` 15) and real headers of public networks.
+//! The published vectors (`docs/spec/consensus.md` 15) and real headers of public networks.
 
 use std::{collections::HashSet, sync::Arc};
 
@@ -291,7 +291,7 @@ fn thresholds_are_products_of_doubles() {
 
 /// Headers 7074000 to 7074003 of a public development network that switched engines there, and 1 to 3 of a small
 /// private one: with a configuration that fits, they verify in full. The private network's genesis had another gas
-/// limit than its blocks, which the reference has refused since (`spec/chain.md` 12).
+/// limit than its blocks, which the reference has refused since (`docs/spec/chain.md` 12).
 #[test]
 fn consecutive_real_headers_verify_in_full() {
     let recorded: Value = serde_json::from_slice(&unpacked("chain/native-headers.json.gz")).unwrap();

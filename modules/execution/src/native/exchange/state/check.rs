@@ -44,8 +44,8 @@ pub enum TradingProblem {
     Stopped,
 }
 
-/// Walks the trading state with this root (`spec/chain.md` 6.3). `step` is told how many nodes were seen, and says whether
-/// to go on.
+/// Walks the trading state with this root (`docs/spec/chain.md` 6.3). `step` is told how many nodes were seen, and says
+/// whether to go on.
 ///
 /// # Errors
 /// [`TradingProblem`].

@@ -1,4 +1,4 @@
-//! What contracts are told of the trading state: prices of its books (`spec/chain.md` 5.4).
+//! What contracts are told of the trading state: prices of its books (`docs/spec/chain.md` 5.4).
 
 use std::{
     collections::BTreeMap,
