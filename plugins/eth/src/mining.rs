@@ -26,7 +26,7 @@ pub(crate) async fn hashrate(_context: EthContext) -> Result<Quantity, Failure> 
     Ok(Quantity(0))
 }
 
-/// The reference tries to start proposing here; that side effect is a defect and is not copied.
+/// Always an error: this node gives no work to miners. Asking does not start proposing.
 pub(crate) async fn get_work(context: EthContext) -> Result<Vec<B256>, Failure> {
     let Some(etherbase) = chosen_etherbase(&context).await? else {
         return Err(Failure::server(format!("etherbase missing: {NO_ETHERBASE}")));

@@ -60,7 +60,7 @@ pub struct Pairs<'a> {
 ///
 /// # Errors
 /// [`V1Error::TooFewPartners`] when the checkpoint has fewer numbers than masternodes;
-/// [`V1Error::ValidatorNumber`] when a number is below zero, with which the reference would crash.
+/// [`V1Error::ValidatorNumber`] when a number is below zero.
 pub fn second_signer(pairs: Pairs<'_>, creator: Address, number: u64) -> Result<Address, V1Error> {
     let Pairs { masternodes, numbers, .. } = pairs;
     if numbers.len() < masternodes.len() {

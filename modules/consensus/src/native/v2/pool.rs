@@ -9,8 +9,7 @@ use crate::native::messages::{Timeout, Vote};
 
 /// Keys older than this many rounds are dropped.
 const HYGIENE_ROUNDS: u64 = 10;
-/// Most messages of a pool. The reference has no limit; this one is far above what 20 rounds of a network with 500
-/// candidates can bring, and about 4 MB.
+/// Most messages of a pool, about 4 MB: far above what 20 rounds of a network with 500 candidates can bring.
 const MOST_MESSAGES: usize = 16_384;
 
 /// A message that is counted together with others of the same key.

@@ -2,7 +2,7 @@
 //!
 //! The reference forgives much: it ignores when the inner part is too short, compares points by their abscissa only,
 //! and computes with "points" that are on no curve. What follows from that is done here as far as it is defined; where
-//! the reference would crash, or add points of different curves, the input is [`ProofError::Undefined`].
+//! it is not, the input is [`ProofError::Undefined`].
 
 use alloy_primitives::{B256, keccak256};
 use k256::{ProjectivePoint, Scalar, elliptic_curve::Field};
