@@ -134,7 +134,7 @@ impl Connections {
         if self.open.len() < most {
             return Admission::Free;
         }
-        let Some((id, holder)) = self.to_give_way(address) else { return Admission::Refused };
+        let Some((id, holder)) = self.choose_to_give_way(address) else { return Admission::Refused };
         // Its task ends at once, or where it is in the middle of a poll, at the end of that.
         if let Some(open) = self.open.remove(&id) {
             open.task.abort();
@@ -167,7 +167,7 @@ impl Connections {
     }
 
     /// Counts all connections: only when there is no place left, and then for microseconds.
-    fn to_give_way(&mut self, newcomer: ClientId) -> Option<(Id, ClientId)> {
+    fn choose_to_give_way(&mut self, newcomer: ClientId) -> Option<(Id, ClientId)> {
         self.look();
         let mut held = HashMap::<ClientId, usize>::new();
         for open in self.open.values() {

@@ -1,5 +1,7 @@
 //! What firmware of other years sends, and what may not be lost by it (`docs/spec/device.md 9`).
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+
 use tenon_proto::common::{ButtonRequest, Failure, PassphraseAck, PinMatrixRequest, failure::FailureType};
 use tenon_proto::debug::DebugLinkDecision;
 use tenon_proto::ethereum::{EthereumAddress, EthereumGetAddress};

@@ -174,7 +174,7 @@ mod tests {
         };
 
         assert!(refusal("", 0o666).contains("it can be written by everybody (mode 666); chmod o-w"));
-        for text in ["eth.so", "aa  eth.so", &format!("{HASH_A}  eth"), &format!("{HASH_A}")] {
+        for text in ["eth.so", "aa  eth.so", &format!("{HASH_A}  eth"), HASH_A] {
             let refused = refusal(text, 0o600);
             assert!(refused.contains("line 1 is not `<SHA-256>  <library>`"), "{text}: {refused}");
         }

@@ -172,7 +172,7 @@ fn find(table: &[(&[&str], &'static str)], word: &str) -> Option<&'static str> {
         Some(beginning) => word.starts_with(beginning),
         None => word == *name,
     };
-    table.iter().find(|(names, _)| names.iter().any(|name| is_meant(name))).map(|(_, answer)| *answer)
+    table.iter().find(|(names, _)| names.iter().any(is_meant)).map(|(_, answer)| *answer)
 }
 
 #[cfg(test)]
