@@ -8,6 +8,9 @@ use crate::{BodyError, labels};
 
 pub use crate::generated::Flag;
 
+/// Reads a body of one type and writes it again.
+pub(crate) type Canonical = fn(&[u8]) -> Result<Zeroizing<Vec<u8>>, BodyError>;
+
 /// What the registry says about one message type.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
@@ -19,7 +22,7 @@ pub struct Entry {
     pub flags: &'static [Flag],
     /// The full name of the body's type in the definitions.
     pub body: &'static str,
-    pub(crate) canonical: fn(&[u8]) -> Result<Zeroizing<Vec<u8>>, BodyError>,
+    pub(crate) canonical: Canonical,
 }
 
 impl Entry {

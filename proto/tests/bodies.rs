@@ -3,6 +3,8 @@
 //!
 //! `PROPTEST_RNG_SEED` replays a run, `PROPTEST_CASES` says how many values a message gets.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
+
 mod support;
 
 use std::hash::{BuildHasher as _, Hasher as _, RandomState};

@@ -1,6 +1,8 @@
 //! What is generated from the definitions is committed, and this test proves it fresh. It writes it, too:
 //! `TENON_WRITE_PAGES=1 cargo test -p tenon-proto --test generated`.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
+
 mod support;
 
 use std::collections::BTreeMap;

@@ -1,5 +1,7 @@
 //! The registry against its document (`tests/data/device-wire-registry.md`).
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
+
 use std::collections::BTreeMap;
 
 use tenon_proto::{Entry, Flag, MessageType, registry};

@@ -1,5 +1,12 @@
 //! Messages with secrets are wiped, and show nothing.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::field_reassign_with_default,
+    reason = "tests fail by panicking"
+)]
+
 mod support;
 
 use std::any::type_name;

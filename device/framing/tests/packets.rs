@@ -1,5 +1,7 @@
 //! Messages through packets, whole, broken and hostile.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
+
 use proptest::prelude::*;
 use tenon_device_framing::{
     FrameError, HidProbe, HidVersion, Message, PACKET_LENGTH, Packet, Packets, ProbeStep, Reader, Wire, packet_count,

@@ -1,5 +1,7 @@
 //! Frames measured on devices (`spec/device.md 12.2`), bit for bit: from messages to packets and back.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
+
 use tenon_device_framing::{PACKET_LENGTH, Packets, Reader, Wire};
 use tenon_proto::bitcoin::PublicKey;
 use tenon_proto::common::{ButtonAck, ButtonRequest};
