@@ -4,6 +4,7 @@ pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod db;
 pub(crate) mod dev;
+pub(crate) mod device;
 pub(crate) mod export;
 pub(crate) mod genesis;
 mod genesis_checks;
