@@ -8,7 +8,7 @@ use crate::{BodyError, labels};
 
 pub use crate::generated::Flag;
 
-/// Decodes a body and encodes it again, which leaves out what the definitions do not know.
+/// Reads a body of one type and writes it again.
 pub(crate) type Canonical = fn(&[u8]) -> Result<Zeroizing<Vec<u8>>, BodyError>;
 
 /// What the registry says about one message type.
@@ -18,8 +18,7 @@ pub struct Entry {
     pub id: u16,
     /// The full public name, `MessageType_…`.
     pub name: &'static str,
-    /// Who may send it and in which mode it is handled, as listed: the direction of some is wrong
-    /// (`docs/spec/device.md 2.3`).
+    /// Who may send it and in which mode it is handled, as listed: the direction of some is wrong (`spec/device.md 2.3`).
     pub flags: &'static [Flag],
     /// The full name of the body's type in the definitions.
     pub body: &'static str,

@@ -3,7 +3,7 @@
 //!
 //! `PROPTEST_RNG_SEED` replays a run, `PROPTEST_CASES` says how many values a message gets.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
 mod support;
 

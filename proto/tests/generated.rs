@@ -1,7 +1,7 @@
 //! What is generated from the definitions is committed, and this test proves it fresh. It writes it, too:
 //! `TENON_WRITE_PAGES=1 cargo test -p tenon-proto --test generated`.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
 mod support;
 

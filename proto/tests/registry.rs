@@ -1,6 +1,6 @@
 //! The registry against its document (`tests/data/device-wire-registry.md`).
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
 use std::collections::BTreeMap;
 

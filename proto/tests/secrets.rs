@@ -1,6 +1,11 @@
 //! Messages with secrets are wiped, and show nothing.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::field_reassign_with_default,
+    reason = "tests fail by panicking"
+)]
 
 mod support;
 

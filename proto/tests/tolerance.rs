@@ -1,6 +1,12 @@
 //! What firmware of other years sends, and what may not be lost by it (`docs/spec/device.md 9`).
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::field_reassign_with_default,
+    reason = "tests fail by panicking"
+)]
 
 use tenon_proto::common::{ButtonRequest, Failure, PassphraseAck, PinMatrixRequest, failure::FailureType};
 use tenon_proto::debug::DebugLinkDecision;

@@ -33,6 +33,7 @@ pub(crate) fn definition() -> Command {
         .subcommand(commands::genesis::definition())
         .subcommand(commands::verify_headers::definition())
         .subcommand(commands::module::definition())
+        .subcommand(commands::device::definition())
         .subcommand(commands::config::definition())
         .subcommand(commands::completions::definition())
 }
@@ -51,6 +52,7 @@ pub(crate) fn dispatch(matches: &ArgMatches) -> Result<(), Stop> {
         Some(("genesis", matches)) => commands::genesis::execute(matches),
         Some(("verify-headers", matches)) => commands::verify_headers::execute(matches),
         Some(("module", matches)) => commands::module::execute(matches),
+        Some(("device", matches)) => commands::device::execute(matches),
         Some(("config", matches)) => commands::config::execute(matches),
         Some(("completions", matches)) => commands::completions::execute(matches),
         _ => Err(Stop::Usage("no command given; `tenon --help` lists them".into())),

@@ -1,6 +1,6 @@
 //! Messages through packets, whole, broken and hostile.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
 use proptest::prelude::*;
 use tenon_device_framing::{

@@ -14,6 +14,7 @@
 mod access;
 mod chain;
 mod consensus_arguments;
+mod device;
 mod envelope;
 mod eth;
 mod execution;
@@ -56,7 +57,7 @@ const fn target(name: &'static str, about: &'static str, bound: Bound, check: fn
 ///
 /// The bounds follow from what an item costs in memory against the shortest bytes that make one: an RLP transaction of
 /// ten bytes becomes a value of some 300, a JSON item of two bytes one of 80.
-pub const TARGETS: [Target; 35] = [
+pub const TARGETS: [Target; 37] = [
     target("envelope", "JSON-RPC messages", Bound::bytes(1 << 20, 512), envelope::answer),
     target("websocket", "WebSocket frames", Bound::bytes(1 << 18, 64), websocket::frames),
     target("parameters", "parameters of methods", Bound::bytes(1 << 18, 512), parameters::values),
@@ -92,6 +93,8 @@ pub const TARGETS: [Target; 35] = [
     target("rlp_items", "RLP of any kind, leaves of tries", Bound::bytes(1 << 18, 256), chain::items),
     target("exchange_orders", "orders of the exchange", Bound::bytes(1 << 20, 512), execution::exchange_orders),
     target("exchange_market", "markets of the exchange", Bound::bytes(4 << 20, 16384), execution::exchange_market),
+    target("device_frames", "packets of hardware wallets", Bound::bytes(1 << 16, 64), device::frames),
+    target("device_messages", "messages of hardware wallets", Bound::bytes(1 << 16, 512), device::messages),
 ];
 
 /// A target that has run, ready for any number of inputs.

@@ -127,6 +127,8 @@ fn made(target: &str) -> Vec<Vec<u8>> {
         "table_record" => crate::node_files::table_facts(),
         "stored_records" => crate::stored::examples(&blocks()),
         "bearer_token" => crate::access::tokens(),
+        "device_frames" => crate::device::packets(),
+        "device_messages" => crate::device::bodies(),
         "request_headers" => crate::access::header_lines(),
         "eth_arguments" => crate::eth::examples(&transactions()),
         "rlp_items" => rlp_items(),

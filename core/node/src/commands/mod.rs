@@ -5,6 +5,7 @@ pub(crate) mod config;
 pub(crate) mod db;
 mod db_backup;
 pub(crate) mod dev;
+pub(crate) mod device;
 pub(crate) mod export;
 pub(crate) mod genesis;
 mod genesis_checks;
