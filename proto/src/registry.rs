@@ -18,7 +18,8 @@ pub struct Entry {
     pub id: u16,
     /// The full public name, `MessageType_…`.
     pub name: &'static str,
-    /// Who may send it and in which mode it is handled, as listed: the direction of some is wrong (`spec/device.md 2.3`).
+    /// Who may send it and in which mode it is handled, as listed: the direction of some is wrong
+    /// (`docs/spec/device.md 2.3`).
     pub flags: &'static [Flag],
     /// The full name of the body's type in the definitions.
     pub body: &'static str,
