@@ -307,7 +307,8 @@ section! {
     /// When `GET /health` answers 503. What is not healthy is named in the answer, and in the log when it changes.
     HealthSettings {
         /// Oldest that the head may be; `0s` sets no bound. Without it: 30 times the time that the chain's rules leave between
-        /// blocks, one minute at least. Chains that set no pace have no bound then. An older head makes `eth_syncing` say so.
+        /// blocks, one minute at least. Chains that set no pace have no bound then. An older head makes `eth_syncing` say so, without
+        /// this setting on the public networks only.
         head_age: Option<Duration> = None, "health.head-age", "health.head-age";
         /// Least free space where the database lies; 0 sets no bound.
         disk_free: ByteSize = ByteSize::mebibytes(256), "health.disk-free", "health.disk-free";

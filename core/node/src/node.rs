@@ -10,6 +10,7 @@ use tenon_api::{
     BlockCommit, ChainWriter, ConsensusEngine, DatabaseWatch, EngineRecords, PendingTransactions, PluginSpaces,
 };
 use tenon_bus::{Bus, Delivery, MemoryBudget, MemoryLimits, WorkPool};
+use tenon_chain::PublicNetwork;
 use tenon_config::{NamespaceNames, Settings};
 use tenon_consensus::native::questions;
 use tenon_consensus::{SealMode, SealerClock, SealerOptions, SealerPorts, SealingOnDemand};
@@ -435,6 +436,8 @@ fn health_parts(
         supervisor: Arc::downgrade(supervisor),
         folder: folder.database(),
         pace,
+        old_means_behind: PublicNetwork::by_genesis_hash(chain.info.genesis_hash).is_some()
+            || settings.health.head_age.is_some(),
         limits: settings.health.clone(),
     }
 }

@@ -53,6 +53,10 @@ pub(crate) struct Parts {
     pub(crate) folder: PathBuf,
     /// How often blocks are to come.
     pub(crate) pace: Pace,
+    /// Whether an old head means that the node is behind others: on the public networks, and where the operator has set how
+    /// old a head may be. On a private chain it may be that nothing makes blocks, and the reference says `false`
+    /// (`docs/spec/rpc-eth.md` 8).
+    pub(crate) old_means_behind: bool,
     /// The thresholds.
     pub(crate) limits: HealthSettings,
 }
@@ -96,9 +100,13 @@ impl Health {
         Arc::new(Self { parts, begun: Instant::now(), starting, seen: Mutex::new(seen) })
     }
 
-    /// How far behind the node is; none when its head is young enough, or nothing says how old it may be. Of a network
+    /// How far behind the node is; none when its head is young enough, nothing says how old it may be, or an old one does not
+    /// mean that the node is behind. Of a network
     /// without peers nothing better than the own head is known.
     pub(crate) fn sync_status(&self) -> Option<SyncStatus> {
+        if !self.parts.old_means_behind {
+            return None;
+        }
         let head = self.parts.chain.head();
         let limit = self.max_head_age(&head.header)?;
         let (starting, current) = (self.starting, head.number());

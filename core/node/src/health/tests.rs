@@ -51,6 +51,7 @@ fn fixture(pace: Pace, limits: HealthSettings) -> Fixture {
         supervisor: Weak::new(),
         folder: folder.path().to_owned(),
         pace,
+        old_means_behind: true,
         limits,
     });
     Fixture { _folder: folder, database, health }
