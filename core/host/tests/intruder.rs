@@ -71,6 +71,7 @@ async fn the_attempts_are_real() {
     });
     let mut plan = PluginPlan::new("intruder", rust_plugin("tenon-test-intruder"));
     plan.may_run_unsandboxed = true;
+    plan.is_required = true;
     test.host.start(&[plan]).expect("it starts");
 
     for name in ["read the size of a file", "name a file without opening it", "open a TCP socket"] {

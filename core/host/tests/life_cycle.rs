@@ -398,7 +398,7 @@ async fn libraries_of_other_users_are_refused_and_nothing_changes() {
     chown(test.folder.path(), stranger, None).unwrap();
     let of_folder = test.host.change("hello", load(&inner), true).await.unwrap_err().to_string();
 
-    let words = "belongs to user 4711, neither to root nor to the user of the node (0)";
+    let words = "belongs to user 4711, neither to root nor to the user of the node (0); chown it";
     assert!(of_file.ends_with(&format!("refused: it {words}")), "{of_file}");
     assert!(of_folder.ends_with(&format!("refused: its folder {words}")), "{of_folder}");
     assert!(test.host.list().is_empty() && !test.folder.path().join("cache").exists());

@@ -215,7 +215,7 @@ fn settings_are_reloaded_by_command_and_by_request_with_a_report_of_what_changed
     let node = RunningNode::start_dev(&["--datadir", &folder]);
     let write = |text: &str| std::fs::write(path.path().join("tenon.toml"), text).unwrap();
     let json = || -> Value { serde_json::from_str(&module_well(&folder, &["reload", "--json"])).unwrap() };
-    let none = json!({ "modules": [], "failures": [], "needsRestart": [] });
+    let none = json!({ "modules": [], "failures": [], "changed": [], "needsRestart": [] });
     let over_tcp = node.ask_http(r#"{"jsonrpc":"2.0","id":1,"method":"admin_reloadSettings"}"#);
     assert!(over_tcp.contains("the method admin_reloadSettings does not exist/is not available"), "{over_tcp}");
     assert_eq!(json(), none);

@@ -250,7 +250,7 @@ fn config_fails_where_a_start_would() {
         (&["--network", "mainet"], "tenon: flag --network: unknown network `mainet`; did you mean `mainnet`?"),
         (&["--plugins", "/nowhere"], "tenon: plugin folder /nowhere: "),
         (&["--log.filter", "a=b=c"], "tenon: log.filter: "),
-        (&["--dev", "--mnemonic", "no words"], "tenon: dev.mnemonic, dev.accounts: "),
+        (&["--dev", "--mnemonic", "no words"], "tenon: dev.mnemonic, dev.mnemonic-file, dev.accounts: "),
         (&["--dev", "--profile", "native", "--chain-id", "7"], "tenon: dev.chain-id (flag --chain-id): "),
     ] {
         let output = run(&[&["config"][..], arguments].concat());

@@ -45,7 +45,7 @@ pub(crate) const KINDS: &[Kind] = kinds! {
         CommitRecords GetSpaceUsage PurgeSpace GetEpochReward GetBlockSigners GetCandidates GetStakingReturn GetAuthorised
         GetEpochMembers GetRound GetMissedRounds GetEpochSwitches GetEpochBlocks GetVotingPool GetConsensusParameters DumpAccounts
         GetModifiedAccounts GetPreimage GetStorageRange GetDatabaseProperty CompactDatabase GetBadBlocks
-        GetMemoryStatistics ListThreads SetLogLevel SetLogModules AwaitSealing ReloadSettings ListNamespaceVersions;
+        MakeCheckpoint SetExposure GetMemoryStatistics ListThreads SetLogLevel SetLogModules AwaitSealing ReloadSettings ListNamespaceVersions;
     events
         BlockCommitted NewHead LogsChanged TransactionPending SyncChanged BlocksUnwound ModuleChanged;
 };

@@ -92,11 +92,11 @@ fn files_and_folders_of_other_owners_are_refused_by_number_and_leave_nothing_beh
     let cases: [Case; 6] = [
         (
             |facts| if facts.is_folder { facts } else { Ownership { user: 4711, ..facts } },
-            format!("it belongs to user 4711, neither to root nor to the user of the node ({user})"),
+            format!("it belongs to user 4711, neither to root nor to the user of the node ({user}); chown it"),
         ),
         (
             |facts| if facts.is_folder { Ownership { user: 4711, ..facts } } else { facts },
-            format!("its folder belongs to user 4711, neither to root nor to the user of the node ({user})"),
+            format!("its folder belongs to user 4711, neither to root nor to the user of the node ({user}); chown it"),
         ),
         (
             |facts| if facts.is_folder { facts } else { Ownership { mode: 0o100_666, ..facts } },

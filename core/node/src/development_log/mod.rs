@@ -19,6 +19,9 @@ use self::abi::selector;
 const MAX_TRANSACTIONS: usize = 100;
 /// Transactions of a block that are run once more.
 const MAX_TRACED: usize = 50;
+/// Gas of a block whose transactions are run once more. A run repeats those before it in the block, so that a full block
+/// would cost many times its own execution.
+const MAX_TRACED_BLOCK_GAS: u64 = 2_000_000;
 /// Lines that the contracts of one transaction may say.
 const MAX_CONSOLE_LINES: usize = 32;
 /// How long one transaction may be run once more.
@@ -60,11 +63,12 @@ pub(crate) async fn write(bus: Bus) {
 
 async fn write_transactions(bus: &Bus, commit: &BlockCommit) {
     let block = &commit.block;
+    let is_small = block.header.gas_used <= MAX_TRACED_BLOCK_GAS;
     let mut traced = 0;
     let transactions = block.transactions.iter().zip(&block.senders).zip(commit.receipts.iter());
     for ((transaction, sender), receipt) in transactions.take(MAX_TRANSACTIONS) {
         let mut trace = None;
-        if may_have_run_code(transaction, receipt) && traced < MAX_TRACED {
+        if is_small && may_have_run_code(transaction, receipt) && traced < MAX_TRACED {
             traced += 1;
             trace = run_again(bus, transaction).await;
         }
