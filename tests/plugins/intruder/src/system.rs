@@ -86,7 +86,14 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
         call(libc::SYS_socketpair, &[libc::AF_UNIX.into(), libc::SOCK_STREAM.into(), 0, room()])
     }),
     ("connect its own socket elsewhere", || call(libc::SYS_connect, &[SOCKET.into(), room(), 2])),
-    ("start a process", || call(libc::SYS_clone, &[libc::SIGCHLD.into(), 0, 0, 0, 0])),
+    ("start a process", || {
+        let process = call(libc::SYS_clone, &[libc::SIGCHLD.into(), 0, 0, 0, 0])?;
+        // Where nothing stops it, the second process must not go on as the plugin too.
+        if process == 0 {
+            call(libc::SYS_exit_group, &[0])?;
+        }
+        Ok(process)
+    }),
     ("run a program", || call(libc::SYS_execve, &[at(c"/bin/true"), 0, 0])),
     ("send the node a signal", || call(libc::SYS_kill, &[node(), 0])),
     ("let the kernel send the node a signal", || {
