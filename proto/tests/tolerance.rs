@@ -1,6 +1,5 @@
 //! What firmware of other years sends, and what may not be lost by it (`docs/spec/device.md 9`).
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

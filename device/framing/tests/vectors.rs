@@ -1,6 +1,5 @@
 //! Frames measured on devices (`docs/spec/device.md 12.2`), bit for bit: from messages to packets and back.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on has failed")]
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
 
 use tenon_device_framing::{PACKET_LENGTH, Packets, Reader, Wire};

@@ -9,7 +9,7 @@ use crate::{
     read::shared::corrupt,
 };
 
-/// The format that this release writes. Grows whenever a record or key changes; see [`MIGRATIONS`].
+/// The format that this release writes. Grows whenever a record or key changes; see `MIGRATIONS`.
 pub const FORMAT: u32 = 1;
 
 /// Brings a folder from one format to the next, in place and in one batch or restartable.
