@@ -88,7 +88,7 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
     ("connect its own socket elsewhere", || call(libc::SYS_connect, &[SOCKET.into(), room(), 2])),
     ("start a process", || {
         let process = call(libc::SYS_clone, &[libc::SIGCHLD.into(), 0, 0, 0, 0])?;
-        // Where nothing stops it, the second process must not go on as the plugin too.
+        // A second process must not go on as the plugin too.
         if process == 0 {
             call(libc::SYS_exit_group, &[0])?;
         }
@@ -153,6 +153,10 @@ static AT_LOAD: OnceLock<Vec<(&'static str, io::Result<c_long>)>> = OnceLock::ne
 
 extern "C" fn try_at_load() {
     const NEEDED_TO_MAP: [&str; 2] = ["read a system library", "loosen its filter"];
+    // Without a sandbox, as in the test that proves some attempts real, nothing is tried here: others would change the machine.
+    if std::fs::metadata("/proc/self/exe").is_ok() {
+        return;
+    }
     let is_meant = |(name, _): &&(&str, Attempt)| {
         !name.contains("memory than") && !name.contains("descriptors") && !name.starts_with("do one")
     };
