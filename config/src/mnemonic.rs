@@ -10,7 +10,7 @@ use crate::value::{SettingValue, Value};
 /// The development mnemonic that every tool of this family knows; its keys are public.
 const WELL_KNOWN: &str = "test test test test test test test test test test test junk";
 
-/// The words that keys are derived from. Shown only when they are those that everybody knows.
+/// The words that keys are derived from. Printed only when they are the well-known test words.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Mnemonic(Zeroizing<String>);
 

@@ -60,7 +60,7 @@ pub struct FairLimits {
     pub queue: usize,
     /// Most jobs of one client that wait.
     pub client_queue: usize,
-    /// Most jobs that are parked. Each keeps its thread and its memory; where there are so many, a job beyond its share runs on.
+    /// Most jobs that are parked. Each keeps its thread and its memory; at this bound a job beyond its share runs on.
     pub parked: usize,
 }
 
@@ -224,7 +224,7 @@ impl Inner {
         }
     }
 
-    /// Tells a job that it has its place. The job, if nobody waits for it any more.
+    /// Tells a job that it has its place. Returns the job if its caller has gone.
     fn hand_over(self: &Arc<Self>, granted: Granted<Waiter, Arc<Parked>>) -> Option<JobId> {
         match granted {
             Granted::GoesOn(parked) => {
@@ -306,7 +306,7 @@ impl Turn {
         self.inner.grant_all();
         if !parked.wait(is_unwanted) {
             let mut state = self.inner.lock();
-            // Goes on without a place otherwise, to its end: nobody wants its answer.
+            // Otherwise its caller has gone, and it runs to its end without a place.
             state.leave_parking(self.job, self.share);
             self.inner.note_contention(&state);
         }
