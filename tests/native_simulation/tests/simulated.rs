@@ -32,8 +32,8 @@ fn keep(name: &str, network: &Network, blocks: &[Block]) {
     fs::write(folder.join("chain.rlp"), encoded(blocks)).unwrap();
 }
 
-/// Grows a chain and lets a node follow it; then the same chain in one call, and after going back.
-fn node_and_model_agree(name: &str, network: Network, dice: &mut Dice, length: u64) -> Agreement {
+/// Grows a chain and lets a node follow it; then the same chain in one call, and after going back. Returns its height too.
+fn node_and_model_agree(name: &str, network: Network, dice: &mut Dice, length: u64) -> (Agreement, u64) {
     let network = Arc::new(network);
     let (mut generator, follower) = (Generator::new(Arc::clone(&network)), Follower::new(&network));
     let mut agreement = Agreement::default();
@@ -75,7 +75,7 @@ fn node_and_model_agree(name: &str, network: Network, dice: &mut Dice, length: u
         generator.missed_rounds,
         generator.transactions,
     );
-    agreement
+    (agreement, height)
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn node_and_model_agree_on_random_chains_of_engine_v2() {
     let (mut penalties, mut paid, mut reorganisations, mut refused) = (0, 0, 0, 0);
     for chain in 0..number("TENON_CHAINS", 3) {
         let network = Network::of_v2(&mut dice);
-        let agreement = node_and_model_agree(&format!("v2-{chain}"), network, &mut dice, length);
+        let (agreement, _) = node_and_model_agree(&format!("v2-{chain}"), network, &mut dice, length);
         penalties += agreement.penalties;
         paid += agreement.paid;
         reorganisations += agreement.reorganisations;
@@ -96,10 +96,20 @@ fn node_and_model_agree_on_random_chains_of_engine_v2() {
 #[test]
 fn node_and_model_agree_on_random_chains_through_both_engines() {
     let (mut dice, v1_epochs) = (Dice::thrown(), number("TENON_EPOCHS", 2));
+    let mut stopped = 0;
     for chain in 0..number("TENON_CHAINS", 1) {
-        let network = Network::of_both(&mut dice, v1_epochs);
-        let length = network.switch_block + 500;
-        let agreement = node_and_model_agree(&format!("both-{chain}"), network, &mut dice, length);
+        // A random chain can stop before its length: all candidates are penalised at a checkpoint (one chain in some
+        // hundreds). It was compared like the others, but shows nothing of the later epochs, so another is made.
+        let agreement = loop {
+            let network = Network::of_both(&mut dice, v1_epochs);
+            let length = network.switch_block + 500;
+            let (agreement, height) = node_and_model_agree(&format!("both-{chain}"), network, &mut dice, length);
+            if height >= length {
+                break agreement;
+            }
+            stopped += 1;
+            assert!(stopped < 5, "{stopped} chains stopped before their length");
+        };
         assert!(agreement.signed_twice > 0 || v1_epochs < 2, "no block with two signatures");
         assert!(agreement.paid > 0 || v1_epochs < 2, "no rewards");
     }
