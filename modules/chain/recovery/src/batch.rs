@@ -1,0 +1,198 @@
+//! A batch in vectors of eight: prepare, lift and multiply each vector, and share the two inversions among all of them.
+
+use crate::{
+    PublicKey, Signature,
+    field::Element,
+    generator::{GeneratorTable, words_of_bytes},
+    keccak::keccak256_of_64_bytes,
+    lanes::{LANES, Lanes, Mask, Operation},
+    point::{Digits, Jacobian, lift, multiply_and_add},
+    scalar::{ORDER, Scalar},
+    split::split,
+};
+
+/// p − n in words: an x of r + n exists for smaller r only.
+const PRIME_LESS_ORDER: [u64; 4] = [0x402d_a172_2fc9_baee, 0x4551_2319_50b7_5fc4, 1, 0];
+
+/// One signature in words, the lowest first, that the vectors can take: r and s are between 0 and n, and x below p.
+#[derive(Clone, Copy)]
+pub(crate) struct Job {
+    message: [u64; 4],
+    r: [u64; 4],
+    s: [u64; 4],
+    x: [u64; 4],
+    is_odd: bool,
+}
+
+impl Job {
+    /// None for a signature that no key can have made, or whose numbers are out of range: the C library says what is wrong.
+    pub(crate) fn new(hash: &[u8; 32], signature: &Signature) -> Option<Self> {
+        let (r, s) = (words_of_bytes(&signature.r), words_of_bytes(&signature.s));
+        let in_range = |number: [u64; 4]| number != [0; 4] && is_below(number, ORDER);
+        if signature.recovery_id > 3 || !in_range(r) || !in_range(s) {
+            return None;
+        }
+        let x = match signature.recovery_id & 2 {
+            0 => r,
+            _ if is_below(r, PRIME_LESS_ORDER) => plus_order(r),
+            _ => return None,
+        };
+        Some(Self { message: words_of_bytes(hash), r, s, x, is_odd: signature.recovery_id & 1 == 1 })
+    }
+}
+
+fn is_below(a: [u64; 4], b: [u64; 4]) -> bool {
+    a.iter().rev().lt(b.iter().rev())
+}
+
+/// `number + n`, which is below 2^256 here.
+fn plus_order(number: [u64; 4]) -> [u64; 4] {
+    let mut carry = 0_u128;
+    std::array::from_fn(|i| {
+        carry += u128::from(number[i]) + u128::from(ORDER[i]);
+        let word = carry as u64;
+        carry >>= 64;
+        word
+    })
+}
+
+/// A public key and its hash, or nothing where a signature has to be recovered by itself.
+pub(crate) type Recovered = Option<(PublicKey, [u8; 32])>;
+
+/// Recovers the keys of jobs. None stands where x is not on the curve, where the key would be infinite, and where the ladder met
+/// a case that its formulas do not know (`point.rs`).
+pub(crate) fn recover<L: Lanes>(table: &GeneratorTable, jobs: &[Job]) -> Vec<Recovered> {
+    L::call(Batch::<L>(table, jobs, std::marker::PhantomData))
+}
+
+/// [`recover`], compiled for the instructions.
+struct Batch<'a, L>(&'a GeneratorTable, &'a [Job], std::marker::PhantomData<L>);
+
+impl<L: Lanes> Operation for Batch<'_, L> {
+    type Output = Vec<Recovered>;
+
+    #[inline(always)]
+    fn run(self) -> Vec<Recovered> {
+        let vectors: Vec<[&Job; LANES]> = self
+            .1
+            .chunks(LANES)
+            // Lanes without a signature do the first one again.
+            .map(|jobs| std::array::from_fn(|lane| jobs.get(lane).unwrap_or(&jobs[0])))
+            .collect();
+        let multipliers = multipliers::<L>(&vectors);
+        let keys: Vec<(Jacobian<L>, Mask)> = vectors
+            .iter()
+            .zip(&multipliers)
+            .map(|(vector, multipliers)| {
+                let odd = lanes_where(vector, |job| job.is_odd);
+                let (point, wrong) = lift::<L>(Element::from_words(&vector.map(|job| job.x)), odd);
+                (multiply_and_add(self.0, &multipliers[0], &point, &multipliers[1]), wrong)
+            })
+            .collect();
+        let mut recovered = Vec::with_capacity(vectors.len() * LANES);
+        for (x, y, wrong) in affine(&keys) {
+            append_keys(&mut recovered, x, y, wrong);
+        }
+        recovered.truncate(self.1.len());
+        recovered
+    }
+}
+
+fn lanes_where(vector: &[&Job; LANES], is_so: impl Fn(&Job) -> bool) -> Mask {
+    vector.iter().enumerate().fold(0, |mask, (lane, job)| mask | Mask::from(is_so(job)) << lane)
+}
+
+/// For each vector the digits of −message / r, by which the generator is multiplied, and of s / r, by which the signature's
+/// point is. One inversion serves all vectors: that of the product of all r.
+#[inline(always)]
+fn multipliers<L: Lanes>(vectors: &[[&Job; LANES]]) -> Vec<[Digits<L>; 2]> {
+    let r: Vec<Scalar<L>> =
+        vectors.iter().map(|jobs| Scalar::from_words(&jobs.map(|job| job.r)).into_montgomery()).collect();
+    let mut product = Scalar::one();
+    let before: Vec<Scalar<L>> = r
+        .iter()
+        .map(|r| {
+            let before = product;
+            product = product.times(*r);
+            before
+        })
+        .collect();
+    let mut inverse = product.inverse();
+    let mut multipliers: Vec<[Digits<L>; 2]> = Vec::with_capacity(vectors.len());
+    for ((jobs, r), before) in vectors.iter().zip(&r).zip(&before).rev() {
+        let r_inverse = inverse.times(*before);
+        inverse = inverse.times(*r);
+        let message = Scalar::from_words(&jobs.map(|job| job.message)).times(r_inverse);
+        let s = Scalar::from_words(&jobs.map(|job| job.s)).times(r_inverse);
+        multipliers.push([digits(message, true), digits(s, false)]);
+    }
+    multipliers.reverse();
+    multipliers
+}
+
+/// The digits of a scalar, or of its negative.
+#[inline(always)]
+fn digits<L: Lanes>(scalar: Scalar<L>, is_negated: bool) -> Digits<L> {
+    let words = scalar.words().map(L::to_array);
+    let (mut limbs, mut negative) = ([[[0; LANES]; 3]; 2], [0; 2]);
+    for lane in 0..LANES {
+        for (half, part) in split(words.map(|word| word[lane])).into_iter().enumerate() {
+            part.digits.into_iter().zip(&mut limbs[half]).for_each(|(limb, lanes)| lanes[lane] = limb);
+            negative[half] |= Mask::from(part.is_negative ^ is_negated) << lane;
+        }
+    }
+    Digits { halves: limbs.map(|half| half.map(L::from_array)), negative }
+}
+
+/// x and y of each point, and the lanes that have none. One inversion serves all vectors: that of the product of all Z.
+#[inline(always)]
+fn affine<L: Lanes>(points: &[(Jacobian<L>, Mask)]) -> Vec<(Element<L>, Element<L>, Mask)> {
+    let one = Element::splat([1, 0, 0, 0]);
+    let mut product = one;
+    let before: Vec<(Element<L>, Element<L>, Mask)> = points
+        .iter()
+        .map(|(point, wrong)| {
+            let infinite = point.z.zero_lanes();
+            let (z, before) = (Element::select(infinite, one, point.z), product);
+            product = product.times(z);
+            (z, before, wrong | infinite)
+        })
+        .collect();
+    let mut inverse = product.inverse();
+    let mut affine = Vec::with_capacity(points.len());
+    for ((point, _), (z, before, wrong)) in points.iter().zip(&before).rev() {
+        let z_inverse = inverse.times(*before);
+        inverse = inverse.times(*z);
+        let squared = z_inverse.squared(1);
+        affine.push((point.x.times(squared), point.y.times(squared.times(z_inverse)), *wrong));
+    }
+    affine.reverse();
+    affine
+}
+
+/// Appends the keys of a vector, with their hashes.
+#[inline(always)]
+fn append_keys<L: Lanes>(recovered: &mut Vec<Recovered>, x: Element<L>, y: Element<L>, wrong: Mask) {
+    let (x, y) = (x.words(), y.words());
+    // Keys are big-endian and begin with x; the hash function reads words as little-endian.
+    let words: [[u64; LANES]; 8] =
+        [x[3], x[2], x[1], x[0], y[3], y[2], y[1], y[0]].map(|word| word.to_array().map(u64::swap_bytes));
+    let hash = keccak256_of_64_bytes(&words.map(L::from_array)).map(L::to_array);
+    for lane in 0..LANES {
+        recovered.push((wrong >> lane & 1 == 0).then(|| {
+            let (mut key, mut digest) = ([0; 64], [0; 32]);
+            key.as_chunks_mut::<8>()
+                .0
+                .iter_mut()
+                .zip(&words)
+                .for_each(|(bytes, word)| *bytes = word[lane].to_le_bytes());
+            digest
+                .as_chunks_mut::<8>()
+                .0
+                .iter_mut()
+                .zip(&hash)
+                .for_each(|(bytes, word)| *bytes = word[lane].to_le_bytes());
+            (PublicKey(key), digest)
+        }));
+    }
+}

@@ -1,0 +1,118 @@
+//! Computing some results twice, to notice a processor or a build that computes wrongly.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::RecoveryError;
+
+/// One result in so many is computed again in builds with debug assertions.
+const IN_TESTS: u32 = 16;
+
+/// The checks of this process.
+static CHECKS: Checks = Checks::new(if cfg!(debug_assertions) { IN_TESTS } else { 0 });
+
+/// What checking has shown since the program began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CheckStatus {
+    /// Signatures whose result came from vectors.
+    pub results: u64,
+    /// Of these, how many were computed again by the C library.
+    pub checked: u64,
+    /// Of these, how many differed. The C library's result was used, and has been for every signature since the first.
+    pub wrong: u64,
+}
+
+/// Has one result in `count` computed again by the C library; 0 turns checking off. Builds with debug assertions begin with 16,
+/// others with 0.
+///
+/// Where both differ the C library's result counts. An error is logged, and the process uses no vectors any more.
+pub fn check_one_in(count: u32) {
+    CHECKS.one_in.store(count, Ordering::Relaxed);
+}
+
+/// What checking has shown since the program began.
+pub fn check_status() -> CheckStatus {
+    CHECKS.status()
+}
+
+/// Whether a result was wrong.
+pub(crate) fn has_failed() -> bool {
+    CHECKS.wrong.load(Ordering::Relaxed) > 0
+}
+
+/// A result of the vectors, after it was checked if it is its turn.
+///
+/// # Errors
+/// The C library's, where it finds no key.
+pub(crate) fn confirmed<T: PartialEq>(
+    found: T,
+    again: impl FnOnce() -> Result<T, RecoveryError>,
+) -> Result<T, RecoveryError> {
+    CHECKS.confirmed(found, again)
+}
+
+struct Checks {
+    /// One result in so many is computed again; 0 none.
+    one_in: AtomicU32,
+    results: AtomicU64,
+    checked: AtomicU64,
+    wrong: AtomicU64,
+}
+
+impl Checks {
+    const fn new(one_in: u32) -> Self {
+        Self {
+            one_in: AtomicU32::new(one_in),
+            results: AtomicU64::new(0),
+            checked: AtomicU64::new(0),
+            wrong: AtomicU64::new(0),
+        }
+    }
+
+    fn status(&self) -> CheckStatus {
+        CheckStatus {
+            results: self.results.load(Ordering::Relaxed),
+            checked: self.checked.load(Ordering::Relaxed),
+            wrong: self.wrong.load(Ordering::Relaxed),
+        }
+    }
+
+    fn confirmed<T: PartialEq>(
+        &self,
+        found: T,
+        again: impl FnOnce() -> Result<T, RecoveryError>,
+    ) -> Result<T, RecoveryError> {
+        let number = self.results.fetch_add(1, Ordering::Relaxed);
+        let one_in = u64::from(self.one_in.load(Ordering::Relaxed));
+        if one_in == 0 || !number.is_multiple_of(one_in) {
+            return Ok(found);
+        }
+        self.checked.fetch_add(1, Ordering::Relaxed);
+        let expected = again();
+        if expected.as_ref() != Ok(&found) && self.wrong.fetch_add(1, Ordering::Relaxed) == 0 {
+            tracing::error!(
+                "a signer was recovered wrongly: this processor or this build of the program is faulty; signatures are recovered one by one from now on"
+            );
+        }
+        expected
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_result_in_so_many_is_computed_again_and_a_wrong_one_is_replaced() {
+        let checks = Checks::new(3);
+        let found: Vec<_> =
+            (0..9).map(|number| checks.confirmed(number, || Ok(if number == 6 { 60 } else { number }))).collect();
+        assert_eq!(found, [0, 1, 2, 3, 4, 5, 60, 7, 8].map(Ok));
+        assert_eq!(checks.status(), CheckStatus { results: 9, checked: 3, wrong: 1 });
+
+        checks.one_in.store(0, Ordering::Relaxed);
+        assert_eq!(checks.confirmed(1, || Err(RecoveryError::NoPublicKey)), Ok(1));
+        checks.one_in.store(1, Ordering::Relaxed);
+        assert_eq!(checks.confirmed(1, || Err(RecoveryError::NoPublicKey)), Err(RecoveryError::NoPublicKey));
+        assert_eq!(checks.status(), CheckStatus { results: 11, checked: 4, wrong: 2 });
+    }
+}

@@ -1,0 +1,401 @@
+//! The field of the curve: numbers modulo p = 2^256 − 2^32 − 977, in five limbs of 52 bits.
+//!
+//! Carries are lazy. Three types say how much a limb can hold, so that no sum is multiplied before its carries moved on:
+//!
+//! | Type | limbs 0 to 3 | limb 4 | made by |
+//! |---|---|---|---|
+//! | [`Element`] | < 2^52 | < 2^48 + 2^11 | [`Columns::reduce`] |
+//! | [`Factor`] | < 2^52 | < 2^51 | small sums of elements whose carries moved on |
+//! | [`Columns`] | < 2^62 | < 2^62, and < 2^38 above it | products and sums of them |
+//!
+//! None of them is the smallest of its class modulo p; [`Element::canonical`] is. Debug builds assert the bounds.
+
+use crate::lanes::{Lanes, Mask, Operation};
+
+/// The low 52 bits.
+pub(crate) const LOW_52: u64 = (1 << 52) - 1;
+/// The low 48 bits: what limb 4 of a number below 2^256 has.
+const LOW_48: u64 = (1 << 48) - 1;
+/// 2^256 modulo p.
+const FOLD_256: u64 = 0x1_0000_03d1;
+/// 2^260 modulo p: what the limbs from the fifth on weigh.
+const FOLD_260: u64 = FOLD_256 << 4;
+/// p in limbs.
+const PRIME: [u64; 5] = [LOW_52 + 1 - FOLD_256, LOW_52, LOW_52, LOW_52, LOW_48];
+
+/// Asserts in debug builds that all lanes are below a bound.
+#[inline(always)]
+fn assert_below<L: Lanes>(limb: L, bound: u64) {
+    if cfg!(debug_assertions) {
+        assert!(limb.to_array().iter().all(|number| *number < bound), "a limb beyond its bound of {bound:#x}");
+    }
+}
+
+/// A number modulo p in each lane. Limb 4 is below 2^48 + 2^11.
+#[derive(Clone, Copy)]
+pub(crate) struct Element<L>(pub(crate) [L; 5]);
+
+/// A number modulo p in each lane, ready to be multiplied. Limb 4 is below 2^51.
+#[derive(Clone, Copy)]
+pub(crate) struct Factor<L>([L; 5]);
+
+/// A sum of products in each lane, folded below 2^300, whose carries have not moved on.
+#[derive(Clone, Copy)]
+pub(crate) struct Columns<L>([L; 6]);
+
+impl<L: Lanes> From<Element<L>> for Factor<L> {
+    #[inline(always)]
+    fn from(element: Element<L>) -> Self {
+        Self(element.0)
+    }
+}
+
+/// Ten columns of 52 bits, of one product or a sum of two: each below 18 × 2^52 < 2^57.
+#[inline(always)]
+fn add_product<L: Lanes>(columns: &mut [L; 10], a: &[L; 5], b: &[L; 5]) {
+    for i in 0..5 {
+        for j in 0..5 {
+            columns[i + j] = columns[i + j].add_low_product(a[i], b[j]);
+            columns[i + j + 1] = columns[i + j + 1].add_high_product(a[i], b[j]);
+        }
+    }
+}
+
+/// Folds columns 5 to 9 onto the lower ones: 2^260 is [`FOLD_260`] modulo p. A product takes the low 52 bits of a column only;
+/// what stands above them, less than 2^5, is multiplied by itself one column further.
+#[inline(always)]
+fn fold<L: Lanes>(columns: [L; 10]) -> Columns<L> {
+    let weight = L::splat(FOLD_260);
+    let mut folded = [columns[0], columns[1], columns[2], columns[3], columns[4], L::splat(0)];
+    for i in 0..5 {
+        folded[i] = folded[i].add_low_product(columns[i + 5], weight);
+        folded[i + 1] = folded[i + 1].add_high_product(columns[i + 5], weight);
+    }
+    for i in 0..4 {
+        // Below 2^5 × 2^37: no high part.
+        folded[i + 1] = folded[i + 1].add_low_product(columns[i + 5].shift_right::<52>(), weight);
+    }
+    // The highest column holds the high halves of one or two products of limbs below 2^51.
+    assert_below(columns[9], 1 << 52);
+    Columns(folded)
+}
+
+impl<L: Lanes> Factor<L> {
+    #[inline(always)]
+    fn asserted(limbs: [L; 5]) -> Self {
+        limbs[..4].iter().for_each(|limb| assert_below(*limb, 1 << 52));
+        assert_below(limbs[4], 1 << 51);
+        Self(limbs)
+    }
+
+    /// From limbs, for tests.
+    #[cfg(test)]
+    pub(crate) fn of_limbs(limbs: [L; 5]) -> Self {
+        Self::asserted(limbs)
+    }
+
+    /// The same number as an element.
+    #[inline(always)]
+    pub(crate) fn reduce(self) -> Element<L> {
+        let [first, second, third, fourth, fifth] = self.0;
+        Columns([first, second, third, fourth, fifth, L::splat(0)]).reduce()
+    }
+
+    /// The product: 50 products of limbs, and 16 to fold and reduce it.
+    #[inline(always)]
+    pub(crate) fn times(self, other: impl Into<Self>) -> Columns<L> {
+        let mut columns = [L::splat(0); 10];
+        add_product(&mut columns, &self.0, &other.into().0);
+        fold(columns)
+    }
+
+    /// `self × other + a × b`, folded once.
+    #[inline(always)]
+    pub(crate) fn times_plus(self, other: impl Into<Self>, a: impl Into<Self>, b: impl Into<Self>) -> Columns<L> {
+        let mut columns = [L::splat(0); 10];
+        add_product(&mut columns, &self.0, &other.into().0);
+        add_product(&mut columns, &a.into().0, &b.into().0);
+        fold(columns)
+    }
+
+    /// The square: 30 products of limbs, those of two different limbs once and doubled.
+    #[inline(always)]
+    pub(crate) fn square(self) -> Columns<L> {
+        let limbs = &self.0;
+        let mut columns = [L::splat(0); 10];
+        for i in 0..5 {
+            for j in i + 1..5 {
+                columns[i + j] = columns[i + j].add_low_product(limbs[i], limbs[j]);
+                columns[i + j + 1] = columns[i + j + 1].add_high_product(limbs[i], limbs[j]);
+            }
+        }
+        for column in &mut columns {
+            *column = *column + *column;
+        }
+        for i in 0..5 {
+            columns[2 * i] = columns[2 * i].add_low_product(limbs[i], limbs[i]);
+            columns[2 * i + 1] = columns[2 * i + 1].add_high_product(limbs[i], limbs[i]);
+        }
+        fold(columns)
+    }
+}
+
+/// Moves carries up from limb 0 to limb 4, which keeps what it gets.
+#[inline(always)]
+fn carry<L: Lanes>(mut limbs: [L; 5]) -> [L; 5] {
+    let low = L::splat(LOW_52);
+    for i in 0..4 {
+        limbs[i + 1] = limbs[i + 1] + limbs[i].shift_right::<52>();
+        limbs[i] = limbs[i] & low;
+    }
+    limbs
+}
+
+/// Limb `index` of 2^`POWER` × p, written limb by limb: a multiple of p whose every limb is at least 2^(POWER − 1) times the
+/// largest of an [`Element`], so that such a limb can be subtracted from it.
+#[inline(always)]
+fn multiple_of_prime<L: Lanes, const POWER: u32>(index: usize) -> L {
+    L::splat(PRIME[index] << POWER)
+}
+
+impl<L: Lanes> Columns<L> {
+    /// From columns, for tests.
+    #[cfg(test)]
+    pub(crate) fn of_columns(columns: [L; 6]) -> Self {
+        Self(columns)
+    }
+
+    /// Adds an element.
+    #[inline(always)]
+    pub(crate) fn plus(mut self, other: Element<L>) -> Self {
+        for i in 0..5 {
+            self.0[i] = self.0[i] + other.0[i];
+        }
+        self
+    }
+
+    /// Doubles.
+    #[inline(always)]
+    pub(crate) fn doubled(self) -> Self {
+        Self(self.0.map(|column| column + column))
+    }
+
+    /// Subtracts 2^`POWER` times an element. `NEXT` is `POWER + 1`.
+    #[inline(always)]
+    pub(crate) fn minus<const POWER: u32, const NEXT: u32>(mut self, other: Element<L>) -> Self {
+        const { assert!(NEXT == POWER + 1 && POWER <= 3) };
+        for i in 0..5 {
+            self.0[i] = self.0[i] + (multiple_of_prime::<L, NEXT>(i) - other.0[i].shift_left::<POWER>());
+        }
+        self
+    }
+
+    /// Moves the carries on and folds what stands above 2^256.
+    #[inline(always)]
+    pub(crate) fn reduce(self) -> Element<L> {
+        self.0[..5].iter().for_each(|column| assert_below(*column, 1 << 62));
+        assert_below(self.0[5], 1 << 38);
+        let [mut first, mut second, third, fourth, fifth, above] = self.0;
+        // Below 2^14 + 2^42. Its product with 2^256 modulo p is below 2^75: 23 bits go to the second limb.
+        let top = fifth.shift_right::<48>() + above.shift_left::<4>();
+        let weight = L::splat(FOLD_256);
+        first = first.add_low_product(top, weight);
+        second = second.add_high_product(top, weight);
+        // The fourth column is below 2^62 + 2^11, so limb 4 gets less than 2^11.
+        Element::asserted(carry([first, second, third, fourth, fifth & L::splat(LOW_48)]))
+    }
+}
+
+impl<L: Lanes> Element<L> {
+    #[inline(always)]
+    fn asserted(limbs: [L; 5]) -> Self {
+        limbs[..4].iter().for_each(|limb| assert_below(*limb, 1 << 52));
+        assert_below(limbs[4], (1 << 48) + (1 << 11));
+        Self(limbs)
+    }
+
+    /// The same number in all lanes, from 64-bit words, the lowest first.
+    #[inline(always)]
+    pub(crate) fn splat(words: [u64; 4]) -> Self {
+        Self(limbs_of(words).map(L::splat))
+    }
+
+    /// 64-bit words of each lane, the lowest first.
+    #[inline(always)]
+    pub(crate) fn from_words(words: &[[u64; 4]; 8]) -> Self {
+        let limbs: [[u64; 5]; 8] = words.map(limbs_of);
+        Self(std::array::from_fn(|limb| L::from_array(std::array::from_fn(|lane| limbs[lane][limb]))))
+    }
+
+    /// The product, as a function of its own.
+    #[inline(always)]
+    pub(crate) fn times(self, other: Self) -> Self {
+        L::call(Times(&self, &other))
+    }
+
+    /// The number squared `count` times, as a function of its own.
+    #[inline(always)]
+    pub(crate) fn squared(self, count: u32) -> Self {
+        L::call(Squared(&self, count))
+    }
+
+    /// `self − other`.
+    #[inline(always)]
+    pub(crate) fn minus(self, other: Self) -> Factor<L> {
+        let difference = |i: usize| self.0[i] + multiple_of_prime::<L, 1>(i) - other.0[i];
+        Factor::asserted(carry([difference(0), difference(1), difference(2), difference(3), difference(4)]))
+    }
+
+    /// `4 × self − other`.
+    #[inline(always)]
+    pub(crate) fn four_times_minus(self, other: Self) -> Factor<L> {
+        let difference = |i: usize| self.0[i].shift_left::<2>() + multiple_of_prime::<L, 1>(i) - other.0[i];
+        Factor::asserted(carry([difference(0), difference(1), difference(2), difference(3), difference(4)]))
+    }
+
+    /// `3 × self`.
+    #[inline(always)]
+    pub(crate) fn three_times(self) -> Factor<L> {
+        Factor::asserted(carry(self.0.map(|limb| limb + limb + limb)))
+    }
+
+    /// `−self`.
+    #[inline(always)]
+    pub(crate) fn negated(self) -> Factor<L> {
+        let negated = |i: usize| multiple_of_prime::<L, 1>(i) - self.0[i];
+        Factor::asserted(carry([negated(0), negated(1), negated(2), negated(3), negated(4)]))
+    }
+
+    /// `−self` in the lanes of the mask, `self` in the others.
+    #[inline(always)]
+    pub(crate) fn negated_in(self, mask: Mask) -> Factor<L> {
+        let limb = |i: usize| L::select(mask, multiple_of_prime::<L, 1>(i) - self.0[i], self.0[i]);
+        Factor::asserted(carry([limb(0), limb(1), limb(2), limb(3), limb(4)]))
+    }
+
+    /// `yes` in the lanes of the mask and `no` in the others.
+    #[inline(always)]
+    pub(crate) fn select(mask: Mask, yes: Self, no: Self) -> Self {
+        Self(std::array::from_fn(|i| L::select(mask, yes.0[i], no.0[i])))
+    }
+
+    /// Which lanes are zero modulo p.
+    #[inline(always)]
+    pub(crate) fn zero_lanes(self) -> Mask {
+        let [first, second, third, fourth, fifth] = self.canonical().0;
+        (first | second | third | fourth | fifth).zero_lanes()
+    }
+
+    /// The same numbers, each less than p.
+    #[inline(always)]
+    pub(crate) fn canonical(self) -> Self {
+        let (low_48, fold) = (L::splat(LOW_48), L::splat(FOLD_256));
+        // Below 2^256 + 2^37 after this: what was above 2^256 is less than 2.
+        let [first, second, third, fourth, fifth] = self.0;
+        let above = fifth.shift_right::<48>();
+        let once = carry([first.add_low_product(above, fold), second, third, fourth, fifth & low_48]);
+        // Adding 2^256 − p reaches 2^256 exactly where the number is at least p, and leaves the number less p below it.
+        let mut less = once;
+        less[0] = less[0] + fold;
+        let less = carry(less);
+        let is_smaller = less[4].shift_right::<48>().zero_lanes();
+        let mut limbs: [L; 5] = std::array::from_fn(|i| L::select(is_smaller, once[i], less[i]));
+        limbs[4] = limbs[4] & low_48;
+        Self(limbs)
+    }
+
+    /// 64-bit words of each lane, the lowest first, of the number below p.
+    #[inline(always)]
+    pub(crate) fn words(self) -> [L; 4] {
+        words_of(self.canonical().0)
+    }
+
+    /// A square root where there is one, of any sign; another number where there is none: self^((p + 1) / 4).
+    #[inline(always)]
+    pub(crate) fn square_root(self) -> Self {
+        let powers = self.powers();
+        let root = powers.ones_223.squared(23).times(powers.ones_22);
+        root.squared(6).times(powers.ones_2).squared(2)
+    }
+
+    /// The inverse, and zero for zero: self^(p − 2).
+    #[inline(always)]
+    pub(crate) fn inverse(self) -> Self {
+        let powers = self.powers();
+        let inverse = powers.ones_223.squared(23).times(powers.ones_22).squared(5).times(self);
+        inverse.squared(3).times(powers.ones_2).squared(2).times(self)
+    }
+
+    /// Powers whose exponents are 2, 22 and 223 ones in binary: what both exponents above are made of.
+    #[inline(always)]
+    fn powers(self) -> Powers<L> {
+        let ones_2 = self.squared(1).times(self);
+        let ones_3 = ones_2.squared(1).times(self);
+        let ones_6 = ones_3.squared(3).times(ones_3);
+        let ones_9 = ones_6.squared(3).times(ones_3);
+        let ones_11 = ones_9.squared(2).times(ones_2);
+        let ones_22 = ones_11.squared(11).times(ones_11);
+        let ones_44 = ones_22.squared(22).times(ones_22);
+        let ones_88 = ones_44.squared(44).times(ones_44);
+        let ones_176 = ones_88.squared(88).times(ones_88);
+        let ones_220 = ones_176.squared(44).times(ones_44);
+        let ones_223 = ones_220.squared(3).times(ones_3);
+        Powers { ones_2, ones_22, ones_223 }
+    }
+}
+
+/// See [`Element::powers`].
+struct Powers<L> {
+    ones_2: Element<L>,
+    ones_22: Element<L>,
+    ones_223: Element<L>,
+}
+
+/// [`Element::times`].
+struct Times<'a, L>(&'a Element<L>, &'a Element<L>);
+
+impl<L: Lanes> Operation for Times<'_, L> {
+    type Output = Element<L>;
+    #[inline(always)]
+    fn run(self) -> Element<L> {
+        Factor::from(*self.0).times(*self.1).reduce()
+    }
+}
+
+/// [`Element::squared`].
+struct Squared<'a, L>(&'a Element<L>, u32);
+
+impl<L: Lanes> Operation for Squared<'_, L> {
+    type Output = Element<L>;
+    #[inline(always)]
+    fn run(self) -> Element<L> {
+        let mut element = *self.0;
+        for _ in 0..self.1 {
+            element = Factor::from(element).square().reduce();
+        }
+        element
+    }
+}
+
+/// Limbs of 52 bits from words of 64, the lowest first.
+#[inline(always)]
+pub(crate) const fn limbs_of(words: [u64; 4]) -> [u64; 5] {
+    [
+        words[0] & LOW_52,
+        (words[0] >> 52 | words[1] << 12) & LOW_52,
+        (words[1] >> 40 | words[2] << 24) & LOW_52,
+        (words[2] >> 28 | words[3] << 36) & LOW_52,
+        words[3] >> 16,
+    ]
+}
+
+/// Words of 64 bits from limbs of 52 whose carries moved on, of a number below 2^256.
+#[inline(always)]
+pub(crate) fn words_of<L: Lanes>(limbs: [L; 5]) -> [L; 4] {
+    [
+        limbs[0] | limbs[1].shift_left::<52>(),
+        limbs[1].shift_right::<12>() | limbs[2].shift_left::<40>(),
+        limbs[2].shift_right::<24>() | limbs[3].shift_left::<28>(),
+        limbs[3].shift_right::<36>() | limbs[4].shift_left::<16>(),
+    ]
+}

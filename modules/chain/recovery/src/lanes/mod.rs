@@ -1,0 +1,65 @@
+//! A vector of eight 64-bit lanes: what the arithmetic needs of it, and two kinds.
+//!
+//! All code above is written for any [`Lanes`]. [`Portable`] runs everywhere and is what tests use on machines without the
+//! instructions; `Avx512` is what makes a batch fast.
+
+use std::ops::{Add, BitAnd, BitOr, BitXor, Sub};
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+mod portable;
+
+#[cfg(target_arch = "x86_64")]
+pub(crate) use avx512::{Avx512, is_supported};
+pub(crate) use portable::Portable;
+
+/// How many lanes a vector has.
+pub(crate) const LANES: usize = 8;
+
+/// One bit a lane; the lowest bit belongs to lane 0.
+pub(crate) type Mask = u8;
+
+/// Eight unsigned 64-bit numbers. All operations work lane by lane and wrap.
+pub(crate) trait Lanes:
+    Copy + Add<Output = Self> + Sub<Output = Self> + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self>
+{
+    /// The same number in all lanes.
+    fn splat(number: u64) -> Self;
+    /// Lane 0 first.
+    fn from_array(numbers: [u64; LANES]) -> Self;
+    /// Lane 0 first.
+    fn to_array(self) -> [u64; LANES];
+    /// Shifts by a number of bits that is known when compiling.
+    fn shift_left<const BITS: u32>(self) -> Self;
+    /// Shifts by a number of bits that is known when compiling.
+    fn shift_right<const BITS: u32>(self) -> Self;
+    /// Shifts all lanes by the same number of bits, less than 64.
+    fn shift_right_by(self, bits: u32) -> Self;
+    /// `self + low 52 bits of (low 52 bits of a × low 52 bits of b)`.
+    fn add_low_product(self, a: Self, b: Self) -> Self;
+    /// `self + bits 52 to 103 of (low 52 bits of a × low 52 bits of b)`.
+    fn add_high_product(self, a: Self, b: Self) -> Self;
+    /// Which lanes are zero.
+    fn zero_lanes(self) -> Mask;
+    /// Takes `yes` in the lanes of the mask and `no` in the others.
+    fn select(mask: Mask, yes: Self, no: Self) -> Self;
+    /// Looks up `table[index % N]` in each lane. `N` is a power of two.
+    fn look_up<const N: usize>(table: &[u64; N], index: Self) -> Self;
+    /// Rotates all lanes to the left by the same number of bits, less than 64.
+    fn rotate_left(self, bits: u32) -> Self;
+    /// `!self & other`.
+    fn not_and(self, other: Self) -> Self;
+    /// Exclusive or of three.
+    fn xor3(self, second: Self, third: Self) -> Self;
+    /// Runs an operation as a function of its own, compiled for the instructions of these lanes. Its code exists once, however
+    /// many places call it, so that loops stay within the processor's caches of instructions.
+    fn call<O: Operation>(operation: O) -> O::Output;
+}
+
+/// What [`Lanes::call`] runs. Implementations are `#[inline(always)]`.
+pub(crate) trait Operation {
+    /// What it answers.
+    type Output;
+    /// Does it.
+    fn run(self) -> Self::Output;
+}

@@ -1,0 +1,170 @@
+//! Recovers who made secp256k1 signatures (ECDSA with a recovery id, as Ethereum uses them), in batches.
+//!
+//! On processors with AVX-512 IFMA a batch is computed eight signatures at a time, several times faster than the C library
+//! does one after the other; elsewhere, and for a lone signature, the C library (libsecp256k1) does it. Results and errors are
+//! the C library's for every input, whichever way they came.
+//!
+//! Signatures, hashes and keys are public, and the vector code takes no care to hide them: its time and its accesses to memory
+//! depend on them. Never use it with secrets.
+//!
+//! ```
+//! use tenon_recovery::{Signature, recover_batch};
+//!
+//! # fn of(block: &[([u8; 32], Signature)]) {
+//! for signer in recover_batch(block) {
+//!     match signer {
+//!         Ok(address) => println!("signed by {address}"),
+//!         Err(error) => println!("{error}"),
+//!     }
+//! }
+//! # }
+//! ```
+
+#![deny(unsafe_code)]
+
+mod batch;
+mod check;
+mod field;
+mod generator;
+mod keccak;
+mod lanes;
+mod point;
+mod scalar;
+mod single;
+mod split;
+
+use alloy_primitives::{Address, keccak256};
+
+use batch::{Job, Recovered};
+pub use check::{CheckStatus, check_one_in, check_status};
+use generator::GeneratorTable;
+use lanes::LANES;
+
+/// A signature with its recovery id. Numbers are big-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Signature {
+    /// The x of a point, modulo the group's order.
+    pub r: [u8; 32],
+    /// The proof. Its upper half is allowed here.
+    pub s: [u8; 32],
+    /// Bit 0: the point's y is odd. Bit 1: the point's x is r plus the group's order.
+    pub recovery_id: u8,
+}
+
+impl From<&[u8; 65]> for Signature {
+    /// From r, s and recovery id.
+    fn from(bytes: &[u8; 65]) -> Self {
+        let (mut r, mut s) = ([0; 32], [0; 32]);
+        r.copy_from_slice(&bytes[..32]);
+        s.copy_from_slice(&bytes[32..64]);
+        Self { r, s, recovery_id: bytes[64] }
+    }
+}
+
+/// A public key: x and y, 32 bytes each, big-endian.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PublicKey(pub [u8; 64]);
+
+impl PublicKey {
+    /// The account of this key: the last 20 bytes of its hash.
+    pub fn address(&self) -> Address {
+        Address::from_slice(&keccak256(self.0)[12..])
+    }
+}
+
+/// Why no key made a signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RecoveryError {
+    /// The recovery id is 4 or more.
+    #[error("the recovery id is not 0, 1, 2 or 3")]
+    RecoveryId,
+    /// r or s is zero, or not below the group's order.
+    #[error("r or s is zero or not below the order of the group")]
+    OutOfRange,
+    /// The numbers are in range, but the curve has no such point, or the key would be the point at infinity.
+    #[error("no public key can have made the signature")]
+    NoPublicKey,
+}
+
+/// From how many signatures on a vector is faster than the C library, even if most of its lanes stay empty.
+const FEWEST_IN_A_VECTOR: usize = 2;
+
+/// The most signatures whose inversions are shared: more gain nothing and hold more memory (1.2 kB a vector of eight).
+const MOST_TOGETHER: usize = 1024;
+
+/// Whether signatures are recovered eight at a time: the processor can, and no check has found a wrong result.
+pub fn is_vectorised() -> bool {
+    has_instructions() && !check::has_failed()
+}
+
+fn has_instructions() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return lanes::is_supported();
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
+/// The account that made a signature of a hash.
+///
+/// # Errors
+/// [`RecoveryError`].
+pub fn recover(hash: &[u8; 32], signature: &Signature) -> Result<Address, RecoveryError> {
+    single::recover(hash, signature).map(|key| key.address())
+}
+
+/// The accounts that made signatures, each of its hash, in their order.
+pub fn recover_batch(signatures: &[([u8; 32], Signature)]) -> Vec<Result<Address, RecoveryError>> {
+    batch_of(signatures, |hash, signature| recover(hash, signature), |(_, digest)| Address::from_slice(&digest[12..]))
+}
+
+/// The public keys that made signatures, each of its hash, in their order.
+pub fn recover_public_keys(signatures: &[([u8; 32], Signature)]) -> Vec<Result<PublicKey, RecoveryError>> {
+    batch_of(signatures, single::recover, |(key, _)| key)
+}
+
+/// Recovers in vectors where the machine has them and they are faster, and alone what is left.
+fn batch_of<T: PartialEq + Copy>(
+    signatures: &[([u8; 32], Signature)],
+    alone: impl Fn(&[u8; 32], &Signature) -> Result<T, RecoveryError>,
+    of_vector: impl Fn((PublicKey, [u8; 32])) -> T,
+) -> Vec<Result<T, RecoveryError>> {
+    let mut results = Vec::with_capacity(signatures.len());
+    for together in signatures.chunks(MOST_TOGETHER) {
+        let recovered = in_vectors(together);
+        for (index, (hash, signature)) in together.iter().enumerate() {
+            results.push(match recovered.get(index).copied().flatten() {
+                Some(found) => check::confirmed(of_vector(found), || alone(hash, signature)),
+                None => alone(hash, signature),
+            });
+        }
+    }
+    results
+}
+
+/// What the vectors found: nothing at a signature's index, or fewer items than signatures, where it has to be done alone.
+fn in_vectors(signatures: &[([u8; 32], Signature)]) -> Vec<Recovered> {
+    let rest = signatures.len() % LANES;
+    let count = if rest < FEWEST_IN_A_VECTOR { signatures.len() - rest } else { signatures.len() };
+    if count == 0 || !is_vectorised() {
+        return Vec::new();
+    }
+    let Some(table) = GeneratorTable::get() else { return Vec::new() };
+    let jobs: Vec<Option<Job>> =
+        signatures[..count].iter().map(|(hash, signature)| Job::new(hash, signature)).collect();
+    let possible: Vec<Job> = jobs.iter().copied().flatten().collect();
+    let mut recovered = recover_jobs(table, &possible).into_iter();
+    // Each possible job has its result; the others keep nothing.
+    jobs.iter().map(|job| job.and_then(|_| recovered.next().flatten())).collect()
+}
+
+/// Recovers with the fastest vectors of this machine.
+fn recover_jobs(table: &GeneratorTable, jobs: &[Job]) -> Vec<Recovered> {
+    #[cfg(target_arch = "x86_64")]
+    if lanes::is_supported() {
+        return batch::recover::<lanes::Avx512>(table, jobs);
+    }
+    batch::recover::<lanes::Portable>(table, jobs)
+}
+
+#[cfg(test)]
+mod tests;
