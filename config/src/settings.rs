@@ -212,6 +212,16 @@ section! {
 }
 
 section! {
+    "Recovery of signers";
+    /// Who made signatures of transactions, headers and votes. Processors with AVX-512 IFMA recover eight at a time.
+    RecoverySettings {
+        /// Has one signer in so many recovered again by the C library, to notice a processor that computes wrongly; 0 none. After a
+        /// wrong one an error is logged, and all are recovered by the C library.
+        check: u32 = 0, "recovery.check", "recovery.check";
+    }
+}
+
+section! {
     "Transaction pool";
     /// Transactions that wait for a block.
     PoolSettings {
@@ -434,6 +444,8 @@ pub struct Settings {
     pub auth: AuthSettings,
     /// What one request may cost.
     pub rpc: RpcSettings,
+    /// Signers of transactions, headers and votes.
+    pub recovery: RecoverySettings,
     /// Transaction pool.
     pub pool: PoolSettings,
     /// Development network.
@@ -451,7 +463,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn sections(&mut self) -> [&mut dyn SectionObject; 13] {
+    fn sections(&mut self) -> [&mut dyn SectionObject; 14] {
         [
             &mut self.node,
             &mut self.database,
@@ -460,6 +472,7 @@ impl Settings {
             &mut self.ipc,
             &mut self.auth,
             &mut self.rpc,
+            &mut self.recovery,
             &mut self.pool,
             &mut self.dev,
             &mut self.plugins,
@@ -513,6 +526,7 @@ pub fn all_settings() -> Vec<SettingInfo> {
     IpcSettings::describe(&mut rows);
     AuthSettings::describe(&mut rows);
     RpcSettings::describe(&mut rows);
+    RecoverySettings::describe(&mut rows);
     PoolSettings::describe(&mut rows);
     DevSettings::describe(&mut rows);
     PluginSettings::describe(&mut rows);

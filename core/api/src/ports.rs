@@ -275,10 +275,9 @@ pub trait ConsensusEngine: Send + Sync {
         parent: &SealedHeader,
         chain: &dyn ChainReader,
     ) -> Result<(), ConsensusError>;
-    /// Does what verifying this header will need and what depends on nothing but the header, that is recovering its
-    /// signers, on any thread and long before; verifying it then finds that done. A header that is wrong is found
-    /// wrong when it is verified.
-    fn recover_ahead(&self, _header: &SealedHeader) {}
+    /// Recovers the signers of headers together, on any thread and before they are verified; verifying them then finds that
+    /// done. A wrong header is refused when it is verified.
+    fn recover_ahead(&self, _headers: &[&SealedHeader]) {}
     /// Checks what the header says of the body without executing it: uncles, and the roots of the lists.
     ///
     /// # Errors

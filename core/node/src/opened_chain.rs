@@ -112,6 +112,13 @@ fn catch_up(store: &Store, engine: &dyn ConsensusEngine) -> Result<(), StoreErro
     store.set_finality(finalized, safe)
 }
 
+/// Applies `recovery.check`. Without it the default stays, which in builds with debug assertions checks too.
+fn check_signers(settings: &Settings) {
+    if settings.recovery.check > 0 {
+        tenon_recovery::check_one_in(settings.recovery.check);
+    }
+}
+
 impl OpenedChain {
     /// The database alone, so that whoever holds it last can close it.
     pub(crate) fn into_store(self) -> Arc<Store> {
@@ -134,6 +141,7 @@ impl OpenedChain {
         chosen: &ChosenGenesis,
         rules: Rules,
     ) -> Result<Self, Stop> {
+        check_signers(settings);
         let genesis_text = chosen.text.as_slice();
         let genesis = chosen.read(settings).map_err(|error| match folder.genesis() {
             Ok(Some(kept)) if kept == genesis_text => Stop::DataFolder(format!(

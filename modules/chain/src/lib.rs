@@ -51,8 +51,8 @@ pub use roots::{
     requests_hash, transactions_root, withdrawals_root,
 };
 pub use sender::{
-    HighS, RecoverError, SignerRules, recover_authority, recover_sender, recover_sender_with, recover_senders,
-    recover_senders_under, recover_signer,
+    HighS, RecoverError, SignedHash, SignerRules, recover_authorities, recover_sender, recover_sender_with,
+    recover_senders, recover_senders_of, recover_senders_under, signed_hash, signed_hash_of,
 };
 pub use spec::{
     Activation, BlobParameters, BlockPlace, ChainSpec, Fork, ForkId, NATIVE_BASE_FEE, NativeConfigError,

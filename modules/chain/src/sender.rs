@@ -1,18 +1,20 @@
 //! Who signed a transaction, and whether the rules of its height let such a signature stand.
 
-use alloy_primitives::{Address, B256, U256, keccak256, uint};
+use alloy_primitives::{Address, B256, U256, uint};
 use rayon::prelude::*;
-use secp256k1::ecdsa::{RecoverableSignature, RecoveryId};
-use secp256k1::{Message, SECP256K1};
 use tenon_api::{Block, RecoveredBlock, SignedAuthorization, Transaction, TransactionType};
+use tenon_recovery::{RecoveryError, Signature};
 
 use crate::codec::{authorization_signing_hash, signing_hash};
 
 /// Half of the group order: the largest `s` from Homestead on (EIP-2).
 const HALF_ORDER: U256 = uint!(0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0_U256);
 
-/// Blocks with fewer transactions are recovered on the caller's thread: handing work over costs more.
-const PARALLEL_FROM: usize = 4;
+/// Signatures that are recovered together: as many as fill a vector of `tenon_recovery`.
+const TOGETHER: usize = 8;
+
+/// A hash and the signature of it, for `tenon_recovery`.
+pub type SignedHash = ([u8; 32], Signature);
 
 /// Why a transaction has no valid sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,6 +39,15 @@ pub enum RecoverError {
         /// The type.
         found: TransactionType,
     },
+}
+
+impl From<RecoveryError> for RecoverError {
+    fn from(error: RecoveryError) -> Self {
+        match error {
+            RecoveryError::RecoveryId | RecoveryError::OutOfRange => Self::InvalidSignature,
+            RecoveryError::NoPublicKey => Self::InvalidPublicKey,
+        }
+    }
 }
 
 /// Whether a signature's `s` may be in the upper half of its range.
@@ -67,6 +78,15 @@ impl SignerRules {
     /// # Errors
     /// [`RecoverError`].
     pub fn sender(&self, transaction: &Transaction) -> Result<Address, RecoverError> {
+        let (hash, signature) = self.signed_hash(transaction)?;
+        Ok(tenon_recovery::recover(&hash, &signature)?)
+    }
+
+    /// Checks everything but the signature itself, and gives what its recovery needs.
+    ///
+    /// # Errors
+    /// [`RecoverError`].
+    pub fn signed_hash(&self, transaction: &Transaction) -> Result<SignedHash, RecoverError> {
         let transaction_type = transaction.transaction_type();
         if transaction_type > self.highest_type {
             return Err(RecoverError::UnsupportedType { found: transaction_type });
@@ -78,7 +98,7 @@ impl SignerRules {
             Some(_) if !self.replay_protection => return Err(RecoverError::InvalidSignature),
             _ => {}
         }
-        recover_sender_with(transaction, self.high_s)
+        signed_hash_of(transaction, self.high_s)
     }
 }
 
@@ -95,74 +115,103 @@ pub fn recover_sender(transaction: &Transaction) -> Result<Address, RecoverError
 /// # Errors
 /// See [`recover_sender`].
 pub fn recover_sender_with(transaction: &Transaction, high_s: HighS) -> Result<Address, RecoverError> {
+    let (hash, signature) = signed_hash_of(transaction, high_s)?;
+    Ok(tenon_recovery::recover(&hash, &signature)?)
+}
+
+/// What the recovery of a transaction's sender needs, if its `s` may stand.
+///
+/// # Errors
+/// [`RecoverError::InvalidSignature`].
+pub fn signed_hash_of(transaction: &Transaction, high_s: HighS) -> Result<SignedHash, RecoverError> {
     let signature = &transaction.signature;
     let parity = signature.y_parity(transaction.transaction_type()).ok_or(RecoverError::InvalidSignature)?;
-    recover_signer(signing_hash(transaction), parity, signature.r, signature.s, high_s)
+    signed_hash(signing_hash(transaction), parity, signature.r, signature.s, high_s)
 }
 
-/// Recovers who signed a delegation (EIP-7702).
-///
-/// # Errors
-/// See [`recover_sender`].
-pub fn recover_authority(authorization: &SignedAuthorization) -> Result<Address, RecoverError> {
-    let parity = match authorization.y_parity {
-        0 => false,
-        1 => true,
-        _ => return Err(RecoverError::InvalidSignature),
-    };
-    let hash = authorization_signing_hash(authorization);
-    recover_signer(hash, parity, authorization.r, authorization.s, HighS::Refused)
+/// Recovers who signed delegations (EIP-7702), all at once.
+pub fn recover_authorities(authorizations: &[SignedAuthorization]) -> Vec<Result<Address, RecoverError>> {
+    recover_all(authorizations, |authorization| {
+        let parity = match authorization.y_parity {
+            0 => false,
+            1 => true,
+            _ => return Err(RecoverError::InvalidSignature),
+        };
+        let hash = authorization_signing_hash(authorization);
+        signed_hash(hash, parity, authorization.r, authorization.s, HighS::Refused)
+    })
 }
 
-/// Recovers the address whose key signed `hash`.
+/// What the recovery of a signature needs, if its `s` may stand.
 ///
 /// # Errors
-/// See [`recover_sender`].
-pub fn recover_signer(hash: B256, y_parity: bool, r: U256, s: U256, high_s: HighS) -> Result<Address, RecoverError> {
+/// [`RecoverError::InvalidSignature`].
+pub fn signed_hash(hash: B256, y_parity: bool, r: U256, s: U256, high_s: HighS) -> Result<SignedHash, RecoverError> {
     if high_s == HighS::Refused && s > HALF_ORDER {
         return Err(RecoverError::InvalidSignature);
     }
-    let mut compact = [0; 64];
-    compact[..32].copy_from_slice(&r.to_be_bytes::<32>());
-    compact[32..].copy_from_slice(&s.to_be_bytes::<32>());
-    let recovery_id = if y_parity { RecoveryId::One } else { RecoveryId::Zero };
-    // The library refuses numbers beyond the group order here, and zero in the recovery.
-    let signature =
-        RecoverableSignature::from_compact(&compact, recovery_id).map_err(|_| RecoverError::InvalidSignature)?;
-    if r.is_zero() || s.is_zero() {
-        return Err(RecoverError::InvalidSignature);
+    let recovery_id = u8::from(y_parity);
+    Ok((hash.0, Signature { r: r.to_be_bytes(), s: s.to_be_bytes(), recovery_id }))
+}
+
+/// Recovers the signers of all items in one batch on the caller's thread.
+fn recover_all<T>(
+    items: &[T],
+    signed_hash: impl Fn(&T) -> Result<SignedHash, RecoverError>,
+) -> Vec<Result<Address, RecoverError>> {
+    let checked: Vec<_> = items.iter().map(signed_hash).collect();
+    let signatures: Vec<SignedHash> = checked.iter().flatten().copied().collect();
+    let mut recovered = tenon_recovery::recover_batch(&signatures).into_iter();
+    let signer = |checked: Result<SignedHash, RecoverError>| {
+        checked?;
+        // There is one for each signature that was handed over.
+        Ok(recovered.next().unwrap_or(Err(RecoveryError::NoPublicKey))?)
+    };
+    checked.into_iter().map(signer).collect()
+}
+
+/// Recovers the senders of transactions under the rules of their heights, in their order. They are split over the threads of
+/// the caller's pool in parts of `part` at least: small parts answer soon, large ones take less work in all.
+pub fn recover_senders_of(
+    transactions: &[(&SignerRules, &Transaction)],
+    part: usize,
+) -> Vec<Result<Address, RecoverError>> {
+    recover_in_parts(transactions, part, |(rules, transaction)| rules.signed_hash(transaction))
+}
+
+fn recover_in_parts<T: Sync>(
+    items: &[T],
+    part: usize,
+    signed_hash: impl Fn(&T) -> Result<SignedHash, RecoverError> + Sync,
+) -> Vec<Result<Address, RecoverError>> {
+    let part = items.len().div_ceil(rayon::current_num_threads()).max(part).next_multiple_of(TOGETHER);
+    if items.len() <= part {
+        return recover_all(items, signed_hash);
     }
-    let key = SECP256K1
-        .recover_ecdsa(Message::from_digest(hash.0), &signature)
-        .map_err(|_| RecoverError::InvalidPublicKey)?;
-    let public = key.serialize_uncompressed();
-    Ok(Address::from_slice(&keccak256(&public[1..])[12..]))
+    items.par_chunks(part).flat_map_iter(|items| recover_all(items, &signed_hash)).collect()
 }
 
-/// Recovers all senders of a block, in parallel; a high `s` is refused.
+/// Recovers all senders of a block, on all cores; a high `s` is refused.
 ///
 /// # Errors
-/// The error of one of the transactions that have none.
+/// The error of the first transaction that has none.
 pub fn recover_senders(block: Block) -> Result<RecoveredBlock, RecoverError> {
-    recover_senders_with(block, recover_sender)
+    recover_senders_with(block, |transaction| signed_hash_of(transaction, HighS::Refused))
 }
 
-/// Recovers all senders of a block, in parallel, under the rules of its height.
+/// Recovers all senders of a block, on all cores, under the rules of its height.
 ///
 /// # Errors
-/// The error of one of the transactions that break them.
+/// The error of the first transaction that breaks them.
 pub fn recover_senders_under(block: Block, rules: &SignerRules) -> Result<RecoveredBlock, RecoverError> {
-    recover_senders_with(block, |transaction| rules.sender(transaction))
+    recover_senders_with(block, |transaction| rules.signed_hash(transaction))
 }
 
 fn recover_senders_with(
     block: Block,
-    recover: impl Fn(&Transaction) -> Result<Address, RecoverError> + Sync,
+    signed_hash: impl Fn(&Transaction) -> Result<SignedHash, RecoverError> + Sync,
 ) -> Result<RecoveredBlock, RecoverError> {
-    let senders = if block.transactions.len() < PARALLEL_FROM {
-        block.transactions.iter().map(|transaction| recover(transaction)).collect::<Result<Vec<_>, _>>()?
-    } else {
-        block.transactions.par_iter().map(|transaction| recover(transaction)).collect::<Result<Vec<_>, _>>()?
-    };
+    let senders = recover_in_parts(&block.transactions, TOGETHER, |transaction| signed_hash(transaction));
+    let senders = senders.into_iter().collect::<Result<_, _>>()?;
     Ok(RecoveredBlock { block, senders })
 }

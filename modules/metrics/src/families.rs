@@ -129,6 +129,10 @@ families! {
         GAS: Counter "tenon_gas_committed" [] "Gas that these blocks used";
         COMMITS: Histogram "tenon_commit_duration_seconds" in "seconds" [] "Time that the database took for each of these blocks";
         UNWOUND: Counter "tenon_unwinds" [] "Times that blocks were taken off the head: reorganisations, and the head moved by hand";
+        RECOVERED: Counter "tenon_recovered_signers" []
+            "Signers of transactions, headers and votes that were recovered eight at a time";
+        RECOVERED_TWICE: Counter "tenon_recovered_signers_checked" [] "Of these, how many were recovered again by the C library (recovery.check)";
+        RECOVERED_WRONGLY: Counter "tenon_recovered_signers_wrong" [] "Of these, how many were wrong: from the first on the node recovers one by one";
         SIDE_BLOCKS: Counter "tenon_side_blocks" [] "Blocks that were kept on a branch that does not win";
     }
     "Transaction pool" {

@@ -29,6 +29,7 @@ mod order;
 mod pool;
 mod recent;
 mod sender;
+mod senders;
 mod state;
 mod validation;
 

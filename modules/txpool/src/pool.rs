@@ -15,6 +15,7 @@ use crate::{
     journal::Journal,
     native::{self, NativeRules},
     sender::AccountView,
+    senders::Senders,
     state::{Changes, PoolHead, PoolState},
     validation::{self, Rules},
 };
@@ -34,6 +35,8 @@ pub(crate) struct Inner {
     pub(crate) options: PoolOptions,
     /// What a native chain asks; none on the Ethereum profile.
     pub(crate) native: Option<NativeRules>,
+    /// Shared with `native`.
+    pub(crate) senders: Arc<Senders>,
     /// Everything that waits. Written for the length of a few map operations (a whole block: some per sender
     /// that the block touched); nobody recovers, verifies, reads the database, writes a file or awaits under it.
     pub(crate) state: RwLock<PoolState>,
@@ -42,6 +45,9 @@ pub(crate) struct Inner {
     /// Held while a change of the head is taken in, so that two of them don't mix. Taken before `state`.
     pub(crate) maintenance: Mutex<()>,
 }
+
+/// Transactions of the journal whose senders are recovered together.
+const JOURNAL_RECORDS: usize = 256;
 
 /// How often an account is read anew when blocks keep coming under the reading, which takes microseconds.
 const ACCOUNT_READS: u32 = 16;
@@ -69,21 +75,35 @@ impl Pool {
         bus: Bus,
         options: PoolOptions,
     ) -> Result<Self, JournalError> {
-        let native = NativeRules::of(&spec);
+        let senders = Arc::<Senders>::default();
+        let native = NativeRules::of(&spec, Arc::clone(&senders));
         let state = PoolState::new(pool_head(&spec, &chain.head().header), &options);
         let (state, maintenance) = (RwLock::new(state), Mutex::new(()));
         let path = options.journal.clone();
-        let mut inner = Inner { spec, chain, own, bus, options, native, state, journal: None, maintenance };
+        let mut inner = Inner { spec, chain, own, bus, options, native, senders, state, journal: None, maintenance };
         if let Some(path) = path {
             // Most of those that are not taken in again are in blocks by now.
             let (mut back, mut outdated) = (0_u64, 0_u64);
-            let mut journal = Journal::open(&path, |raw| match inner.take_in(raw, Source::Operator) {
-                Ok(_) => back += 1,
-                Err(error) => {
-                    outdated += 1;
-                    tracing::debug!(%error, "a transaction of the journal is not valid any more");
+            let mut take_in = |records: &mut Vec<Vec<u8>>| {
+                inner.recover_senders_ahead(records.iter().map(Vec::as_slice));
+                for raw in records.drain(..) {
+                    match inner.take_in(&raw, Source::Operator) {
+                        Ok(_) => back += 1,
+                        Err(error) => {
+                            outdated += 1;
+                            tracing::debug!(%error, "a transaction of the journal is not valid any more");
+                        }
+                    }
+                }
+            };
+            let mut records = Vec::new();
+            let mut journal = Journal::open(&path, |raw| {
+                records.push(raw.to_vec());
+                if records.len() == JOURNAL_RECORDS {
+                    take_in(&mut records);
                 }
             })?;
+            take_in(&mut records);
             if let Err(error) = journal.rotate(&inner.state.read().local()) {
                 tracing::warn!(%error, "the journal was not rotated");
             }
@@ -106,6 +126,12 @@ impl Pool {
             self.inner.write_down(&transaction);
         }
         Ok(transaction.hash)
+    }
+
+    /// Recovers the senders of transactions that are about to be submitted, together: the canonical bytes of each. Those that are
+    /// malformed are left out, and refused when they are submitted.
+    pub fn recover_senders_ahead<'a>(&self, raw: impl Iterator<Item = &'a [u8]>) {
+        self.inner.recover_senders_ahead(raw);
     }
 
     /// A waiting transaction.
@@ -164,6 +190,12 @@ impl PendingTransactions for Pool {
 }
 
 impl Inner {
+    fn recover_senders_ahead<'a>(&self, raw: impl Iterator<Item = &'a [u8]>) {
+        let decoded = raw.filter_map(|raw| tenon_chain::decode_pooled_transaction(raw).ok());
+        let transactions: Vec<Transaction> = decoded.map(|(transaction, _)| transaction).collect();
+        self.senders.recover_ahead(transactions.iter());
+    }
+
     /// Takes a transaction in, as it is submitted or received, and tells whether it counts as local.
     fn take_in(&self, raw: &[u8], source: Source) -> Result<(Arc<Transaction>, bool), PoolError> {
         let (transaction, sidecar) = tenon_chain::decode_pooled_transaction(raw).map_err(PoolError::Decode)?;
@@ -220,7 +252,7 @@ impl Inner {
     ) -> Result<(Address, Terms), PoolError> {
         let head = self.chain.head();
         let rules = Rules::after(&self.spec, &head.header);
-        let sender = validation::check(transaction, size, &rules, &self.options, source)?;
+        let sender = validation::check(transaction, size, &rules, &self.options, source, &self.senders)?;
         if let (TransactionPayload::Blob { .. }, Some(sidecar)) = (&transaction.payload, sidecar) {
             blobs::verify_sidecar(transaction, sidecar, &rules).map_err(PoolError::Blobs)?;
         }

@@ -6,7 +6,7 @@ use tenon_chain::{
     spec::{MAX_INITCODE_SIZE, TRANSACTION_GAS_CAP},
 };
 
-use crate::{PoolError, PoolOptions, Source, blobs};
+use crate::{PoolError, PoolOptions, Source, blobs, senders::Senders};
 
 /// The longest transaction, canonical bytes without sidecar.
 pub(crate) const MAX_TRANSACTION_BYTES: u64 = 128 * 1024;
@@ -53,9 +53,10 @@ pub(crate) fn check(
     rules: &Rules,
     options: &PoolOptions,
     source: Source,
+    senders: &Senders,
 ) -> Result<Address, PoolError> {
     check_form(transaction, size, rules)?;
-    let sender = rules.signer.sender(transaction).map_err(PoolError::InvalidSender)?;
+    let sender = senders.sender(&rules.signer, transaction).map_err(PoolError::InvalidSender)?;
     if transaction.nonce == u64::MAX {
         return Err(PoolError::NonceAtEnd);
     }

@@ -150,6 +150,10 @@ impl NodeSource {
         page.add_durations(&families::COMMITS, &[], counted.durations);
         page.add(&families::UNWOUND, &[], counted.unwinds);
         page.add(&families::SIDE_BLOCKS, &[], counted.side_blocks);
+        let recovered = tenon_recovery::check_status();
+        page.add(&families::RECOVERED, &[], recovered.results);
+        page.add(&families::RECOVERED_TWICE, &[], recovered.checked);
+        page.add(&families::RECOVERED_WRONGLY, &[], recovered.wrong);
     }
 
     async fn add_pool(&self, page: &mut Page) {

@@ -6,8 +6,8 @@ use std::{
 
 use parking_lot::Mutex;
 use tenon_api::{
-    Address, B256, Block, BlockNumber, ChainReader, ConsensusEngine, ConsensusError, EngineRecords, Head, Header,
-    RecoveredBlock, SealAttributes, SealedHeader, StoreError, U256,
+    Address, B256, Block, BlockNumber, Bytes, ChainReader, ConsensusEngine, ConsensusError, EngineRecords, Head,
+    Header, RecoveredBlock, SealAttributes, SealedHeader, StoreError, U256,
 };
 use tenon_chain::{ChainSpec, NativeConsensus, NativeSettings, ommers_hash, transactions_root};
 
@@ -83,6 +83,8 @@ pub struct NativeEngine {
     settings: Arc<NativeSettings>,
     v1: V1Engine,
     v2: V2Engine,
+    /// Shared by both.
+    signers: Arc<SignerCache>,
     signing: Arc<SigningIndex>,
     clock: Clock,
     /// The block below which no reorganisation may go; none on a node that takes no part in the voting. Held for
@@ -126,8 +128,9 @@ impl NativeEngine {
         let settings = Arc::new(spec.native.clone().ok_or(NativeError::NotNative(spec.chain_id))?);
         let (signers, signing) = (Arc::new(SignerCache::default()), Arc::new(SigningIndex::default()));
         let v1 = V1Engine::new(Arc::clone(&settings), Arc::clone(&signers), Arc::clone(&source), Arc::clone(&signing));
-        let v2 = V2Engine::new(Arc::clone(spec), Arc::clone(&settings), signers, source, Arc::clone(&signing));
-        Ok(Self { settings, v1, v2, signing, clock, protected: Mutex::new(None), key: None, records: None })
+        let v2 =
+            V2Engine::new(Arc::clone(spec), Arc::clone(&settings), Arc::clone(&signers), source, Arc::clone(&signing));
+        Ok(Self { settings, v1, v2, signers, signing, clock, protected: Mutex::new(None), key: None, records: None })
     }
 
     /// An engine that keeps over restarts what `docs/spec/consensus.md` 17 recommends: the candidates of gap blocks,
@@ -349,16 +352,17 @@ impl ConsensusEngine for NativeEngine {
         self.check_header(header, parent, chain).map_err(of(header))
     }
 
-    /// Recovers the seal and, in v2, the up to hundred signatures of the certificate, which are nearly all that
-    /// verifying costs (3 ms a header of the public networks). What is found is remembered by digest and signature, so
-    /// that a wrong header gains nothing.
-    fn recover_ahead(&self, header: &SealedHeader) {
-        if self.is_v2(header.number) {
-            self.v2.recover_ahead(header);
-        } else {
-            // Refused where it is verified.
-            drop(self.v1.author(header));
-        }
+    /// Recovers the seals and, in v2, the up to hundred signatures of each certificate, which are nearly all that
+    /// verifying costs, in one batch. What is found is remembered by digest and signature, so that a wrong header gains
+    /// nothing.
+    fn recover_ahead(&self, headers: &[&SealedHeader]) {
+        let signed_in = |header: &&SealedHeader| {
+            if self.is_v2(header.number) { V2Engine::signed_in(header) } else { V1Engine::signed_in(header) }
+        };
+        let signed: Vec<(B256, Bytes)> = headers.iter().flat_map(signed_in).collect();
+        let signed: Vec<(B256, &[u8])> = signed.iter().map(|(digest, signature)| (*digest, &signature[..])).collect();
+        // A signature that names no signer is refused where its header is verified.
+        drop(self.signers.recover_each(&signed));
     }
 
     fn verify_body(&self, block: &Block, _chain: &dyn ChainReader) -> Result<(), ConsensusError> {
@@ -595,7 +599,7 @@ mod tests {
         for (header, parent) in
             [(chain.at(100).clone(), 99), (chain.at(101).clone(), 100), (tenon_chain::seal(spoilt), 99)]
         {
-            ahead.recover_ahead(&header);
+            ahead.recover_ahead(&[&header]);
             let verdicts = [&ahead, &in_turn].map(|engine| engine.verify_header(&header, chain.at(parent), &*chain));
             assert_eq!(verdicts[0], verdicts[1]);
         }

@@ -3,11 +3,10 @@
 
 use std::{num::NonZeroUsize, thread};
 
-use alloy_primitives::{Address, B256, keccak256};
+use alloy_primitives::{Address, B256};
 use lru::LruCache;
 use parking_lot::Mutex;
-use secp256k1::ecdsa::{RecoverableSignature, RecoveryId};
-use secp256k1::{Message, SECP256K1};
+use tenon_recovery::{RecoveryError, Signature};
 
 /// Bytes of a signature: R, S, recovery id.
 pub(crate) const SIGNATURE_BYTES: usize = 65;
@@ -36,6 +35,15 @@ pub enum SignatureProblem {
     HighS,
 }
 
+impl From<RecoveryError> for SignatureProblem {
+    fn from(error: RecoveryError) -> Self {
+        match error {
+            RecoveryError::RecoveryId => Self::RecoveryId,
+            RecoveryError::OutOfRange | RecoveryError::NoPublicKey => Self::Recovery,
+        }
+    }
+}
+
 /// Whether S is at most half of the group order; false too when the length is not 65.
 pub fn is_low_s(signature: &[u8]) -> bool {
     signature.len() == SIGNATURE_BYTES && signature[32..64] <= HALF_ORDER[..]
@@ -46,15 +54,8 @@ pub fn is_low_s(signature: &[u8]) -> bool {
 /// # Errors
 /// [`SignatureProblem`], never `HighS`.
 pub fn recover(digest: B256, signature: &[u8]) -> Result<Address, SignatureProblem> {
-    if signature.len() != SIGNATURE_BYTES {
-        return Err(SignatureProblem::Length);
-    }
-    let (compact, recovery_id) = signature.split_at(64);
-    let id = RecoveryId::try_from(i32::from(recovery_id[0])).map_err(|_| SignatureProblem::RecoveryId)?;
-    let signature = RecoverableSignature::from_compact(compact, id).map_err(|_| SignatureProblem::Recovery)?;
-    let key =
-        SECP256K1.recover_ecdsa(Message::from_digest(digest.0), &signature).map_err(|_| SignatureProblem::Recovery)?;
-    Ok(Address::from_slice(&keccak256(&key.serialize_uncompressed()[1..])[12..]))
+    let bytes: &[u8; SIGNATURE_BYTES] = signature.try_into().map_err(|_| SignatureProblem::Length)?;
+    Ok(tenon_recovery::recover(&digest.0, &Signature::from(bytes))?)
 }
 
 /// Recovers signers and remembers the last of them.
@@ -90,6 +91,49 @@ impl SignerCache {
         Ok(signer)
     }
 
+    /// The signers of many digests under v1's rule, in their order. Those that are not remembered are recovered in one batch.
+    pub fn recover_each(&self, signed: &[(B256, &[u8])]) -> Vec<Result<Address, SignatureProblem>> {
+        let keyed = |(digest, signature): &(B256, &[u8])| {
+            let bytes: [u8; SIGNATURE_BYTES] = (*signature).try_into().map_err(|_| SignatureProblem::Length)?;
+            Ok((*digest, bytes))
+        };
+        let keys: Vec<Result<_, SignatureProblem>> = signed.iter().map(keyed).collect();
+        let mut signers: Vec<Option<Result<Address, SignatureProblem>>> = {
+            let mut remembered = self.remembered.lock();
+            let known = |key: &Result<_, _>| match key {
+                Ok(key) => remembered.get(key).map(|signer| Ok(*signer)),
+                Err(problem) => Some(Err(*problem)),
+            };
+            keys.iter().map(known).collect()
+        };
+        let unknown = keys.iter().zip(&signers).filter(|(_, signer)| signer.is_none());
+        let unknown: Vec<_> = unknown.filter_map(|(key, _)| key.ok()).collect();
+        let batch: Vec<_> = unknown.iter().map(|(digest, bytes)| (digest.0, Signature::from(bytes))).collect();
+        let recovered = tenon_recovery::recover_batch(&batch);
+        let places = signers.iter_mut().filter(|signer| signer.is_none());
+        let mut remembered = self.remembered.lock();
+        for ((place, key), signer) in places.zip(unknown).zip(recovered) {
+            if let Ok(signer) = signer {
+                remembered.put(key, signer);
+            }
+            *place = Some(signer.map_err(SignatureProblem::from));
+        }
+        drop(remembered);
+        // Each place has been filled: what was not known was in the batch.
+        signers.into_iter().map(|signer| signer.unwrap_or(Err(SignatureProblem::Recovery))).collect()
+    }
+
+    /// The signers of many digests under v2's rule, in their order: a high S is refused.
+    pub fn recover_each_low_s(&self, signed: &[(B256, &[u8])]) -> Vec<Result<Address, SignatureProblem>> {
+        let mut signers = self.recover_each(signed);
+        for (signer, (_, signature)) in signers.iter_mut().zip(signed) {
+            if signature.len() == SIGNATURE_BYTES && !is_low_s(signature) {
+                *signer = Err(SignatureProblem::HighS);
+            }
+        }
+        signers
+    }
+
     /// The signer under v2's rule: a high S is refused.
     ///
     /// # Errors
@@ -104,6 +148,8 @@ impl SignerCache {
 
 #[cfg(test)]
 mod tests {
+    use alloy_primitives::keccak256;
+
     use super::*;
     use crate::native::recorded_chain::{address_of, key, sign};
 
@@ -126,6 +172,30 @@ mod tests {
     }
 
     #[test]
+    fn many_are_recovered_as_each_alone_in_any_mix_of_known_unknown_and_wrong() {
+        let digests: Vec<B256> = (0..40_u8).map(|number| keccak256([number])).collect();
+        let mut signatures: Vec<Vec<u8>> = digests.iter().map(|digest| sign(*digest, &key(0))).collect();
+        signatures[3].pop();
+        signatures[4][64] = 4;
+        signatures[5][..32].fill(0xff);
+        signatures[6] = signatures[7].clone();
+        let alone = SignerCache::default();
+        let expected: Vec<_> =
+            digests.iter().zip(&signatures).map(|(digest, signature)| alone.recover(*digest, signature)).collect();
+        let signed: Vec<(B256, &[u8])> =
+            digests.iter().zip(&signatures).map(|(digest, signature)| (*digest, &signature[..])).collect();
+
+        let cache = SignerCache::default();
+        for number in [0, 4, 5, 20, 39] {
+            assert_eq!(cache.recover(digests[number], &signatures[number]), expected[number]);
+        }
+        for _ in 0..2 {
+            assert_eq!(cache.recover_each(&signed), expected);
+        }
+        assert_eq!(cache.remembered.lock().len(), expected.iter().filter(|signer| signer.is_ok()).count());
+    }
+
+    #[test]
     fn a_high_s_is_refused_also_when_its_signer_is_remembered() {
         let (cache, digest) = (SignerCache::default(), keccak256("digest"));
         let signature = sign(digest, &key(0));
@@ -137,6 +207,8 @@ mod tests {
 
         assert_eq!(cache.recover(digest, &mirrored), Ok(address_of(&key(0))));
         assert_eq!(cache.recover_low_s(digest, &mirrored), Err(SignatureProblem::HighS));
+        let both = [(digest, &mirrored[..]), (digest, &signature[..])];
+        assert_eq!(cache.recover_each_low_s(&both), [Err(SignatureProblem::HighS), Ok(address_of(&key(0)))]);
     }
 
     #[test]

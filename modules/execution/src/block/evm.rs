@@ -254,14 +254,12 @@ fn check_prices(transaction: &Transaction) -> Result<(), &'static str> {
 /// Delegations as the EVM takes them, with their signers. One without a valid signature stays in the list: it is
 /// skipped, but paid for.
 pub(crate) fn authorizations(list: &[SignedAuthorization]) -> Vec<Either<EvmAuthorization, RecoveredAuthorization>> {
-    list.iter()
-        .map(|signed| {
-            let inner = Authorization { chain_id: signed.chain_id, address: signed.address, nonce: signed.nonce };
-            let authority =
-                tenon_chain::recover_authority(signed).map_or(RecoveredAuthority::Invalid, RecoveredAuthority::Valid);
-            Either::Right(RecoveredAuthorization::new_unchecked(inner, authority))
-        })
-        .collect()
+    let evm_form = |(signed, authority): (&SignedAuthorization, Result<Address, _>)| {
+        let inner = Authorization { chain_id: signed.chain_id, address: signed.address, nonce: signed.nonce };
+        let authority = authority.map_or(RecoveredAuthority::Invalid, RecoveredAuthority::Valid);
+        Either::Right(RecoveredAuthorization::new_unchecked(inner, authority))
+    };
+    list.iter().zip(tenon_chain::recover_authorities(list)).map(evm_form).collect()
 }
 
 /// An access list as the EVM takes it.

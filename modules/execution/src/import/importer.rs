@@ -9,7 +9,7 @@ use tenon_api::{
     SealedHeader,
 };
 use tenon_bus::Bus;
-use tenon_chain::ChainSpec;
+use tenon_chain::{ChainSpec, SignerRules};
 
 use crate::{ExecutionError, Executor, Explanation, ImportError, ReferenceBlock};
 
@@ -184,10 +184,15 @@ impl Importer {
         Ok(())
     }
 
+    /// By which rules the transactions of a block are signed.
+    pub(super) fn signer_rules(&self, block: &Block) -> SignerRules {
+        self.executor.spec().signer_rules(block.header.number, block.header.timestamp)
+    }
+
     /// The senders of a block under the rules of its height.
     pub(super) fn recover(&self, block: Block) -> Result<RecoveredBlock, ImportError> {
         let number = block.number();
-        let rules = self.executor.spec().signer_rules(block.header.number, block.header.timestamp);
+        let rules = self.signer_rules(&block);
         tenon_chain::recover_senders_under(block, &rules)
             .map_err(|error| ImportError::Sender { number, reason: error.to_string() })
     }

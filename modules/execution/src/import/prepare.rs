@@ -5,7 +5,8 @@ use std::{fmt::Display, num::NonZeroUsize, sync::Arc, thread};
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded};
 use parking_lot::{Condvar, Mutex};
 use rayon::{Scope, ThreadPool, ThreadPoolBuilder};
-use tenon_api::{Block, BlockNumber, RecoveredBlock};
+use tenon_api::{Block, BlockNumber, RecoveredBlock, SealedHeader, Transaction};
+use tenon_chain::SignerRules;
 
 use super::{importer::Importer, pipeline::ImportedBlock};
 use crate::ImportError;
@@ -201,14 +202,40 @@ impl Importer {
         let Some(place) = groups.room.take(bytes) else { return false };
         let (promise, answer) = bounded(1);
         workers.spawn(move |_| {
-            let prepared = group.into_iter().map(|block| block.and_then(|block| self.prepare(block))).collect();
+            let prepared = self.prepare(group);
             // Nobody waits for it when the import ended early.
             drop(promise.send(prepared));
         });
         groups.sender.send(Group { answer, _place: place }).is_ok()
     }
 
-    fn prepare(&self, block: Block) -> Prepared {
+    /// Recovers the signers of headers and transactions of all blocks of a group together.
+    fn prepare(&self, group: Vec<Result<Block, ImportError>>) -> Vec<Prepared> {
+        let looked_up: Vec<_> = group.into_iter().map(|block| block.and_then(|block| self.look_up(block))).collect();
+        let new = || looked_up.iter().flatten().filter_map(|(_, block)| block.as_ref());
+        let headers: Vec<&SealedHeader> = new().map(|block| &block.header).collect();
+        self.engine.recover_ahead(&headers);
+        let rules: Vec<SignerRules> = new().map(|block| self.signer_rules(block)).collect();
+        let transactions: Vec<(&SignerRules, &Transaction)> = new()
+            .zip(&rules)
+            .flat_map(|(block, rules)| block.transactions.iter().map(move |transaction| (rules, &**transaction)))
+            .collect();
+        let mut senders = tenon_chain::recover_senders_of(&transactions, GROUP_TRANSACTIONS).into_iter();
+        let mut with_senders = |(passed, block): (ImportedBlock, Option<Block>)| {
+            let Some(block) = block else { return Ok((passed, None)) };
+            // All of a block's are taken, also when one of them has no sender: the next block's follow.
+            let senders: Vec<_> = senders.by_ref().take(block.transactions.len()).collect();
+            let senders = senders
+                .into_iter()
+                .collect::<Result<_, _>>()
+                .map_err(|error| ImportError::Sender { number: passed.number, reason: error.to_string() })?;
+            Ok((passed, Some(RecoveredBlock { block, senders })))
+        };
+        looked_up.into_iter().map(|block| block.and_then(&mut with_senders)).collect()
+    }
+
+    /// Whether the chain has a block already; it is given back where it has not.
+    fn look_up(&self, block: Block) -> Result<(ImportedBlock, Option<Block>), ImportError> {
         let canonical = self.chain.canonical_hash(block.number())?;
         if block.number() == BlockNumber::GENESIS && canonical != Some(block.hash()) {
             let own = canonical.unwrap_or_default();
@@ -222,11 +249,7 @@ impl Importer {
             gas_used: block.header.gas_used,
             was_known,
         };
-        if was_known {
-            return Ok((passed, None));
-        }
-        self.engine.recover_ahead(&block.header);
-        Ok((passed, Some(self.recover(block)?)))
+        Ok((passed, (!was_known).then_some(block)))
     }
 }
 

@@ -16,7 +16,7 @@ use tenon_chain::{ChainSpec, HighS, NativeSettings, SignerRules, native_intrinsi
 pub use problem::NativeProblem;
 pub(crate) use problem::in_native_words;
 
-use crate::{PoolError, PoolOptions, Source, entry::Terms};
+use crate::{PoolError, PoolOptions, Source, entry::Terms, senders::Senders};
 use masternodes::Masternodes;
 
 /// The longest transaction, canonical bytes.
@@ -38,16 +38,17 @@ pub(crate) struct NativeRules {
     spec: Arc<ChainSpec>,
     settings: NativeSettings,
     masternodes: Masternodes,
+    senders: Arc<Senders>,
     /// What tokens can pay after the block of this hash. Held for a look-up or an insertion only.
     capacities: Mutex<Option<(B256, Capacities)>>,
 }
 
 impl NativeRules {
     /// The rules of this chain; none of a chain that is not native.
-    pub(crate) fn of(spec: &Arc<ChainSpec>) -> Option<Self> {
+    pub(crate) fn of(spec: &Arc<ChainSpec>, senders: Arc<Senders>) -> Option<Self> {
         let settings = spec.native.clone()?;
         let masternodes = Masternodes::new(&settings.consensus);
-        Some(Self { spec: Arc::clone(spec), settings, masternodes, capacities: Mutex::new(None) })
+        Some(Self { spec: Arc::clone(spec), settings, masternodes, senders, capacities: Mutex::new(None) })
     }
 
     /// What one gas costs at least, and what a token pays for one, as of a head.
@@ -68,7 +69,8 @@ impl NativeRules {
     ) -> Result<(Address, Terms), PoolError> {
         let head = chain.head();
         self.check_form(transaction, size, &head.header)?;
-        let sender = self.permissive(&head.header).sender(transaction).map_err(|_| NativeProblem::Sender)?;
+        let rules = self.permissive(&head.header);
+        let sender = self.senders.sender(&rules, transaction).map_err(|_| NativeProblem::Sender)?;
         // The pool is asked before the chain, which it follows: what leaves the pool for a block meanwhile is counted by the
         // account then. The other way round it would be counted by neither, and the nonce would seem too high.
         let waiting = next_nonce(sender).unwrap_or_default();
@@ -110,7 +112,7 @@ impl NativeRules {
         if size > MAX_TRANSACTION_BYTES {
             return Err(NativeProblem::Oversized);
         }
-        if let Ok(sender) = self.own_signer(transaction).sender(transaction)
+        if let Ok(sender) = self.senders.sender(&self.own_signer(transaction), transaction)
             && self.settings.is_denied(&sender, head.number)
         {
             return Err(NativeProblem::DeniedSender(sender));

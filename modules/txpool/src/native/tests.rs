@@ -74,7 +74,7 @@ fn answer(pool: &Pool, raw: &[u8], source: Source) -> String {
 #[test]
 fn a_block_that_comes_while_a_nonce_is_looked_at_makes_none_too_high() {
     let chain = chain();
-    let rules = NativeRules::of(&spec(CHAIN)).unwrap();
+    let rules = NativeRules::of(&spec(CHAIN), Arc::default()).unwrap();
     // The sender's sixteen transactions leave the pool for a block at this very moment.
     let next_nonce = |sender| {
         chain.change_account(sender, |account| account.nonce = 16);
@@ -218,7 +218,7 @@ fn refuses_who_is_on_the_denylist() {
     // Every id but 5151 has the list; here its rules begin with block 38,383,838.
     let spec = spec(4243);
     let denied = spec.native.as_ref().unwrap().denylist[0];
-    let rules = NativeRules::of(&spec).unwrap();
+    let rules = NativeRules::of(&spec, Arc::default()).unwrap();
     let head = |number| Header { number, gas_limit: 30_000_000, ..Header::default() };
     let to_denied = sign(0, Transaction { to: Some(denied), chain_id: Some(4243), ..legacy(0, PRICE) });
     assert_eq!(rules.check_form(&to_denied, 100, &head(38_383_837)), Ok(()));
@@ -237,7 +237,7 @@ fn refuses_who_is_on_the_denylist() {
 
 #[test]
 fn types_and_prices_come_with_their_forks() {
-    let rules = NativeRules::of(&spec(4243)).unwrap();
+    let rules = NativeRules::of(&spec(4243), Arc::default()).unwrap();
     let head = |number| Header { number, gas_limit: 30_000_000, ..Header::default() };
     let typed = sign(0, Transaction { chain_id: Some(4243), ..crate::fake_chain::transfer(0, PRICE, 1) });
     assert_eq!(rules.check_form(&typed, 100, &head(98_800_198)), Err(NativeProblem::Type));
@@ -307,7 +307,7 @@ fn a_token_pays_for_its_holders() {
     let whole = U256::from(200_000 * PRICE);
     for (deposit, wanted) in [(whole, U256::ZERO), (whole - U256::from(5), U256::from(5)), (U256::ZERO, whole)] {
         let (state, token) = registered(10, 1000, deposit);
-        let rules = NativeRules::of(&spec(CHAIN)).unwrap();
+        let rules = NativeRules::of(&spec(CHAIN), Arc::default()).unwrap();
         let head = chain().head();
         let call = call_of(token, [0xa9, 0x05, 0x9c, 0xbb], 990, 68);
         let terms = rules.terms(&call, address(0), false, false, &head, &state).unwrap();
@@ -328,7 +328,7 @@ fn a_holder_must_have_the_tokens_fee_and_no_more() {
     }
     // What is transferred does not count, nor does data too short for a selector.
     let (state, token) = registered(10, 10, U256::from(u64::MAX));
-    let rules = NativeRules::of(&spec(CHAIN)).unwrap();
+    let rules = NativeRules::of(&spec(CHAIN), Arc::default()).unwrap();
     let head = chain().head();
     let mut call = call_of(token, [0xa9, 0x05, 0x9c, 0xbb], 5000, 68);
     assert!(rules.terms(&call, address(0), false, false, &head, &state).is_ok());

@@ -15,7 +15,7 @@ mod turn;
 
 use std::sync::Arc;
 
-use tenon_api::{Address, BlockNumber, ChainReader, Header, SealedHeader};
+use tenon_api::{Address, B256, BlockNumber, Bytes, ChainReader, Header, SealedHeader};
 use tenon_chain::NativeSettings;
 
 pub use checkpoint::CheckpointLists;
@@ -90,6 +90,16 @@ impl V1Engine {
     pub fn author(&self, header: &Header) -> Result<Address, V1Error> {
         let seal = snapshot::seal_of(header)?;
         Ok(self.signers.recover(super::v1_seal_hash(header), seal)?)
+    }
+
+    /// The digests and signatures that verifying a header recovers: its creator's and, where it has one, its second signer's.
+    /// What is not well formed is left out, and refused where the header is verified.
+    pub(in crate::native) fn signed_in(header: &SealedHeader) -> Vec<(B256, Bytes)> {
+        let Ok(seal) = snapshot::seal_of(header) else { return Vec::new() };
+        let digest = super::v1_seal_hash(header);
+        let second = header.native_seal.as_ref().filter(|seal| !seal.validator.is_empty());
+        let second = second.map(|seal| (digest, seal.validator.clone()));
+        [(digest, Bytes::copy_from_slice(seal))].into_iter().chain(second).collect()
     }
 
     /// The masternodes whose turns decide the difficulty of the block after `header` (2.1, 2.4).

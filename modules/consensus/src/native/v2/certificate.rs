@@ -4,10 +4,13 @@ use rayon::prelude::*;
 use tenon_api::{Address, B256, Bytes, ChainReader, SealedHeader};
 
 use super::{EpochInfo, V2Engine, V2Error, extra_of, round_of};
-use crate::native::messages::{BlockInfo, QuorumCertificate, TimeoutCertificate};
+use crate::native::{
+    messages::{BlockInfo, QuorumCertificate, TimeoutCertificate},
+    v2_seal_hash,
+};
 
-/// Certificates with fewer signatures are recovered on the caller's thread: handing work over costs more.
-const PARALLEL_FROM: usize = 8;
+/// Signatures that are recovered together at least: as many as fill a vector of `tenon_recovery`.
+const TOGETHER: usize = 8;
 
 /// Whether so many of so many masternodes are enough: an IEEE double product without rounding (3.5, pitfall 6).
 #[allow(clippy::cast_precision_loss, reason = "the rule itself is one of doubles")]
@@ -54,13 +57,16 @@ impl V2Engine {
         self.check_block_info(&certificate.block, certified)
     }
 
-    /// Recovers everybody who signed a header, to have them remembered when it is verified.
-    pub(in crate::native) fn recover_ahead(&self, header: &SealedHeader) {
-        // What is wrong here is refused where it is verified.
-        drop(self.author(header));
-        if let Ok(extra) = extra_of(header) {
-            drop(self.unique_signers(extra.quorum.digest(), &extra.quorum.signatures));
+    /// The digests and signatures that verifying a header recovers: its certificate's and its seal. What is not well
+    /// formed is left out, and refused where the header is verified.
+    pub(in crate::native) fn signed_in(header: &SealedHeader) -> Vec<(B256, Bytes)> {
+        let Ok(extra) = extra_of(header) else { return Vec::new() };
+        let digest = extra.quorum.digest();
+        let mut signed: Vec<_> = extra.quorum.signatures.into_iter().map(|signature| (digest, signature)).collect();
+        if let Some(seal) = &header.native_seal {
+            signed.push((v2_seal_hash(header), seal.validator.clone()));
         }
+        signed
     }
 
     /// Checks a timeout certificate against the epoch that its round belongs to (5.6). Its signers need only be
@@ -97,11 +103,15 @@ impl V2Engine {
     /// Recovers every signature and gives each signer once, ascending. One that cannot be recovered or has a high
     /// S spoils the certificate as a whole (pitfall 8).
     pub(super) fn unique_signers(&self, digest: B256, signatures: &[Bytes]) -> Result<Vec<Address>, V2Error> {
-        let recover = |signature: &Bytes| self.signers.recover_low_s(digest, signature);
-        let mut signers: Vec<Address> = if signatures.len() < PARALLEL_FROM {
-            signatures.iter().map(recover).collect::<Result<_, _>>()?
+        let recover = |signatures: &[Bytes]| {
+            let signed: Vec<(B256, &[u8])> = signatures.iter().map(|signature| (digest, &signature[..])).collect();
+            self.signers.recover_each_low_s(&signed)
+        };
+        let part = signatures.len().div_ceil(rayon::current_num_threads()).next_multiple_of(TOGETHER);
+        let mut signers: Vec<Address> = if signatures.len() <= part {
+            recover(signatures).into_iter().collect::<Result<_, _>>()?
         } else {
-            signatures.par_iter().with_min_len(PARALLEL_FROM).map(recover).collect::<Result<_, _>>()?
+            signatures.par_chunks(part).flat_map_iter(recover).collect::<Result<_, _>>()?
         };
         signers.sort_unstable();
         signers.dedup();

@@ -17,7 +17,7 @@ use super::{
     },
     matching::Market,
     memory::{Memory, Nodes},
-    order::{Order, Side},
+    order::{Order, Side, are_signed},
     state::{self, TradingState, verify_trading_state},
 };
 
@@ -34,7 +34,7 @@ pub(crate) fn order(bytes: &[u8]) -> Option<Vec<u8>> {
     let order = Order::decode(bytes).ok()?;
     assert!(!(order.is_new() && order.is_cancellation()));
     assert!(!(order.is_market() && order.is_limit()));
-    let _ = (order.side().map(Side::opposite), order.book(), order.is_signed());
+    let _ = (order.side().map(Side::opposite), order.book(), are_signed(std::slice::from_ref(&order)));
     Some(order.encode())
 }
 
@@ -80,7 +80,8 @@ pub(crate) fn market(input: &[u8]) {
             let order = Order::decode(&order_of(step, nonce)).expect("an order");
             nonce += 1;
             // A step that is not executed refuses its block, so that nothing comes after it.
-            if market.apply(order).is_err() {
+            let [is_signed] = are_signed(std::slice::from_ref(&order))[..] else { return };
+            if market.apply(order, is_signed).is_err() {
                 return;
             }
         }

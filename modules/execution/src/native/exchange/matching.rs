@@ -44,11 +44,11 @@ enum Matched {
 }
 
 impl Market<'_, '_> {
-    /// Applies an order. One that is rejected raises its user's nonce all the same.
+    /// Applies an order, of which is known whether its user signed it. One that is rejected raises its user's nonce all the same.
     ///
     /// # Errors
     /// [`ExchangeError::Rule`] for a wrong nonce: the block is not valid.
-    pub(super) fn apply(&mut self, mut order: Order) -> Result<Result<(), Rejected>, ExchangeError> {
+    pub(super) fn apply(&mut self, mut order: Order, is_signed: bool) -> Result<Result<(), Rejected>, ExchangeError> {
         let user = order.user.into_word();
         let nonce = self.trading.nonce(user)?;
         match Wide::from(nonce).cmp(&order.nonce) {
@@ -58,7 +58,7 @@ impl Market<'_, '_> {
         }
         self.trading.set_nonce(user, nonce.wrapping_add(1))?;
         self.trading.mark();
-        step!(self.check(&order));
+        step!(self.check(&order, is_signed));
         let outcome = if order.is_cancellation() { self.cancel(&order)? } else { self.trade(&mut order)? };
         match outcome {
             Ok(()) => self.ledger.commit()?,
@@ -70,7 +70,7 @@ impl Market<'_, '_> {
         Ok(outcome)
     }
 
-    fn check(&mut self, order: &Order) -> Step<()> {
+    fn check(&mut self, order: &Order, is_signed: bool) -> Step<()> {
         if order.is_new() {
             let side_and_kind = order.side().is_some() && (order.is_limit() || order.is_market());
             if (order.is_limit() && order.price.is_zero()) || order.quantity.is_zero() || !side_and_kind {
@@ -79,7 +79,7 @@ impl Market<'_, '_> {
         } else if !order.is_cancellation() {
             return Ok(Err("status"));
         }
-        if !order.is_signed() {
+        if !is_signed {
             return Ok(Err("signature"));
         }
         if !self.ledger.is_relayer(order.exchange)? {

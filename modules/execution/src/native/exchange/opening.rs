@@ -15,7 +15,7 @@ use super::{
     batch::{may_hold_orders, orders_in},
     ledger::{Ledger, MainState},
     matching::Market,
-    order::Order,
+    order::{Order, are_signed},
     state::{Prices, TradingState},
 };
 use crate::{
@@ -126,9 +126,11 @@ impl Opening {
             return market.switch_epoch();
         }
         // What does not decode is skipped.
-        for order in self.orders.iter().filter_map(|order| Order::decode(order).ok()) {
+        let orders: Vec<Order> = self.orders.iter().filter_map(|order| Order::decode(order).ok()).collect();
+        let signed = are_signed(&orders);
+        for (order, is_signed) in orders.into_iter().zip(signed) {
             let (user, nonce) = (order.user, order.nonce);
-            if let Err(reason) = market.apply(order)? {
+            if let Err(reason) = market.apply(order, is_signed)? {
                 tracing::debug!(%user, %nonce, reason, "order rejected");
             }
         }

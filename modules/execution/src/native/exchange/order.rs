@@ -2,7 +2,7 @@
 
 use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
 use alloy_rlp::{Encodable, Header as Prefix};
-use tenon_chain::{HighS, recover_signer};
+use tenon_chain::{HighS, SignedHash, signed_hash};
 
 use super::amounts::{Wide, list_of, low_word, put_number};
 
@@ -49,6 +49,17 @@ pub(super) struct Order {
     pub(super) nonce: Wide,
     pub(super) id: u64,
     note: Bytes,
+}
+
+/// Which orders their users signed; all signers are recovered in one batch. A signature without a signer has the zero
+/// address as its signer, as in the reference.
+pub(super) fn are_signed(orders: &[Order]) -> Vec<bool> {
+    let signed: Vec<Option<SignedHash>> = orders.iter().map(Order::signed_hash).collect();
+    let batch: Vec<SignedHash> = signed.iter().copied().flatten().collect();
+    let mut recovered = tenon_recovery::recover_batch(&batch).into_iter();
+    let signer = |signed: &Option<SignedHash>| signed.and_then(|_| recovered.next()?.ok()).unwrap_or_default();
+    let signers: Vec<Address> = signed.iter().map(signer).collect();
+    signers.iter().zip(orders).map(|(signer, order)| *signer == order.user).collect()
 }
 
 /// Why bytes are no order. The reference skips what it cannot decode.
@@ -152,19 +163,13 @@ impl Order {
         self.kind.as_ref() == b"LO"
     }
 
-    /// Whether its user signed it. Who cannot be recovered is the zero address there, and so here.
-    pub(super) fn is_signed(&self) -> bool {
+    /// What the recovery of its signer needs; none when its recovery id says nothing.
+    fn signed_hash(&self) -> Option<SignedHash> {
+        let (v @ (27 | 28), r, s) = self.signature else { return None };
         let hash = if self.is_cancellation() { self.hash_of_cancellation() } else { self.hash_of_new() };
         let message = keccak256([b"\x19Ethereum Signed Message:\n32".as_slice(), hash.as_slice()].concat());
-        let (v, r, s) = self.signature;
-        let signer = match v {
-            27 | 28 => {
-                let (r, s) = (U256::from_be_bytes(r.0), U256::from_be_bytes(s.0));
-                recover_signer(message, v == 28, r, s, HighS::Allowed).unwrap_or_default()
-            }
-            _ => Address::ZERO,
-        };
-        signer == self.user
+        let (r, s) = (U256::from_be_bytes(r.0), U256::from_be_bytes(s.0));
+        signed_hash(message, v == 28, r, s, HighS::Allowed).ok()
     }
 
     fn hash_of_new(&self) -> B256 {

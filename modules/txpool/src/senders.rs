@@ -1,0 +1,99 @@
+//! Who sent transactions: recovered ahead in batches where several are known to come, and never twice.
+
+use std::num::NonZeroUsize;
+
+use lru::LruCache;
+use parking_lot::Mutex;
+use tenon_api::{Address, Transaction};
+use tenon_chain::{HighS, RecoverError, SignedHash, SignerRules, signed_hash_of};
+use tenon_recovery::RecoveryError;
+
+/// Signers that are remembered, some 200 kB: what a batch of requests or a message of a peer brings.
+const REMEMBERED: NonZeroUsize = NonZeroUsize::new(1024).unwrap();
+
+/// Recovers signers and remembers the last of them. The checks of native chains ask for the same one twice.
+pub(crate) struct Senders {
+    /// By hash and signature. Held for look-ups and insertions only, never during a recovery.
+    remembered: Mutex<LruCache<SignedHash, Result<Address, RecoveryError>>>,
+}
+
+impl Default for Senders {
+    fn default() -> Self {
+        Self { remembered: Mutex::new(LruCache::new(REMEMBERED)) }
+    }
+}
+
+impl Senders {
+    /// The sender of a transaction under the rules of a height.
+    ///
+    /// # Errors
+    /// [`RecoverError`].
+    pub(crate) fn sender(&self, rules: &SignerRules, transaction: &Transaction) -> Result<Address, RecoverError> {
+        let signed = rules.signed_hash(transaction)?;
+        if let Some(sender) = self.remembered.lock().get(&signed) {
+            return Ok((*sender)?);
+        }
+        let sender = tenon_recovery::recover(&signed.0, &signed.1);
+        self.remembered.lock().put(signed, sender);
+        Ok(sender?)
+    }
+
+    /// Recovers the senders of transactions that are about to come in one batch, of the first ones if there are more than are
+    /// remembered.
+    pub(crate) fn recover_ahead<'a>(&self, transactions: impl Iterator<Item = &'a Transaction>) {
+        // A signature that breaks the rules is refused when its transaction comes.
+        let signed = transactions.filter_map(|transaction| signed_hash_of(transaction, HighS::Refused).ok());
+        let mut signed: Vec<SignedHash> = signed.take(REMEMBERED.get()).collect();
+        {
+            let remembered = self.remembered.lock();
+            signed.retain(|signed| !remembered.contains(signed));
+        }
+        let senders = tenon_recovery::recover_batch(&signed);
+        let mut remembered = self.remembered.lock();
+        for (signed, sender) in signed.into_iter().zip(senders) {
+            remembered.put(signed, sender);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake_chain::{address, sign, transfer};
+
+    #[test]
+    fn senders_that_were_recovered_ahead_are_those_that_each_transaction_has() {
+        let rules = SignerRules {
+            chain_id: crate::fake_chain::CHAIN_ID,
+            high_s: HighS::Refused,
+            replay_protection: true,
+            highest_type: tenon_api::TransactionType::DynamicFee,
+        };
+        let mut transactions: Vec<Transaction> = (0..20_u8).map(|account| sign(account, transfer(0, 9, 9))).collect();
+        transactions[3].signature.r = tenon_api::U256::MAX;
+        transactions[4].signature.s = tenon_api::U256::MAX;
+        let (ahead, in_turn) = (Senders::default(), Senders::default());
+
+        ahead.recover_ahead(transactions.iter());
+
+        // The fourth is refused for its form; everything else is remembered, also that a signature has no signer.
+        assert_eq!(ahead.remembered.lock().len(), 19);
+        for (account, transaction) in (0..).zip(&transactions) {
+            let sender = ahead.sender(&rules, transaction);
+            assert_eq!(sender, in_turn.sender(&rules, transaction));
+            assert_eq!(sender.is_ok(), ![3, 4].contains(&account));
+            assert!(sender.is_err() || sender == Ok(address(account)));
+        }
+        assert_eq!(ahead.remembered.lock().len(), 19);
+    }
+
+    #[test]
+    fn no_more_are_recovered_ahead_than_are_remembered() {
+        let transaction = sign(0, transfer(0, 9, 9));
+        let many = std::iter::repeat_n(&transaction, REMEMBERED.get() * 2);
+        let mut looked_at = 0;
+        let senders = Senders::default();
+        senders.recover_ahead(many.inspect(|_| looked_at += 1));
+        assert_eq!(looked_at, REMEMBERED.get());
+    }
+}
