@@ -26,6 +26,16 @@ pub trait RpcService: Clone + Send + Sync + 'static {
     /// another, all others keep their place.
     fn only_reads(&self, method: &str) -> bool;
 
+    /// Whether [`RpcService::call_ahead`] does anything for a method.
+    fn is_called_ahead(&self, _method: &str) -> bool {
+        false
+    }
+
+    /// Prepares calls of one method that follow one another in a batch. `params` has the raw JSON of each.
+    fn call_ahead(&self, _method: &str, _params: &[&str], _caller: &Caller) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
+
     /// Opens the subscription `kind` of `namespace`. `params` is the JSON list of what follows the kind, `None`
     /// if nothing does. An unknown kind or namespace fails with `-32601`; the envelope words that failure.
     fn subscribe(
@@ -74,6 +84,14 @@ impl RpcService for tenon_host::Router {
 
     fn only_reads(&self, method: &str) -> bool {
         self.only_reads(method)
+    }
+
+    fn is_called_ahead(&self, method: &str) -> bool {
+        self.is_called_ahead(method)
+    }
+
+    fn call_ahead(&self, method: &str, params: &[&str], caller: &Caller) -> impl Future<Output = ()> + Send {
+        self.call_ahead(method, params, caller)
     }
 
     fn subscribe(

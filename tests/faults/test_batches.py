@@ -71,6 +71,33 @@ def test_a_batch_finds_what_it_has_sent_in_the_pool(transport):
 
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
+@pytest.mark.parametrize("profile", ["ethereum", "native"])
+def test_a_batch_of_sends_is_answered_as_one_by_one(profile, transport):
+    """The senders of a batch are recovered together: each answer stays that of its own transaction."""
+    wrong = ["0x", "0xzz", None, 7, "0x02c0", []]
+    answers = []
+    for together in (True, False):
+        with Node("dev", "--profile", profile, "--block-time", "1h") as node, transport(node) as connection:
+            raws = [raw for _, _, raw in transfers(node, 150)]
+            # The same again, another order, a broken signature, and what is no transaction.
+            raws += [raws[3], raws[10][:-64] + "00" * 32] + wrong + raws[140:130:-1]
+            calls = [json.loads(wire.request("eth_sendRawTransaction", raw, id=number)) for number, raw in enumerate(raws)]
+            calls.insert(20, json.loads(wire.request("eth_sendRawTransaction", id="nothing")))
+            calls.insert(90, json.loads(wire.request("eth_blockNumber", id="a read")))
+            if together:
+                answers.append(wire.ask(connection, json.dumps(calls).encode()))
+            else:
+                answers.append([wire.ask(connection, json.dumps(call).encode()) for call in calls])
+            count = ("eth_getTransactionCount", SENDER, "pending")
+            assert int(batch(connection, [count])[0], 16) == 150
+            hidden = wire.ask(connection, wire.request("eth_sendRawTransactionAhead", [[raws[0]]], id=1))
+            assert hidden["error"]["code"] == -32601
+            names = json.dumps(wire.ask(connection, wire.request("rpc_discover", id=2)))
+            assert "eth_sendRawTransaction" in names and "Ahead" not in names
+    assert answers[0] == answers[1]
+
+
+@pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
 def test_a_filter_of_a_batch_gives_each_change_once(transport):
     with Node("dev") as node, transport(node) as connection:
         new = batch(connection, [("eth_newBlockFilter",)])[0]

@@ -119,6 +119,14 @@ pub const COST_SLOW: u32 = 1;
 /// a method without the flag keeps its place.
 pub const METHOD_ONLY_READS: u32 = 1;
 
+/// Flag of [`TenonMethod`]: no client calls the method, and no list names it. Its name is that of another method of the table with
+/// [`AHEAD_SUFFIX`]. Before the first of several calls of that one in a batch, the host calls it with one parameter, the list of
+/// their parameters (`[[["0x01"], ["0x02"]]]`), so that the plugin can do together what they have in common. Its answer is not read.
+pub const METHOD_AHEAD: u32 = 2;
+
+/// The end of the names of methods with [`METHOD_AHEAD`].
+pub const AHEAD_SUFFIX: &str = "Ahead";
+
 /// A method of a plugin. All slices are static.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
@@ -127,7 +135,7 @@ pub struct TenonMethod {
     pub name: TenonSlice,
     /// [`COST_FAST`] or [`COST_SLOW`].
     pub cost: u32,
-    /// Flag bits: [`METHOD_ONLY_READS`]. The others are 0; a host that does not know one passes over it.
+    /// Flag bits: [`METHOD_ONLY_READS`], [`METHOD_AHEAD`]. The others are 0; a host that does not know one passes over it.
     pub flags: u32,
     /// JSON text of an OpenRPC method object without `name`.
     pub description: TenonSlice,

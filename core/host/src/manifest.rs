@@ -34,6 +34,8 @@ pub struct Method {
     pub cost: Cost,
     /// Whether it changes nothing that another call could see.
     pub only_reads: bool,
+    /// Whether the host calls it ahead of many calls of another method, and no client ([`METHOD_AHEAD`](tenon_api::abi::METHOD_AHEAD)).
+    pub is_ahead: bool,
     /// JSON text of an OpenRPC method object without `name`.
     pub description: String,
 }
@@ -214,8 +216,13 @@ mod tests {
     use super::*;
 
     fn manifest() -> Manifest {
-        let method =
-            Method { name: "good_method".into(), cost: Cost::Fast, only_reads: false, description: "{}".into() };
+        let method = Method {
+            name: "good_method".into(),
+            cost: Cost::Fast,
+            only_reads: false,
+            is_ahead: false,
+            description: "{}".into(),
+        };
         Manifest {
             name: "good".into(),
             namespace: "good".into(),

@@ -13,6 +13,7 @@ use arc_swap::ArcSwap;
 use foldhash::fast::FixedState;
 use tenon_api::{
     Failure, FailureCode,
+    abi::AHEAD_SUFFIX,
     messages::{NamespaceInfo, NamespaceVersion},
 };
 use tenon_bus::{CallContext, FairLimits, FairQueue, NoPlace, Place, Share, Transport};
@@ -34,6 +35,8 @@ struct Route {
     index: u32,
     cost: Cost,
     only_reads: bool,
+    /// The number of the method that is called ahead of many calls of this one.
+    ahead: Option<u32>,
     /// Its place in the table, by which [`Exposure`](crate::Exposure) knows whether it is refused.
     number: u32,
     /// The name of the method by its namespace's own name: what is refused by one name is refused by all.
@@ -43,8 +46,15 @@ struct Route {
 impl Route {
     fn new(plugin: &Arc<Running>, index: u32, method: &Method, own_name: &str) -> Self {
         let (cost, only_reads) = (method.cost, method.only_reads);
-        Self { plugin: Arc::clone(plugin), index, cost, only_reads, number: 0, own_name: own_name.into() }
+        let is_ahead = |other: &Method| other.is_ahead && other.name.strip_suffix(AHEAD_SUFFIX) == Some(&method.name);
+        let ahead = (0..).zip(&plugin.manifest.methods).find(|(_, other)| is_ahead(other)).map(|(index, _)| index);
+        Self { plugin: Arc::clone(plugin), index, cost, only_reads, ahead, number: 0, own_name: own_name.into() }
     }
+}
+
+/// The methods that clients call, with their numbers.
+fn served_methods(plugin: &Running) -> impl Iterator<Item = (u32, &Method)> {
+    (0..).zip(&plugin.manifest.methods).filter(|(_, method)| !method.is_ahead)
 }
 
 /// What [`Router::enter`] came to.
@@ -77,7 +87,7 @@ impl RouteTable {
     pub(crate) fn of<'a>(plugins: impl IntoIterator<Item = &'a Arc<Running>>) -> Self {
         let mut table = Self::default();
         for plugin in plugins {
-            for (index, method) in (0..).zip(&plugin.manifest.methods) {
+            for (index, method) in served_methods(plugin) {
                 let route = Route::new(plugin, index, method, &method.name);
                 table.methods.insert(method.name.as_str().into(), route);
             }
@@ -91,7 +101,7 @@ impl RouteTable {
     fn add_alias(&mut self, alias: &NamespaceAlias) {
         let Some(plugin) = self.namespaces.get(&alias.namespace).cloned() else { return };
         let is_served = alias.is_served && !self.namespaces.contains_key(&alias.name);
-        for (index, method) in (0..).zip(&plugin.manifest.methods) {
+        for (index, method) in served_methods(&plugin) {
             if let Some(name) = alias.name_of_internal(&method.name) {
                 self.methods.remove(method.name.as_str());
                 if is_served {
@@ -306,6 +316,36 @@ impl Router {
     /// others keep their place in a batch.
     pub fn only_reads(&self, method: &str) -> bool {
         self.inner.routes.load().methods.get(method).is_some_and(|route| route.only_reads)
+    }
+
+    /// Whether a plugin wants to see many calls of this method before the first of them runs.
+    pub fn is_called_ahead(&self, method: &str) -> bool {
+        self.inner.routes.load().methods.get(method).is_some_and(|route| route.ahead.is_some())
+    }
+
+    /// Shows a plugin the parameters of many calls of a method that follow one another in a batch (raw JSON of each `params`), so
+    /// that it can do together what they have in common. What it answers is not told: the calls themselves will.
+    pub async fn call_ahead(&self, method: &str, params: &[&str], caller: &Caller) {
+        let Some((ticket, index)) = self.enter_ahead(method, caller) else { return };
+        let params = format!("[[{}]]", params.join(","));
+        let call = ticket.plugin.instance.call(index, Some(&params), caller);
+        let answer = ticket.plugin.unless_cancelled(before(caller.context.deadline(), call)).await;
+        if let Ok(Err(failure)) | Err(failure) | Ok(Ok(Err(failure))) = answer {
+            tracing::debug!(method, error = failure.message, "calls of a batch were not prepared");
+        }
+    }
+
+    /// Enters the plugin of a method for what is called ahead of it, where the caller may call the method. While the plugin is
+    /// being replaced, or when it has as many calls as it may, nothing is called ahead.
+    fn enter_ahead(&self, method: &str, caller: &Caller) -> Option<(Ticket, u32)> {
+        let routes = self.inner.routes.load();
+        let route = routes
+            .methods
+            .get(method)
+            .filter(|route| caller.exposure.exposes(&route.plugin.manifest.namespace))
+            .filter(|route| !caller.exposure.refuses_route(route.number, routes.number, || routes.names()))?;
+        let ticket = Ticket::take(&route.plugin, Kind::Call).ok()?;
+        Some((ticket, route.ahead?))
     }
 
     /// The namespaces that are served, in the order of their names, with the methods that can be called by the names

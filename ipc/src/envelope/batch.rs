@@ -11,7 +11,8 @@ use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
 
 use super::{
     Answer, Dispatcher, Outcome, Reply, Request, SUBSCRIBE, Subscriptions, UNCOUNTED_REPLY, UNSUBSCRIBE, failures,
-    poll_once, reply, scan::RawMessage,
+    poll_once, reply,
+    scan::{RawMessage, RawRequest},
 };
 use crate::service::{Caller, RawCall, RpcService};
 
@@ -20,6 +21,12 @@ const ENTRY_BYTES: usize = 512;
 
 /// By how much a batch's memory grows at a time, at least.
 const MEMORY_STEP: usize = 64 << 10;
+
+/// The most calls that are prepared together: what that costs stands between the calls of other clients.
+const MOST_AHEAD: usize = 64;
+
+/// The most bytes that their parameters have together.
+const BYTES_AHEAD: usize = 64 << 10;
 
 /// One entry of the answer.
 struct Entry<'a, S: RpcService> {
@@ -107,7 +114,9 @@ impl<S: RpcService> Dispatcher<S> {
             deadline: caller.context.deadline(),
             is_late: false,
         };
-        for raw in &message.items {
+        // Calls that have been prepared and not been begun.
+        let mut prepared = 0_usize;
+        for (place, raw) in message.items.iter().enumerate() {
             let (id, method, params) = match Request::look_at(raw, text) {
                 Request::Ignored => continue,
                 Request::Invalid { id } => {
@@ -117,6 +126,12 @@ impl<S: RpcService> Dispatcher<S> {
                 }
                 Request::Call { id, method, params } => (id, method, params),
             };
+            if self.service.is_called_ahead(&method) {
+                if prepared == 0 {
+                    prepared = self.prepare(&message.items[place..], text, &method, caller).await;
+                }
+                prepared = prepared.saturating_sub(1);
+            }
             // Most calls are done on their first poll. While nothing runs there is no order to keep, and nobody is asked.
             let mut keeps_place = false;
             if !batch.running.is_empty() {
@@ -154,6 +169,26 @@ impl<S: RpcService> Dispatcher<S> {
         }
         batch.finish_all().await;
         (batch.entries, batch.budget.memory)
+    }
+
+    /// Shows the service the next calls of a method that follow one another, and tells how many.
+    async fn prepare(&self, items: &[RawRequest], text: &str, method: &str, caller: &Caller) -> usize {
+        let mut bytes = 0;
+        let same = items.iter().map_while(|raw| match Request::look_at(raw, text) {
+            Request::Call { method: other, params, .. } if other == method => params,
+            _ => None,
+        });
+        let params: Vec<&str> = same
+            .take(MOST_AHEAD)
+            .take_while(|params| {
+                bytes += params.len();
+                bytes <= BYTES_AHEAD
+            })
+            .collect();
+        if params.len() > 1 {
+            self.service.call_ahead(method, &params, caller).await;
+        }
+        params.len()
     }
 
     /// Whether nothing of its batch may run at the same time as this call.

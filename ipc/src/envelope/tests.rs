@@ -92,3 +92,84 @@ fn check_answer(bytes: &[u8]) -> Result<(), proptest::test_runner::TestCaseError
     }
     Ok(())
 }
+
+/// Remembers what it was shown ahead.
+#[derive(Clone, Default)]
+struct Ahead(std::sync::Arc<std::sync::Mutex<Vec<String>>>);
+
+impl RpcService for Ahead {
+    type Json = String;
+    type Notifications = NoNotifications<String>;
+
+    async fn call(&self, call: RawCall<'_>, _: &Caller) -> Result<String, Failure> {
+        self.0.lock().unwrap().push(format!("{} {}", call.method(), call.params().unwrap_or("-")));
+        Ok("1".to_owned())
+    }
+
+    fn only_reads(&self, method: &str) -> bool {
+        method == "read"
+    }
+
+    fn is_called_ahead(&self, method: &str) -> bool {
+        method == "send"
+    }
+
+    async fn call_ahead(&self, method: &str, params: &[&str], _: &Caller) {
+        self.0.lock().unwrap().push(format!("{method} ahead {}", params.join(";")));
+    }
+
+    async fn subscribe(&self, _: &str, _: &str, _: Option<&str>, _: &Caller) -> Result<Self::Notifications, Failure> {
+        Ok(NoNotifications::default())
+    }
+}
+
+fn seen_of_batch(calls: &[String]) -> Vec<String> {
+    let service = Ahead::default();
+    let limits = EnvelopeLimits { call_timeout: None, ..EnvelopeLimits::default() };
+    let dispatcher = Dispatcher::new(service.clone(), limits);
+    let caller = Caller::new(Exposure::all(), CallContext::new());
+    let body = format!("[{}]", calls.join(","));
+    dispatcher.answer_text(body.as_bytes(), &caller).now_or_never().expect("the service never waits");
+    std::mem::take(&mut *service.0.lock().unwrap())
+}
+
+#[test]
+fn calls_that_follow_one_another_are_shown_before_the_first_of_them_runs() {
+    let call = |method: &str, params: &str| format!(r#"{{"id":1,"method":"{method}","params":{params}}}"#);
+    let calls = [
+        call("read", "[0]"),
+        call("send", "[1]"),
+        call("send", "[2]"),
+        r#"{"id":2,"method":"send"}"#.to_owned(),
+        call("send", "[3]"),
+        call("send", "[4]"),
+        call("read", "[5]"),
+        call("send", "[6]"),
+    ];
+    let expected = [
+        "read [0]",
+        "send ahead [1];[2]",
+        "send [1]",
+        "send [2]",
+        "send -",
+        "send ahead [3];[4]",
+        "send [3]",
+        "send [4]",
+        "read [5]",
+        "send [6]",
+    ];
+    assert_eq!(seen_of_batch(&calls), expected);
+}
+
+#[test]
+fn no_more_calls_are_shown_ahead_than_the_bounds_allow() {
+    let call = |params: &str| format!(r#"{{"id":1,"method":"send","params":["{params}"]}}"#);
+    let shown = |calls: &[String]| {
+        let seen = seen_of_batch(calls).into_iter();
+        seen.filter_map(|line| line.strip_prefix("send ahead ").map(|params| params.split(';').count()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(shown(&vec![call("1"); 150]), [64, 64, 22]);
+    assert_eq!(shown(&vec![call(&"1".repeat(30_000)); 5]), [2, 2]);
+    assert!(shown(&vec![call(&"1".repeat(100_000)); 3]).is_empty());
+}

@@ -2,7 +2,7 @@ use tenon_api::{
     Failure,
     messages::{
         GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolTransaction, GetRawPoolTransaction,
-        SubmitTransaction,
+        RecoverSendersAhead, SubmitTransaction,
     },
 };
 use tenon_bus::{Bus, CallContext, RegisterError, Transport};
@@ -19,6 +19,11 @@ const BLOB_TYPE: u8 = 3;
 pub fn register(bus: &Bus, pool: &Pool) -> Result<(), RegisterError> {
     let own = pool.clone();
     bus.handle::<SubmitTransaction, _, _>(move |request, context| submit(own.clone(), request, source_of(&context)))?;
+    let own = pool.clone();
+    bus.handle_read(move |request: RecoverSendersAhead, _: &CallContext| {
+        own.recover_senders_ahead(request.raw.iter().map(|raw| &raw[..]));
+        Ok(())
+    })?;
     let own = pool.clone();
     bus.handle_read(move |_: GetPoolStatus, _: &CallContext| Ok(own.status()))?;
     let own = pool.clone();

@@ -24,6 +24,16 @@ pub(crate) async fn send_raw_transaction(context: EthContext, raw: Bytes) -> Res
     Ok(sealed(&context, hash).await)
 }
 
+/// Has the pool recover the senders of a batch's transactions together. Parameters that are no transaction are passed over: their own
+/// calls answer them.
+pub(crate) async fn recover_senders_ahead(
+    context: EthContext,
+    Json(calls): Json<Vec<Vec<serde_json::Value>>>,
+) -> Result<(), Failure> {
+    let raw = calls.iter().filter_map(|params| params.first()?.as_str()?.parse().ok()).collect();
+    context.call(RecoverSendersAhead { raw }).await
+}
+
 /// What the reference says of bytes that are no transaction of a native chain; none when they may be one.
 pub(crate) fn malformed(raw: &[u8]) -> Option<String> {
     let (list, name, fields) = match raw {

@@ -171,6 +171,7 @@ fn with_sending(table: Table<Eth>) -> Table<Eth> {
             "Hands a signed transaction to the pool.",
             sending::send_raw_transaction,
         )
+        .ahead("eth_sendRawTransactionAhead", sending::recover_senders_ahead)
         .method(
             "eth_sendTransaction",
             &["transaction"],

@@ -89,6 +89,9 @@ typedef TenonFuture TenonStream;
 /* Flag of a method: it changes nothing that another call could see. In a batch it runs beside its neighbours; a method
  * without the flag keeps its place. */
 #define TENON_METHOD_ONLY_READS 1
+/* Flag of a method: no client calls it. Its name is that of another method and "Ahead". Before the first of several calls of that
+ * one in a batch, the host calls it with one parameter, the list of their parameters. Its answer is not read. */
+#define TENON_METHOD_AHEAD 2
 
 typedef struct TenonMethod {
     TenonSlice name; /* full name, namespace_name */

@@ -5,7 +5,7 @@ use std::future::Future;
 use serde::Serialize;
 use tenon_api::{
     Capability, Failure,
-    abi::{COST_FAST, COST_SLOW},
+    abi::{AHEAD_SUFFIX, COST_FAST, COST_SLOW, METHOD_AHEAD, METHOD_ONLY_READS},
 };
 
 use crate::{
@@ -32,7 +32,7 @@ pub struct Table<S> {
 pub(crate) struct Method<S> {
     pub(crate) name: &'static str,
     pub(crate) cost: u32,
-    pub(crate) only_reads: bool,
+    pub(crate) flags: u32,
     pub(crate) description: String,
     pub(crate) call: MethodCall<S>,
 }
@@ -164,6 +164,18 @@ impl<S: Send + Sync + 'static> Table<S> {
         self.add_method(name, Class { cost: COST_SLOW, only_reads: true }, parameters, summary, function)
     }
 
+    /// Has `function` called with the parameters of many calls of `method` in a batch, before the first of them runs. It does
+    /// together what they have in common, and they find it done; nothing may depend on it. `name` is that of the method and
+    /// `Ahead`; clients cannot call it.
+    #[must_use]
+    pub fn ahead<A>(mut self, name: &'static str, function: impl MethodFunction<S, A, 1>) -> Self {
+        debug_assert!(name.ends_with(AHEAD_SUFFIX), "{name} does not end with {AHEAD_SUFFIX}");
+        let call = Box::new(move |context, params: &[u8]| function.call(context, params));
+        let description = "{}".to_owned();
+        self.methods.push(Method { name, cost: COST_FAST, flags: METHOD_AHEAD, description, call });
+        self
+    }
+
     /// Adds a subscription kind, the first argument of `<namespace>_subscribe`.
     #[must_use]
     pub fn subscription<A>(mut self, kind: &'static str, function: impl SubscriptionFunction<S, A>) -> Self {
@@ -182,7 +194,8 @@ impl<S: Send + Sync + 'static> Table<S> {
     ) -> Self {
         let description = output::describe_method(summary, parameters, &F::parameters());
         let call = Box::new(move |context, params: &[u8]| function.call(context, params));
-        self.methods.push(Method { name, cost, only_reads, description, call });
+        let flags = if only_reads { METHOD_ONLY_READS } else { 0 };
+        self.methods.push(Method { name, cost, flags, description, call });
         self
     }
 }

@@ -14,6 +14,14 @@ pub struct SubmitTransaction {
 }
 request!(SubmitTransaction => B256, topic 0x0400, SubmitTransactions);
 
+/// Has the pool recover the senders of transactions together that are about to be handed to it one by one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RecoverSendersAhead {
+    /// Canonical bytes of each; those that are malformed are passed over.
+    pub raw: Vec<Bytes>,
+}
+request!(RecoverSendersAhead => (), topic 0x0408, SubmitTransactions);
+
 /// How many transactions wait.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetPoolStatus;

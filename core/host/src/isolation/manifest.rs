@@ -36,9 +36,9 @@ pub(super) fn put_manifest(out: &mut Vec<u8>, manifest: &Manifest) {
         put_bytes(out, capability.name().as_bytes());
     }
     put_count(out, methods.len());
-    for Method { name, cost, only_reads, description } in methods {
+    for Method { name, cost, only_reads, is_ahead, description } in methods {
         put_bytes(out, name.as_bytes());
-        out.extend_from_slice(&[*cost == Cost::Slow, *only_reads].map(u8::from));
+        out.extend_from_slice(&[*cost == Cost::Slow, *only_reads, *is_ahead].map(u8::from));
         put_bytes(out, description.as_bytes());
     }
     put_count(out, subscriptions.len());
@@ -68,8 +68,8 @@ pub(super) fn read_manifest(fields: &mut Fields<'_>) -> Result<Manifest, Manifes
         .map(|_| {
             let name = fields.text()?.to_owned();
             let cost = if fields.u8()? == 0 { Cost::Fast } else { Cost::Slow };
-            let only_reads = fields.u8()? != 0;
-            Ok(Method { name, cost, only_reads, description: fields.text()?.to_owned() })
+            let (only_reads, is_ahead) = (fields.u8()? != 0, fields.u8()? != 0);
+            Ok(Method { name, cost, only_reads, is_ahead, description: fields.text()?.to_owned() })
         })
         .collect::<Result<_, ManifestError>>()?;
     let subscriptions =
@@ -115,8 +115,20 @@ mod tests {
             has_lasting_subscriptions: true,
             has_background: true,
             methods: vec![
-                Method { name: "good_one".into(), cost: Cost::Fast, only_reads: true, description: "{}".into() },
-                Method { name: "good_two".into(), cost: Cost::Slow, only_reads: false, description: "{}".into() },
+                Method {
+                    name: "good_one".into(),
+                    cost: Cost::Fast,
+                    only_reads: true,
+                    is_ahead: false,
+                    description: "{}".into(),
+                },
+                Method {
+                    name: "good_two".into(),
+                    cost: Cost::Slow,
+                    only_reads: false,
+                    is_ahead: true,
+                    description: "{}".into(),
+                },
             ],
             subscriptions: vec!["things".into()],
             sends_frames: true,

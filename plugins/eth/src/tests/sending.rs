@@ -130,3 +130,17 @@ fn resending_changes_the_price_of_the_pooled_transaction() {
     assert_eq!(resend("0xc9", r#","nonce":"0x4""#), "transaction with nonce 4 not found");
     assert_eq!(resend("0xc8", ""), "missing transaction nonce in transaction spec");
 }
+
+#[test]
+fn the_pool_hears_of_a_batch_of_raw_transactions_together() {
+    let (told, hears) = std::sync::mpsc::channel();
+    let node = host(Profile::Ethereum).answer(move |request: RecoverSendersAhead| {
+        told.send(request.raw).expect("a listener");
+        Ok(())
+    });
+    let calls = r#"[[["0x0102"], ["0xzz"], [], [7], ["0x03", "more"], [null]]]"#;
+
+    call(&node, "eth_sendRawTransactionAhead", calls).expect("no failure");
+
+    assert_eq!(hears.try_recv().expect("one request"), [Bytes::from_static(&[1, 2]), Bytes::from_static(&[3])]);
+}

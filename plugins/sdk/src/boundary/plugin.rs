@@ -15,8 +15,8 @@ use std::{
 use tenon_api::{
     Failure,
     abi::{
-        ABI_MAJOR, ABI_MINOR, FEATURE_LASTING_SUBSCRIPTIONS, METHOD_ONLY_READS, PLUGIN_MAGIC, TenonCallContext,
-        TenonFuture, TenonHost, TenonMethod, TenonPlugin, TenonReply, TenonSlice, TenonStream, TenonSubscription,
+        ABI_MAJOR, ABI_MINOR, FEATURE_LASTING_SUBSCRIPTIONS, PLUGIN_MAGIC, TenonCallContext, TenonFuture, TenonHost,
+        TenonMethod, TenonPlugin, TenonReply, TenonSlice, TenonStream, TenonSubscription,
     },
     schema_hash,
 };
@@ -68,7 +68,7 @@ fn build_descriptor<P: Exported>(name: &'static str) -> Descriptor {
         .map(|method| TenonMethod {
             name: slice(method.name.as_bytes()),
             cost: method.cost,
-            flags: if method.only_reads { METHOD_ONLY_READS } else { 0 },
+            flags: method.flags,
             description: slice(method.description.as_bytes()),
         })
         .collect();
