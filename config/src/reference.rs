@@ -77,7 +77,7 @@ fn escape(text: &str) -> String {
 
 fn default(row: &SettingInfo) -> String {
     match &row.default {
-        // The home folder of whoever makes the page must not stand in it.
+        // The page must not contain the home folder of the user who generates it.
         _ if row.key == "datadir" => "`\"~/.tenon\"`".to_owned(),
         Value::Absent => "none".to_owned(),
         value => format!("`{value}`"),

@@ -63,7 +63,7 @@ pub struct Servers<S: RpcService> {
     memory: MemoryBudget,
     /// Nothing awaits under the lock.
     open: Mutex<Open<S>>,
-    /// Held by whoever opens or closes.
+    /// Held while a port is opened or closed.
     operation: tokio::sync::Mutex<()>,
     /// Stops the socket.
     stopping: CancellationToken,

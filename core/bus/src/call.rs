@@ -224,7 +224,7 @@ impl Bus {
         Self { inner: Arc::new(Inner { handlers: ArcSwap::default(), events: EventTable::default() }) }
     }
 
-    /// Lets all handlers go; from then on every call is answered as if nobody had registered. The last step of a
+    /// Lets all handlers go; from then on every call is answered as if nothing were registered. The last step of a
     /// stop: handlers hold modules, modules hold the bus, and neither would ever be dropped.
     pub fn close(&self) {
         self.inner.handlers.store(Arc::default());
@@ -341,7 +341,7 @@ impl Bus {
     /// Asks, and waits for the answer until the context's deadline. Dropping the future cancels the work.
     ///
     /// # Errors
-    /// What the handler answers; `-32601` when nobody handles the request; `-32005` at the deadline; `-32000`
+    /// What the handler answers; `-32601` when the request has no handler; `-32005` at the deadline; `-32000`
     /// `method handler crashed` when the handler panicked.
     pub async fn call<R: Request>(&self, request: R, context: &CallContext) -> Result<R::Reply, Failure> {
         let handler = self.find(R::TOPIC).ok_or_else(|| nobody(R::NAME))?;
@@ -353,7 +353,7 @@ impl Bus {
 
     /// Asks a read handler without a future; none when the request has no read handler.
     pub fn try_read<R: Request>(&self, request: R, context: &CallContext) -> Option<Result<R::Reply, Failure>> {
-        // In the table as it is now, which nobody waits for: a share of the handler would be counted up and down.
+        // Uses the current table without cloning the handler's `Arc`: that would cost two atomic operations.
         let handlers = self.inner.handlers.load();
         let handler = handlers.get(&R::TOPIC)?;
         match handler.as_any().downcast_ref::<Handler<R>>() {

@@ -1,4 +1,4 @@
-//! Who waits for an answer, for whom, for how long, and how much computing time it may take.
+//! A call's deadline, origin, cancellation and budget of computing time.
 
 use std::{
     sync::{

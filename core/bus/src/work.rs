@@ -48,7 +48,7 @@ impl WorkPool {
         self.queue.counts()
     }
 
-    /// Runs a job and waits for its answer. The job sees through its context when nobody waits any more.
+    /// Runs a job and waits for its answer. Its context is cancelled when the caller has gone.
     ///
     /// # Errors
     /// Code `-32005` at once when the queue is full, when the deadline passes before the job has begun, and when the computing

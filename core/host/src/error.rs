@@ -83,7 +83,7 @@ pub enum HostError {
         /// What is wrong, and how to put it right.
         reason: String,
     },
-    /// A built-in plugin, or one that was vouched for, would be replaced by a build of which nobody said whose it is.
+    /// A built-in plugin, or one that was vouched for, would be replaced by a build that is neither.
     #[error("module {name}: {}: this build (SHA-256 {hash}) is neither built in nor vouched for, and the module is not a \
         foreign one; vouch for it with --trust or plugins.trusted, or load it under another name", path.display())]
     UnknownBuild {

@@ -113,7 +113,7 @@ fn catch_up(store: &Store, engine: &dyn ConsensusEngine) -> Result<(), StoreErro
 }
 
 impl OpenedChain {
-    /// The database alone, so that whoever holds it last can close it.
+    /// The database alone, so that its last owner can close it.
     pub(crate) fn into_store(self) -> Arc<Store> {
         self.store
     }

@@ -117,7 +117,7 @@ impl<S: RpcService> Dispatcher<S> {
                 }
                 Request::Call { id, method, params } => (id, method, params),
             };
-            // Most calls are done on their first poll. While nothing runs there is no order to keep, and nobody is asked.
+            // Most calls are done on their first poll. While nothing runs there is no order to keep.
             let mut keeps_place = false;
             if !batch.running.is_empty() {
                 keeps_place = self.keeps_place(&method);
@@ -179,7 +179,7 @@ struct BatchMemory {
 }
 
 impl BatchMemory {
-    /// For so many entries.
+    /// For a batch of this many entries.
     fn begin(client: ClientMemory, entries: usize) -> Result<Self, OutOfMemory> {
         let mut memory = Self { client, held: None, taken: 0 };
         memory.take(entries.saturating_mul(ENTRY_BYTES))?;
@@ -200,7 +200,7 @@ impl BatchMemory {
         Ok(())
     }
 
-    /// What the answer holds, which is so long and all that is left.
+    /// The reservation of the finished answer, shrunk to its length.
     fn finish(self, length: usize) -> Option<Reservation> {
         let mut held = self.held?;
         held.shrink(length);

@@ -104,7 +104,7 @@ pub(crate) enum Parsed {
 
 /// A request, looked at.
 enum Request<'a> {
-    /// Somebody's answer, or a notification that only servers send: dropped.
+    /// An answer, or a notification that only servers send: dropped.
     Ignored,
     /// Not a call.
     Invalid { id: &'a str },
@@ -198,7 +198,7 @@ impl<S: RpcService> Dispatcher<S> {
     /// Answers a message whose members were found in `text`. With `subscriptions` the transport can notify.
     ///
     /// What is rare is boxed here and below, and with it its futures: the one of a plain call is moved into place by
-    /// whoever polls it, and every byte of it costs.
+    /// its caller, and every byte of it costs.
     pub(crate) async fn answer(
         &self,
         text: MessageText,

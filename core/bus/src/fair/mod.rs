@@ -67,9 +67,9 @@ pub struct FairLimits {
 /// Why a place was not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPlace {
-    /// As many jobs wait as may.
+    /// The queue is full.
     QueueFull,
-    /// As many jobs of this client wait as may.
+    /// The client's part of the queue is full.
     ClientFull,
     /// The job waited, and had to make room for a client with fewer jobs.
     Displaced,
@@ -77,7 +77,7 @@ pub enum NoPlace {
     Late,
 }
 
-/// Places and those who wait for them. Cloning gives the same queue.
+/// Places and the jobs that wait for one. Clones share the queue.
 #[derive(Clone, Debug)]
 pub struct FairQueue {
     inner: Arc<Inner>,
@@ -286,7 +286,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Whether anybody waits whose turn it might be.
+    /// Whether another client's job waits whose turn it might be.
     pub(crate) fn is_contended(&self) -> bool {
         self.inner.is_contended.load(Ordering::Relaxed)
     }

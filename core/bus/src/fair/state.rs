@@ -1,4 +1,4 @@
-//! Who runs, who waits, and whose turn is next. Plain data: the caller brings the time and the lock.
+//! Which jobs run, which wait, and whose turn is next. Plain data: the caller brings the time and the lock.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -95,9 +95,9 @@ pub(super) enum Granted<W, P> {
 /// Why a job may not even wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// As many wait as may, and no client has more of them than this one.
+    /// The queue is full, and no other client has more jobs in it.
     QueueFull,
-    /// This client's jobs are as many as may wait for one.
+    /// The client's part of the queue is full.
     ClientFull,
 }
 

@@ -217,7 +217,7 @@ impl Backend for BusBackend {
             return answer;
         }
         let schema = u16::try_from(schema).unwrap_or(u16::MAX);
-        // A read answers on the spot, without a copy of the frame, and in the caller's own context: nobody can drop it
+        // A read answers on the spot, without a copy of the frame, and in the caller's own context: it cannot be dropped
         // half done.
         let answer = match context {
             Some(context) => self.bus.try_read_frame(topic, schema, frame, context),

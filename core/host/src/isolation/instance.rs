@@ -280,8 +280,8 @@ impl Drop for ProcessInstance {
 /// calls.
 const MAX_DEPTH: usize = 4096;
 
-/// Whether arrays and objects of a JSON text lie in one another no deeper than [`MAX_DEPTH`]: whoever reads the answer may do
-/// so by recursion.
+/// Whether the arrays and objects of a JSON text nest no deeper than [`MAX_DEPTH`]: clients may parse the answer
+/// recursively.
 fn is_shallow(json: &[u8]) -> bool {
     let (mut depth, mut deepest, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
     for byte in json {

@@ -87,7 +87,7 @@ struct Slot {
 enum Waits {
     Call(oneshot::Sender<Answer>),
     Items(mpsc::Sender<Item>),
-    /// Nobody any more; the process still owes its last frame.
+    /// The caller has gone; the process still owes its last frame.
     Nobody,
 }
 
@@ -262,7 +262,7 @@ impl Link {
         self.out.push(Kind::Stop, 0, |_| {});
     }
 
-    /// Nothing will be answered any more: whoever waits gets `reason`.
+    /// Ends the link: every waiting caller gets `reason`.
     pub(super) fn end(&self, reason: &Failure) {
         let taken = {
             let mut slots = self.slots();
@@ -270,7 +270,7 @@ impl Link {
             std::mem::take(&mut slots.taken)
         };
         for slot in taken.into_values() {
-            // Errors say that nobody waits any more.
+            // Errors say that the caller has gone.
             match slot.waits {
                 Waits::Call(sender) => drop(sender.send(Err(reason.clone()))),
                 Waits::Items(sender) => drop(sender.try_send(Item::counted(Err(reason.clone()), &self.items))),
@@ -620,7 +620,7 @@ impl Drop for Asked {
 /// That there was room at the bus. One task reads the socket, so it is still there when it is taken.
 struct RoomAtTheBus;
 
-/// Tells the process that nobody waits any more.
+/// Cancels the call or subscription in the process.
 struct CancelOnDrop {
     link: Arc<Link>,
     /// None when it has been answered.

@@ -100,7 +100,7 @@ impl Outgoing {
         Ok(is_empty)
     }
 
-    /// Writes whatever is filled in, for ever. What is half written stays in the buffer, so that whoever calls
+    /// Writes whatever is filled in, for ever. What is half written stays in the buffer, so that a caller of
     /// [`Outgoing::write_now`] in between goes on where this stopped.
     pub(super) async fn pump_in_place(&self, socket: &UnixStream) -> io::Error {
         loop {
