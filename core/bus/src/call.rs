@@ -169,7 +169,7 @@ impl<R: Request> AnyHandler for Handler<R> {
 
     fn call_frame<'a>(&'a self, frame: &'a [u8], context: &'a CallContext) -> BoxFuture<'a, Result<Vec<u8>, Failure>> {
         async move {
-            let request = codec::decode::<R>(frame).map_err(malformed::<R>)?;
+            let request = codec::decode_request::<R>(frame).map_err(malformed::<R>)?;
             encode_reply::<R>(&self.run_unattempted(request, context).await?)
         }
         .boxed()
@@ -179,7 +179,7 @@ impl<R: Request> AnyHandler for Handler<R> {
         if matches!(self, Self::Async(_)) {
             return None;
         }
-        let answer = match (self, codec::decode::<R>(frame).map_err(malformed::<R>)) {
+        let answer = match (self, codec::decode_request::<R>(frame).map_err(malformed::<R>)) {
             (_, Err(failure)) => Err(failure),
             (Self::Read(function), Ok(request)) => read(function, request, context),
             (Self::Attempt(attempt, _), Ok(request)) => attempted(attempt, &request, context)?,
