@@ -269,7 +269,7 @@ impl Bus {
 
     /// Registers work that is mostly short. `attempt` runs on the caller's task, which spares waking a thread (15 to
     /// 80 µs), and gives up (none) before it has cost more than a read may; then the request is one job of `function` on
-    /// `pool`.
+    /// `pool`. The client is charged for attempts; beyond its share they are skipped.
     ///
     /// # Errors
     /// [`RegisterError::AlreadyHandled`].
@@ -279,6 +279,8 @@ impl Bus {
         attempt: impl Fn(&R, &CallContext) -> Option<Result<R::Reply, Failure>> + Send + Sync + 'static,
         function: impl Fn(R, &CallContext) -> Result<R::Reply, Failure> + Send + Sync + 'static,
     ) -> Result<(), RegisterError> {
+        let own = pool.clone();
+        let attempt = move |request: &R, context: &CallContext| own.attempt(context, || attempt(request, context));
         self.register(Handler::<R>::Attempt(Box::new(attempt), on_pool(pool, function)))
     }
 

@@ -4,14 +4,14 @@
 //! one batch. Here a call that may change something begins when all before it have answered, and all after it begin when
 //! it has answered itself; the reads between two such calls run side by side.
 
-use std::{task::Poll, time::Instant};
+use std::{pin::pin, task::Poll, time::Instant};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
 
 use super::{
     Answer, Dispatcher, Outcome, Reply, Request, SUBSCRIBE, Subscriptions, UNCOUNTED_REPLY, UNSUBSCRIBE, failures,
-    poll_once, reply, scan::RawMessage,
+    poll_once, reply, scan::RawMessage, turns::BatchTurn,
 };
 use crate::service::{Caller, RawCall, RpcService};
 
@@ -33,6 +33,8 @@ struct Batch<'a, S: RpcService, F> {
     entries: Vec<Entry<'a, S>>,
     /// Calls that were not done on their first poll.
     running: FuturesUnordered<F>,
+    /// Its turn on the threads that serve connections.
+    turn: BatchTurn,
     budget: Budget,
     deadline: Option<Instant>,
     /// Whether the deadline had passed when a call was last waited for.
@@ -46,7 +48,12 @@ impl<S: RpcService, F: Future<Output = (usize, Outcome<S>)>> Batch<'_, S, F> {
 
     /// Waits until one of the running calls is done, if there is one.
     async fn finish_one(&mut self) -> bool {
-        let Some((index, outcome)) = self.running.next().await else { return false };
+        let mut next = self.running.next();
+        let finished = match poll_once(pin!(&mut next)).await {
+            Poll::Ready(finished) => finished,
+            Poll::Pending => self.turn.wait(next).await,
+        };
+        let Some((index, outcome)) = finished else { return false };
         self.settle(index, outcome);
         self.is_late = self.deadline.is_some_and(|deadline| deadline <= Instant::now());
         true
@@ -84,8 +91,9 @@ impl<S: RpcService> Dispatcher<S> {
             Ok(memory) => memory,
             Err(refused) => return Answer::only(Some(Reply::stray_failure(&refused.into()))),
         };
-        let (entries, memory) = self.run_batch(text, message, memory, caller, subscriptions).await;
-        let mut answer = render(entries);
+        let turn = self.turns.begin(caller.context.origin().client).await;
+        let (entries, memory, turn) = self.run_batch(text, message, (memory, turn), caller, subscriptions).await;
+        let mut answer = render(entries, turn).await;
         if let Some(reply) = &mut answer.reply {
             reply.memory = memory.finish(reply.len());
         }
@@ -96,13 +104,14 @@ impl<S: RpcService> Dispatcher<S> {
         &self,
         text: &'a str,
         message: &RawMessage,
-        memory: BatchMemory,
+        (memory, turn): (BatchMemory, BatchTurn),
         caller: &Caller,
         subscriptions: Option<&Subscriptions>,
-    ) -> (Vec<Entry<'a, S>>, BatchMemory) {
+    ) -> (Vec<Entry<'a, S>>, BatchMemory, BatchTurn) {
         let mut batch = Batch {
             entries: Vec::with_capacity(message.items.len()),
             running: FuturesUnordered::new(),
+            turn,
             budget: Budget { left: self.limits.batch_response_bytes, most: self.limits.batch_response_bytes, memory },
             deadline: caller.context.deadline(),
             is_late: false,
@@ -130,6 +139,7 @@ impl<S: RpcService> Dispatcher<S> {
             let is_refused = outcome.is_some();
             batch.entries.push(Entry { id, outcome });
             if is_refused {
+                batch.turn.step(0).await;
                 continue;
             }
             let subscriptions = subscriptions.filter(|_| id.is_some());
@@ -145,6 +155,7 @@ impl<S: RpcService> Dispatcher<S> {
                     batch.running.push(call);
                 }
             }
+            batch.turn.step(0).await;
             tokio::task::coop::consume_budget().await;
             if keeps_place {
                 batch.finish_all().await;
@@ -153,7 +164,7 @@ impl<S: RpcService> Dispatcher<S> {
             }
         }
         batch.finish_all().await;
-        (batch.entries, batch.budget.memory)
+        (batch.entries, batch.budget.memory, batch.turn)
     }
 
     /// Whether nothing of its batch may run at the same time as this call.
@@ -236,13 +247,14 @@ impl Budget {
     }
 }
 
-fn render<S: RpcService>(entries: Vec<Entry<'_, S>>) -> Answer<S> {
+async fn render<S: RpcService>(entries: Vec<Entry<'_, S>>, mut turn: BatchTurn) -> Answer<S> {
     let mut text = Vec::with_capacity(estimate(&entries));
     let mut opened = Vec::new();
     text.push(b'[');
     for Entry { id, outcome } in entries {
         let (Some(id), Some(outcome)) = (id, outcome) else { continue };
-        if text.len() > 1 {
+        let before = text.len();
+        if before > 1 {
             text.push(b',');
         }
         match outcome {
@@ -255,6 +267,7 @@ fn render<S: RpcService>(entries: Vec<Entry<'_, S>>) -> Answer<S> {
                 opened.push(subscription);
             }
         }
+        turn.step(text.len() - before).await;
     }
     if text.len() == 1 {
         return Answer::only(None);

@@ -8,6 +8,7 @@ mod request_id;
 mod scan;
 mod subscriptions;
 mod text;
+mod turns;
 
 use std::{
     borrow::Cow,
@@ -27,6 +28,7 @@ pub use limits::EnvelopeLimits;
 pub(crate) use reply::Reply;
 pub(crate) use scan::{Ending, Progress, RawMessage, Scanner};
 pub(crate) use subscriptions::Subscriptions;
+pub(crate) use turns::BatchTurns;
 
 use crate::service::{Caller, Exposure, RawCall, RpcService};
 use request_id::RequestId;
@@ -57,6 +59,7 @@ pub struct Dispatcher<S> {
     service: S,
     limits: Arc<EnvelopeLimits>,
     memory: MemoryBudget,
+    turns: BatchTurns,
 }
 
 /// The text of a message, with what it holds of the memory budget.
@@ -124,13 +127,19 @@ enum Outcome<S: RpcService> {
 impl<S: RpcService> Dispatcher<S> {
     /// A dispatcher over `service`.
     pub fn new(service: S, limits: EnvelopeLimits) -> Self {
-        Self { service, limits: Arc::new(limits), memory: MemoryBudget::unbounded() }
+        Self { service, limits: Arc::new(limits), memory: MemoryBudget::unbounded(), turns: BatchTurns::default() }
     }
 
     /// The same, drawing on this budget for what messages, calls and answers take.
     #[must_use]
     pub fn with_memory(self, memory: MemoryBudget) -> Self {
         Self { memory, ..self }
+    }
+
+    /// The same, whose batches share the threads with those of other dispatchers.
+    #[must_use]
+    pub(crate) fn with_turns(self, turns: BatchTurns) -> Self {
+        Self { turns, ..self }
     }
 
     /// What it draws on.

@@ -318,6 +318,22 @@ impl<W, P> State<W, P> {
         next.is_some_and(|next| next.used.saturating_add(QUANTUM) < own)
     }
 
+    /// Whether a client may work without a place, ahead of what waits: nothing of another client does that has used less.
+    pub(super) fn may_go_first(&mut self, client: ClientId, now: Instant) -> bool {
+        self.account(now);
+        let Some(own) = self.clients.get(&client).map(|client| client.used) else { return true };
+        let waits = |(name, other): (&ClientId, &Client<W, P>)| *name != client && other.wants_a_place();
+        !self.clients.iter().any(|entry| waits(entry) && entry.1.used.saturating_add(QUANTUM) < own)
+    }
+
+    /// Adds time that a client worked without a place.
+    pub(super) fn charge(&mut self, client: ClientId, time: Duration, now: Instant) {
+        self.account(now);
+        let client = self.client(client);
+        client.used = client.used.saturating_add(time);
+        self.forget_idle();
+    }
+
     /// Accounts for the time that jobs ran since the last look.
     fn account(&mut self, now: Instant) {
         for running in self.running.values_mut() {
