@@ -270,6 +270,16 @@ impl FrameBuffer {
         Self { bytes: vec![0; CHUNK], start: 0, end: 0 }
     }
 
+    /// How many bytes the buffer takes once [`FrameBuffer::room`] has made room.
+    pub(super) fn bytes_with_room(&self) -> usize {
+        let (arrived, length) = (self.end - self.start, self.bytes.len());
+        if arrived == length {
+            // A whole frame and the beginning of the next is the most that has to be kept.
+            return (length * 2).min(LENGTH + LARGEST_FRAME + CHUNK);
+        }
+        if arrived < CHUNK / 2 { length.min(CHUNK) } else { length }
+    }
+
     /// Room for what arrives next; say with [`FrameBuffer::arrived`] how much did.
     pub(super) fn room(&mut self) -> &mut [u8] {
         if self.start > 0 {
@@ -277,12 +287,12 @@ impl FrameBuffer {
             self.end -= self.start;
             self.start = 0;
         }
-        if self.end == self.bytes.len() {
-            // A whole frame and the beginning of the next is the most that has to be kept.
-            self.bytes.resize((self.bytes.len() * 2).min(LENGTH + LARGEST_FRAME + CHUNK), 0);
-        } else if self.end < CHUNK / 2 && self.bytes.len() > CHUNK {
-            self.bytes.truncate(CHUNK);
+        let length = self.bytes_with_room();
+        if length < self.bytes.len() {
+            self.bytes.truncate(length);
             self.bytes.shrink_to_fit();
+        } else {
+            self.bytes.resize(length, 0);
         }
         self.bytes.get_mut(self.end..).unwrap_or_default()
     }
