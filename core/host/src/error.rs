@@ -94,6 +94,18 @@ pub enum HostError {
         /// SHA-256 of the library, hex.
         hash: String,
     },
+    /// The settings want a foreign build to run in the node's own process.
+    #[error("module {name}: {}: isolation = \"in-process\", but this build (SHA-256 {hash}) is neither built in nor vouched for, \
+        and nothing would bind it in the node's process; vouch for it with --trust or plugins.trusted, or leave isolation \
+        out", path.display())]
+    ForeignInProcess {
+        /// The module.
+        name: String,
+        /// The library.
+        path: PathBuf,
+        /// SHA-256 of the library, hex.
+        hash: String,
+    },
     /// Another plugin serves the namespace.
     #[error("plugin {}: namespace {namespace} is served by {by} already; disable that module first, or put the library in its place with `tenon module replace`", path.display())]
     NamespaceTaken {
