@@ -13,7 +13,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    envelope::{BatchTurns, Dispatcher, EnvelopeLimits},
+    envelope::{Dispatcher, EnvelopeLimits, TaskTurns},
     exposure::{HttpAccess, WebSocketAccess},
     http::{Ends, HealthCheck, HttpServer, HttpSide, Port, Proxies, WebSocketSide},
     service::RpcService,
@@ -61,8 +61,8 @@ pub struct Servers<S: RpcService> {
     traffic: Traffic,
     /// What requests draw on.
     memory: MemoryBudget,
-    /// How batches share the threads, whatever their transports.
-    turns: BatchTurns,
+    /// How clients' long tasks share the threads, whatever their transports.
+    turns: TaskTurns,
     /// Nothing awaits under the lock.
     open: Mutex<Open<S>>,
     /// Held while a port is opened or closed.
@@ -79,7 +79,7 @@ impl<S: RpcService> Servers<S> {
             health,
             traffic: Traffic::default(),
             memory: MemoryBudget::unbounded(),
-            turns: BatchTurns::default(),
+            turns: TaskTurns::default(),
             open: Mutex::new(Open { ports: Vec::new(), socket: None, tasks: JoinSet::new() }),
             operation: tokio::sync::Mutex::default(),
             stopping: CancellationToken::new(),

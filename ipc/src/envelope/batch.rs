@@ -11,7 +11,7 @@ use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
 
 use super::{
     Answer, Dispatcher, Outcome, Reply, Request, SUBSCRIBE, Subscriptions, UNCOUNTED_REPLY, UNSUBSCRIBE, failures,
-    poll_once, reply, scan::RawMessage, turns::BatchTurn,
+    poll_once, reply, scan::RawMessage, turns::TaskTurn,
 };
 use crate::service::{Caller, RawCall, RpcService};
 
@@ -34,7 +34,7 @@ struct Batch<'a, S: RpcService, F> {
     /// Calls that were not done on their first poll.
     running: FuturesUnordered<F>,
     /// Its turn on the threads that serve connections.
-    turn: BatchTurn,
+    turn: TaskTurn,
     budget: Budget,
     deadline: Option<Instant>,
     /// Whether the deadline had passed when a call was last waited for.
@@ -104,10 +104,10 @@ impl<S: RpcService> Dispatcher<S> {
         &self,
         text: &'a str,
         message: &RawMessage,
-        (memory, turn): (BatchMemory, BatchTurn),
+        (memory, turn): (BatchMemory, TaskTurn),
         caller: &Caller,
         subscriptions: Option<&Subscriptions>,
-    ) -> (Vec<Entry<'a, S>>, BatchMemory, BatchTurn) {
+    ) -> (Vec<Entry<'a, S>>, BatchMemory, TaskTurn) {
         let mut batch = Batch {
             entries: Vec::with_capacity(message.items.len()),
             running: FuturesUnordered::new(),
@@ -247,7 +247,7 @@ impl Budget {
     }
 }
 
-async fn render<S: RpcService>(entries: Vec<Entry<'_, S>>, mut turn: BatchTurn) -> Answer<S> {
+async fn render<S: RpcService>(entries: Vec<Entry<'_, S>>, mut turn: TaskTurn) -> Answer<S> {
     let mut text = Vec::with_capacity(estimate(&entries));
     let mut opened = Vec::new();
     text.push(b'[');

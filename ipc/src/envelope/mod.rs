@@ -28,7 +28,7 @@ pub use limits::EnvelopeLimits;
 pub(crate) use reply::Reply;
 pub(crate) use scan::{Ending, Progress, RawMessage, Scanner};
 pub(crate) use subscriptions::Subscriptions;
-pub(crate) use turns::BatchTurns;
+pub(crate) use turns::{TaskTurn, TaskTurns};
 
 use crate::service::{Caller, Exposure, RawCall, RpcService};
 use request_id::RequestId;
@@ -63,7 +63,7 @@ pub struct Dispatcher<S> {
     service: S,
     limits: Arc<EnvelopeLimits>,
     memory: MemoryBudget,
-    turns: BatchTurns,
+    turns: TaskTurns,
 }
 
 /// The text of a message, with what it holds of the memory budget.
@@ -131,7 +131,7 @@ enum Outcome<S: RpcService> {
 impl<S: RpcService> Dispatcher<S> {
     /// A dispatcher over `service`.
     pub fn new(service: S, limits: EnvelopeLimits) -> Self {
-        Self { service, limits: Arc::new(limits), memory: MemoryBudget::unbounded(), turns: BatchTurns::default() }
+        Self { service, limits: Arc::new(limits), memory: MemoryBudget::unbounded(), turns: TaskTurns::default() }
     }
 
     /// The same, drawing on this budget for what messages, calls and answers take.
@@ -140,10 +140,15 @@ impl<S: RpcService> Dispatcher<S> {
         Self { memory, ..self }
     }
 
-    /// The same, whose batches share the threads with those of other dispatchers.
+    /// The same, whose tasks share the threads with those of other dispatchers.
     #[must_use]
-    pub(crate) fn with_turns(self, turns: BatchTurns) -> Self {
+    pub(crate) fn with_turns(self, turns: TaskTurns) -> Self {
         Self { turns, ..self }
+    }
+
+    /// How a client's tasks share the threads.
+    pub(crate) fn turn_of(&self, origin: Origin) -> TaskTurn {
+        self.turns.at_rest(origin.client)
     }
 
     /// What it draws on.
