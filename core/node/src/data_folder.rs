@@ -112,9 +112,14 @@ impl DataFolder {
         self.ephemeral.is_some()
     }
 
+    /// Whether there is a database in a folder.
+    pub(crate) fn has_database(path: &Path) -> bool {
+        path.join(DATABASE).is_dir()
+    }
+
     /// The database's folder.
     pub(crate) fn database(&self) -> PathBuf {
-        self.path.join("db")
+        self.path.join(DATABASE)
     }
 
     /// Where copies of the database are made (`tenon db backup`). Nothing in it outlives the node that made it.
@@ -182,6 +187,8 @@ impl DataFolder {
 }
 
 const GENESIS: &str = "genesis.json";
+/// The database's folder.
+const DATABASE: &str = "db";
 /// How the names of ephemeral folders begin.
 const EPHEMERAL_PREFIX: &str = "tenon-dev-";
 /// The file of an ephemeral folder that its owner holds locked.

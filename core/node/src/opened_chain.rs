@@ -305,6 +305,14 @@ pub(crate) fn public_genesis(name: &str) -> Result<Vec<u8>, Stop> {
     network.genesis_text().map_err(Stop::failure)
 }
 
+/// Checks that a folder can hold a chain, without opening its database: a node may be using it.
+///
+/// # Errors
+/// [`Stop::Usage`] when there is no database.
+pub(crate) fn require_chain(folder: &Path) -> Result<(), Stop> {
+    if DataFolder::has_database(folder) { Ok(()) } else { Err(no_chain(folder)) }
+}
+
 fn no_chain(folder: &Path) -> Stop {
     Stop::Usage(format!(
         "which chain? {} holds none yet; give --network mainnet, testnet, devnet or a genesis file once",
