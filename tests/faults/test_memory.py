@@ -305,9 +305,9 @@ def test_traces_of_the_largest_block(largest_block):
             answers = list(threads.map(trace, options * count))
     found = codes(answers)
     assert found <= {0, LIMIT, -32000, -32003}, found
-    refusals = [answer["error"]["message"] for answer in answers if answer.get("error", {}).get("code") == LIMIT]
-    assert any("memory" in text or "steps" in text for text in refusals), refusals
-    assert "result" in trace({"tracer": "callTracer"}), "a trace that fits is answered"
+    # One that is too large fails by itself within its block's answer.
+    small = trace({"tracer": "callTracer"})["result"]
+    assert all("result" in one for one in small), "a trace that fits is answered"
     settle(node)
 
 

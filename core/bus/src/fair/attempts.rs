@@ -59,7 +59,7 @@ impl Attempts {
     /// The number of the window of an instant. It repeats after half a year, which does no harm.
     fn window(&self, now: Instant) -> u64 {
         let elapsed = now.saturating_duration_since(self.epoch);
-        nanos(elapsed) / nanos(WINDOW) & u64::from(u32::MAX)
+        (nanos(elapsed) / nanos(WINDOW)) & u64::from(u32::MAX)
     }
 
     fn place(&self, client: ClientId) -> Option<&AtomicU64> {

@@ -171,8 +171,11 @@ async fn a_client_that_has_had_its_share_of_attempts_is_queued_and_others_are_no
 async fn attempts_draw_on_the_computing_time_of_their_message() {
     let pool = WorkPool::new("test", 1, 16);
     let message = context(1).within_computing_time(Duration::from_nanos(1));
-    let attempt = || pool.attempt(&message, || Some(std::thread::sleep(Duration::from_micros(1))));
+    let work = || {
+        std::thread::sleep(Duration::from_micros(1));
+        Some("at once")
+    };
 
-    assert_eq!(attempt(), Some(()));
-    assert_eq!(attempt(), None);
+    assert_eq!(pool.attempt(&message, work), Some("at once"));
+    assert_eq!(pool.attempt(&message, work), None);
 }
