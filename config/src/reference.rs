@@ -18,7 +18,8 @@ Every setting can be given in a settings file, in the environment or as a flag. 
 3. the environment: `TENON_`, then the key in capitals with `_` for `.` and `-` (`http.port` is `TENON_HTTP_PORT`)
 4. the flag
 
-`tenon config` prints the value of every setting and where it came from. A file looks like this:
+`tenon config` prints the value of every setting and where it came from, and then fails where `tenon run` with them would: with no
+chain chosen, for instance. A file looks like this:
 
 ```toml
 datadir = \"/var/lib/tenon\"
@@ -77,7 +78,7 @@ fn escape(text: &str) -> String {
 
 fn default(row: &SettingInfo) -> String {
     match &row.default {
-        // The home folder of whoever makes the page must not stand in it.
+        // The page must not contain the home folder of the user who generates it.
         _ if row.key == "datadir" => "`\"~/.tenon\"`".to_owned(),
         Value::Absent => "none".to_owned(),
         value => format!("`{value}`"),

@@ -227,8 +227,8 @@ section! {
     PoolSettings {
         /// File that carries local transactions over a restart. A bare name lies in the data folder.
         journal: PathBuf = PathBuf::from("transactions.rlp"), "txpool.journal", "txpool.journal", old "txpool-journal";
-        /// Lowest tip per gas that is accepted, from this node's own accounts too, wei. Native chains have a least price of
-        /// their own, 12.5 gwei today.
+        /// Lowest tip per gas that is accepted, from this node's own accounts too, wei; `eth_gasPrice` and
+        /// `eth_maxPriorityFeePerGas` suggest no less. Native chains have a least price of their own, 12.5 gwei today.
         price_limit: u64 = 1, "txpool.pricelimit", "txpool.pricelimit", old "txpool-pricelimit";
         /// How much more a replacement must pay, per cent.
         price_bump: u64 = 10, "txpool.pricebump", "txpool.pricebump", old "txpool-pricebump";

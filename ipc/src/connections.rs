@@ -26,7 +26,7 @@ use crate::service::ClientId;
 
 /// How often a listener should look which connections are idle.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// Where fewer are open it need not: nobody has to give way, unless the settings allow hardly any.
+/// Below this number no connection has to give way, unless the settings allow fewer.
 pub(crate) const FEW_CONNECTIONS: usize = 16;
 
 /// What a table sees of a connection. Nothing is told to the table, so that a request costs nothing here.

@@ -21,7 +21,7 @@ use crate::{
 /// The longest time until a token's end that a timer is made for. A later end is none: no connection lasts so long.
 const MAX_TOKEN_LIFE: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What callers of a TCP port may see: computed from the settings by whoever opens the port. The default shows nothing.
+/// What callers of a TCP port may see: computed from the settings by the crate that opens the port. The default shows nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortExposure {
     /// Without a token.
@@ -87,7 +87,7 @@ impl Gatekeeper {
     }
 }
 
-/// When it will be so many seconds after 1970. None when that is too far off to matter.
+/// The instant of a Unix time. None when it is too far in the future to matter.
 fn instant_of(seconds: u64) -> Option<Instant> {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let left = Duration::from_secs(seconds).saturating_sub(now);

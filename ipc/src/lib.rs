@@ -7,7 +7,7 @@
 //! transports do not differ by their own nature; `params` and results are never parsed or serialised here; a
 //! client that leaves cancels its work; a client that does not read, sends half a message or sends rubbish
 //! costs bounded memory; nothing that a client sends can panic. The crate knows no namespace and no chain:
-//! whoever answers stands behind [`RpcService`].
+//! the service that answers implements [`RpcService`].
 //!
 //! ```no_run
 //! # async fn example(router: impl tenon_ipc::RpcService) -> Result<(), tenon_ipc::StartError> {

@@ -67,7 +67,7 @@ impl Refusals {
     }
 }
 
-/// Logs what is due, when it is. `endpoint` has so many connections.
+/// Logs refusals once they are due. `connections` are those open at `endpoint`.
 pub(crate) async fn log_when_due(refusals: &mut Refusals, endpoint: &'static str, connections: usize) {
     match refusals.next_due() {
         Some(due) => tokio::time::sleep_until(due.into()).await,

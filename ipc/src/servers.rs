@@ -13,7 +13,7 @@ use tokio::{net::TcpListener, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    envelope::{Dispatcher, EnvelopeLimits},
+    envelope::{Dispatcher, EnvelopeLimits, TaskTurns},
     exposure::{HttpAccess, WebSocketAccess},
     http::{Ends, HealthCheck, HttpServer, HttpSide, Port, Proxies, WebSocketSide},
     service::RpcService,
@@ -61,9 +61,11 @@ pub struct Servers<S: RpcService> {
     traffic: Traffic,
     /// What requests draw on.
     memory: MemoryBudget,
+    /// How clients' long tasks share the threads, whatever their transports.
+    turns: TaskTurns,
     /// Nothing awaits under the lock.
     open: Mutex<Open<S>>,
-    /// Held by whoever opens or closes.
+    /// Held while a port is opened or closed.
     operation: tokio::sync::Mutex<()>,
     /// Stops the socket.
     stopping: CancellationToken,
@@ -77,6 +79,7 @@ impl<S: RpcService> Servers<S> {
             health,
             traffic: Traffic::default(),
             memory: MemoryBudget::unbounded(),
+            turns: TaskTurns::default(),
             open: Mutex::new(Open { ports: Vec::new(), socket: None, tasks: JoinSet::new() }),
             operation: tokio::sync::Mutex::default(),
             stopping: CancellationToken::new(),
@@ -330,7 +333,9 @@ impl<S: RpcService> Servers<S> {
     }
 
     fn dispatcher(&self, limits: &EnvelopeLimits) -> Dispatcher<S> {
-        Dispatcher::new(self.service.clone(), limits.clone()).with_memory(self.memory.clone())
+        Dispatcher::new(self.service.clone(), limits.clone())
+            .with_memory(self.memory.clone())
+            .with_turns(self.turns.clone())
     }
 
     fn http_side(&self, settings: HttpSettings, tokens: Option<TokenCheck>) -> HttpSide<S> {

@@ -1,4 +1,4 @@
-//! What the front-ends need from whoever answers.
+//! The interface of the service that answers requests.
 
 use std::marker::PhantomData;
 

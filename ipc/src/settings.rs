@@ -148,7 +148,7 @@ pub enum StartError {
         /// What the system says.
         source: io::Error,
     },
-    /// Somebody listens behind the socket's path.
+    /// Another process listens at the socket's path.
     #[error("another process serves the socket {path}; stop it or choose another path")]
     SocketInUse {
         /// The path asked for.

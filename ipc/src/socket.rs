@@ -75,7 +75,7 @@ impl SocketLimits {
 }
 
 /// Opens the socket at `path` with mode 0600. A file that is left from a process that died is replaced;
-/// one behind which somebody listens is not.
+/// one at which a process listens is not.
 pub(crate) fn listen(path: &Path) -> Result<Listener, StartError> {
     let failed = |source| StartError::Socket { path: path.to_owned(), source };
     remove_stale(path)?;

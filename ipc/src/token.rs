@@ -57,7 +57,7 @@ pub(crate) enum Authorization {
 #[derive(Deserialize)]
 struct Header {
     alg: String,
-    /// Names extensions that whoever checks the token must understand; this node understands none.
+    /// Names extensions that the verifier must understand; this node understands none.
     #[serde(default, rename = "crit", deserialize_with = "is_there")]
     has_critical_extensions: bool,
 }
@@ -102,7 +102,7 @@ impl TokenCheck {
         self.check_at(value, now)
     }
 
-    /// Checks the header's value, so many seconds after 1970.
+    /// Checks the header's value at a Unix time.
     pub(crate) fn check_at(&self, value: &HeaderValue, now: u64) -> Authorization {
         let token = value.to_str().ok().and_then(|value| {
             let (scheme, token) = value.split_once(' ')?;

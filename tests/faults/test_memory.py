@@ -262,6 +262,55 @@ def test_traces_that_record_more_than_a_share(node):
     assert held(node, "traces") == 0
 
 
+SENDS, GAS = (8, 1 << 24) if LONG else (4, 1 << 22)
+"""Transactions of the largest block, and the gas of each: at most what one may have, 2^24."""
+
+
+@pytest.fixture(scope="module")
+def largest_block():
+    """A node with a block that is full of transactions that loop, and its number."""
+    arguments = ["--cache", str(CACHE), "--rpc.memory", f"{BUDGET}MiB", "--rpc.tracetimeout", "60s", "--metrics", "--metrics.port", "0"]
+    with Node("dev", *arguments, "--block-time", "2s", "--gas-limit", str(SENDS * GAS)) as running:
+        senders = running.call("eth_accounts")[:SENDS]
+        # Writes a word and goes on, until the gas is used up: JUMPDEST, MSTORE(0, 1), JUMP.
+        sending = {"data": "0x5b6001600052600056", "gas": hex(GAS)}
+        texts = [wire.request("eth_sendTransaction", {"from": sender, **sending}) for sender in senders]
+        with wire.UnixSocket(running, timeout=120) as connection:
+            connection.send_message(b"[" + b",".join(texts) + b"]")
+            sent = [answer["result"] for answer in json.loads(connection.receive())]
+        deadline = time.monotonic() + 120
+        while None in (receipts := [running.call("eth_getTransactionReceipt", hash) for hash in sent]):
+            assert time.monotonic() < deadline, "the transactions are in no block"
+            time.sleep(0.2)
+        used = {}
+        for receipt in receipts:
+            used[receipt["blockNumber"]] = used.get(receipt["blockNumber"], 0) + int(receipt["gasUsed"], 16)
+        number = max(used, key=used.get)
+        assert used[number] >= SENDS // 2 * GAS, f"no block is large: {used}"
+        watch.forget_peak(running.process.pid)
+        yield running, number
+        assert running.process.poll() is None, "the node has died"
+
+
+def test_traces_of_the_largest_block(largest_block):
+    node, number = largest_block
+    options = [{"enableMemory": True, "enableReturnData": True}, {}, {"tracer": "callTracer"}, {"tracer": "prestateTracer"}]
+    count = 4 if LONG else 2
+    with watched(node, "traces of the largest block", count * len(options)):
+        def trace(asked):
+            with wire.UnixSocket(node, timeout=600) as connection:
+                return wire.ask(connection, wire.request("debug_traceBlockByNumber", number, {**asked, "timeout": "60s"}))
+
+        with concurrent.futures.ThreadPoolExecutor(4) as threads:
+            answers = list(threads.map(trace, options * count))
+    found = codes(answers)
+    assert found <= {0, LIMIT, -32000, -32003}, found
+    # One that is too large fails by itself within its block's answer.
+    small = trace({"tracer": "callTracer"})["result"]
+    assert all("result" in one for one in small), "a trace that fits is answered"
+    settle(node)
+
+
 def test_what_was_held_is_given_back_to_the_machine(node):
     time.sleep(15)
     found, explained = watch.memory(node.process.pid), cached(node)

@@ -6,6 +6,7 @@ look at; the plugin is `tests/plugins/misbehaving`.
 """
 
 import contextlib
+import hashlib
 import json
 import os
 import shutil
@@ -50,7 +51,10 @@ def node(request):
             shutil.copy(library, plugins / library.name.removeprefix("libtenon_plugin_"))
         shutil.copy(BINARY.parent / "libtenon_test_misbehaving.so", plugins / "bad.so")
         settings = path / "settings.toml"
-        settings.write_text(f'[plugins.bad]\nisolation = "{request.param}"\ncapabilities = ["ReadNode"]\n')
+        # Only a build that the operator vouches for may run in the node's process.
+        build = hashlib.sha256((plugins / "bad.so").read_bytes()).hexdigest()
+        section = f'[plugins.bad]\nisolation = "{request.param}"\ncapabilities = ["ReadNode"]\n'
+        settings.write_text(f'[plugins]\ntrusted = ["{build}"]\n{section}')
         orders = Orders(path / "orders")
         os.environ["TENON_TEST_PANICS"] = str(orders.path)
         try:

@@ -71,7 +71,7 @@ pub const POLL_READY: i32 = 1;
 pub const POLL_END: i32 = 2;
 
 /// Wakes the task that polls. Owned by the one who made it until it is passed to `poll`, which borrows it:
-/// whoever wants to keep it clones it.
+/// clone it to keep it.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct TenonWaker {
@@ -198,7 +198,7 @@ pub struct TenonHost {
     pub log: unsafe extern "C" fn(state: *const c_void, level: u32, message: TenonSlice),
     /// Nanoseconds of a monotonic clock.
     pub now_nanos: unsafe extern "C" fn(state: *const c_void) -> u64,
-    /// Since minor number 2. Counts memory that the plugin keeps for a client beyond its calls: so many bytes more, or
+    /// Since minor number 2. Counts memory that the plugin keeps for a client beyond its calls: this many bytes more, or
     /// fewer when negative. 1 when it is counted; 0 when the client or the node has no more to give, and then the plugin
     /// must not keep it. Fewer is always counted. What is counted is forgotten when the instance stops.
     pub hold: unsafe extern "C" fn(state: *const c_void, client: u64, bytes: i64) -> i32,
@@ -277,7 +277,7 @@ pub struct TenonPlugin {
     pub export_state: unsafe extern "C" fn(instance: *mut c_void) -> TenonReply,
     /// Ends the instance. All futures and streams have been dropped before. The library may be unloaded after.
     pub stop: unsafe extern "C" fn(instance: *mut c_void),
-    /// Since minor number 1. The work that the plugin does on its own account, whoever calls or not: polled from the
+    /// Since minor number 1. The plugin's background work, independent of calls: polled from the
     /// moment in which its methods are routed until it is taken away. Ready with code 0 when there is nothing more to
     /// do; after an error the host begins it again, after a pause. Null when there is none.
     pub run: Option<unsafe extern "C" fn(instance: *mut c_void) -> TenonFuture>,

@@ -4,7 +4,10 @@
 //! Byte payloads must go through `serialize_bytes` (`alloy_primitives::Bytes` does); a plain `Vec<u8>` is thirty
 //! times slower (64 KiB encoded and decoded: 160 µs in place of 5).
 
+mod bounded;
+
 use bincode::{enc::write::Writer, error::EncodeError};
+use bounded::Bounded;
 use serde::{Serialize, de::DeserializeOwned};
 
 /// The largest frame that is decoded, in bytes: a block of 60 million gas with its receipts stays far below.
@@ -61,11 +64,31 @@ impl Writer for Frame {
 /// frame that announces a long text must not be believed.
 const SHORT_FRAME_BYTES: usize = 64 * 1024;
 
+/// Requests up to this length are decoded without counting their items: counting costs a little for each.
+const UNCOUNTED_FRAME_BYTES: usize = 4 * 1024;
+
 /// Decodes a message that must fill `bytes` exactly.
 ///
 /// # Errors
 /// [`CodecError::Decode`] when the bytes are malformed, too many or too few.
 pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    decode_as::<T, T>(bytes)
+}
+
+/// Decodes a request of a plugin that must fill `bytes` exactly, also within bounds on items and depth. A short one cannot have
+/// more items than bytes, and is decoded without counting them.
+///
+/// # Errors
+/// [`CodecError::Decode`] when the bytes are malformed, too many or too few, or have too many items.
+pub fn decode_request<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
+    if bytes.len() <= UNCOUNTED_FRAME_BYTES {
+        return decode(bytes);
+    }
+    decode_as::<T, Bounded<T>>(bytes).map(|Bounded(value)| value)
+}
+
+/// Decodes a value that is told of as a `T`.
+fn decode_as<T, V: DeserializeOwned>(bytes: &[u8]) -> Result<V, CodecError> {
     let standard = bincode::config::standard();
     let decoded = if bytes.len() <= SHORT_FRAME_BYTES {
         bincode::serde::decode_from_slice(bytes, standard.with_limit::<{ 16 * SHORT_FRAME_BYTES }>())
@@ -92,6 +115,37 @@ mod tests {
         let refused = decode::<String>(&announces_16_mebibytes).unwrap_err().to_string();
 
         assert!(refused.ends_with("LimitExceeded"), "{refused}");
+    }
+
+    #[test]
+    fn a_request_with_too_many_items_is_refused_and_one_at_the_bound_is_not() {
+        let most = vec![Some(7_u8); bounded::MAX_ITEMS];
+        let frame = encode(&most).unwrap();
+        assert_eq!(decode_request::<Vec<Option<u8>>>(&frame), Ok(most.clone()));
+
+        // In two lists, of which each would be short enough.
+        let halves = (most, vec![Some(7_u8)]);
+        let refused = decode_request::<(Vec<Option<u8>>, Vec<Option<u8>>)>(&encode(&halves).unwrap()).unwrap_err();
+
+        assert!(refused.to_string().contains("more than 262144 items"), "{refused}");
+        let long = vec![1_u8; 8192];
+        let text = (String::from_utf8(long).unwrap(), alloy_primitives::Bytes::from(vec![2; 1 << 20]));
+        assert_eq!(decode_request(&encode(&text).unwrap()), Ok(text), "bytes and texts are one value each");
+    }
+
+    #[test]
+    fn a_request_whose_values_lie_too_deep_is_refused() {
+        #[derive(Debug, PartialEq, Serialize, serde::Deserialize)]
+        struct Nested(Option<Box<Self>>, Vec<u8>);
+        let nested = |depth: usize| {
+            let innermost = Nested(None, vec![0; 8192]);
+            encode(&(0..depth).fold(innermost, |inner, _| Nested(Some(Box::new(inner)), Vec::new()))).unwrap()
+        };
+
+        assert!(decode_request::<Nested>(&nested(10)).is_ok());
+        let refused = decode_request::<Nested>(&nested(1000)).unwrap_err().to_string();
+
+        assert!(refused.contains("values lie more than 64 deep"), "{refused}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub struct BackgroundCondition {
 
 /// Lets the node look after its database.
 pub trait DatabaseWatch: Send + Sync {
-    /// How writes ended so far. Asks nobody: a few atomics.
+    /// How writes have ended so far. Reads a few atomics, without I/O.
     fn writes(&self) -> WriteOutcomes;
     /// How the background work does. Takes the engine's lock, so it belongs on a thread that may wait.
     ///

@@ -1,4 +1,4 @@
-//! The one error shape that a handler gives back to whoever called it.
+//! The one error type that handlers return to their callers.
 
 use serde::{Deserialize, Serialize};
 

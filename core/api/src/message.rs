@@ -104,7 +104,7 @@ pub trait Request: Serialize + DeserializeOwned + Send + Sync + 'static {
     const CAPABILITY: Capability;
 }
 
-/// A fact announced to whoever listens. Cloning must be cheap (`Arc` inside).
+/// A fact announced to its subscribers. Cloning must be cheap (`Arc` inside).
 pub trait Event: Serialize + DeserializeOwned + Clone + Send + Sync + 'static {
     /// The stable number of this event.
     const TOPIC: Topic;

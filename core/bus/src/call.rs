@@ -169,7 +169,7 @@ impl<R: Request> AnyHandler for Handler<R> {
 
     fn call_frame<'a>(&'a self, frame: &'a [u8], context: &'a CallContext) -> BoxFuture<'a, Result<Vec<u8>, Failure>> {
         async move {
-            let request = codec::decode::<R>(frame).map_err(malformed::<R>)?;
+            let request = codec::decode_request::<R>(frame).map_err(malformed::<R>)?;
             encode_reply::<R>(&self.run_unattempted(request, context).await?)
         }
         .boxed()
@@ -179,7 +179,7 @@ impl<R: Request> AnyHandler for Handler<R> {
         if matches!(self, Self::Async(_)) {
             return None;
         }
-        let answer = match (self, codec::decode::<R>(frame).map_err(malformed::<R>)) {
+        let answer = match (self, codec::decode_request::<R>(frame).map_err(malformed::<R>)) {
             (_, Err(failure)) => Err(failure),
             (Self::Read(function), Ok(request)) => read(function, request, context),
             (Self::Attempt(attempt, _), Ok(request)) => attempted(attempt, &request, context)?,
@@ -224,7 +224,7 @@ impl Bus {
         Self { inner: Arc::new(Inner { handlers: ArcSwap::default(), events: EventTable::default() }) }
     }
 
-    /// Lets all handlers go; from then on every call is answered as if nobody had registered. The last step of a
+    /// Lets all handlers go; from then on every call is answered as if nothing were registered. The last step of a
     /// stop: handlers hold modules, modules hold the bus, and neither would ever be dropped.
     pub fn close(&self) {
         self.inner.handlers.store(Arc::default());
@@ -269,7 +269,7 @@ impl Bus {
 
     /// Registers work that is mostly short. `attempt` runs on the caller's task, which spares waking a thread (15 to
     /// 80 µs), and gives up (none) before it has cost more than a read may; then the request is one job of `function` on
-    /// `pool`.
+    /// `pool`. The client is charged for attempts; beyond its share they are skipped.
     ///
     /// # Errors
     /// [`RegisterError::AlreadyHandled`].
@@ -279,6 +279,8 @@ impl Bus {
         attempt: impl Fn(&R, &CallContext) -> Option<Result<R::Reply, Failure>> + Send + Sync + 'static,
         function: impl Fn(R, &CallContext) -> Result<R::Reply, Failure> + Send + Sync + 'static,
     ) -> Result<(), RegisterError> {
+        let own = pool.clone();
+        let attempt = move |request: &R, context: &CallContext| own.attempt(context, || attempt(request, context));
         self.register(Handler::<R>::Attempt(Box::new(attempt), on_pool(pool, function)))
     }
 
@@ -341,7 +343,7 @@ impl Bus {
     /// Asks, and waits for the answer until the context's deadline. Dropping the future cancels the work.
     ///
     /// # Errors
-    /// What the handler answers; `-32601` when nobody handles the request; `-32005` at the deadline; `-32000`
+    /// What the handler answers; `-32601` when the request has no handler; `-32005` at the deadline; `-32000`
     /// `method handler crashed` when the handler panicked.
     pub async fn call<R: Request>(&self, request: R, context: &CallContext) -> Result<R::Reply, Failure> {
         let handler = self.find(R::TOPIC).ok_or_else(|| nobody(R::NAME))?;
@@ -353,7 +355,7 @@ impl Bus {
 
     /// Asks a read handler without a future; none when the request has no read handler.
     pub fn try_read<R: Request>(&self, request: R, context: &CallContext) -> Option<Result<R::Reply, Failure>> {
-        // In the table as it is now, which nobody waits for: a share of the handler would be counted up and down.
+        // Uses the current table without cloning the handler's `Arc`: that would cost two atomic operations.
         let handlers = self.inner.handlers.load();
         let handler = handlers.get(&R::TOPIC)?;
         match handler.as_any().downcast_ref::<Handler<R>>() {

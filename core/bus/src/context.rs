@@ -1,4 +1,4 @@
-//! Who waits for an answer, for whom, for how long, and how much computing time it may take.
+//! A call's deadline, origin, cancellation and budget of computing time.
 
 use std::{
     sync::{
@@ -69,6 +69,12 @@ impl State {
         state
     }
 
+    /// Takes time off what is left; for a message's own state.
+    fn spend(&self, nanos: u64) {
+        // No overflow: a bound is given in nanoseconds that fit, and the time of a process does not reach i64::MIN.
+        self.time_left.fetch_sub(i64::try_from(nanos).unwrap_or(i64::MAX), Ordering::Relaxed);
+    }
+
     fn is_cancelled(&self) -> bool {
         let mut state = self;
         loop {
@@ -88,9 +94,7 @@ impl OnTurn {
     fn account(&self, state: &State, now: Instant) {
         let elapsed = nanos(now.saturating_duration_since(self.began));
         let before = self.accounted.swap(elapsed, Ordering::Relaxed);
-        let time = i64::try_from(elapsed.saturating_sub(before)).unwrap_or(i64::MAX);
-        // No overflow: a bound is given in nanoseconds that fit, and the time of a process does not reach i64::MIN.
-        state.message().time_left.fetch_sub(time, Ordering::Relaxed);
+        state.message().spend(elapsed.saturating_sub(before));
     }
 
     fn is_due(&self, now: Instant) -> bool {
@@ -132,8 +136,8 @@ impl CallContext {
         Self { origin, ..self }
     }
 
-    /// The same call, whose jobs may compute for `time` in all: they run in the work pool, and the time of all of them is added
-    /// up.
+    /// The same call, whose jobs may compute for `time` in all. The time of all jobs is added up, in the work pool and on the
+    /// request's own task.
     #[must_use]
     pub fn within_computing_time(self, time: Duration) -> Self {
         let time = i64::try_from(time.as_nanos()).unwrap_or(i64::MAX);
@@ -215,6 +219,11 @@ impl CallContext {
         {
             turn.account(&self.state, Instant::now());
         }
+    }
+
+    /// Takes time off what is left to the message.
+    pub(crate) fn spend(&self, time: Duration) {
+        self.state.message().spend(nanos(time));
     }
 
     /// # Errors

@@ -47,6 +47,7 @@ const IPV4: u64 = 1;
 const IPV6: u64 = 2;
 const TOKEN: u64 = 3;
 const PROCESS: u64 = 4;
+const PLUGIN: u64 = 5;
 
 impl ClientId {
     /// The node itself.
@@ -73,6 +74,11 @@ impl ClientId {
         Self(PROCESS << KIND_SHIFT | process as u64)
     }
 
+    /// A plugin itself, for what the node holds because of it and not of the clients that call it.
+    pub const fn of_plugin(plugin: PluginId) -> Self {
+        Self(PLUGIN << KIND_SHIFT | plugin.0 as u64)
+    }
+
     /// The number that stands for the client outside this process, in frames to plugins.
     pub const fn as_number(self) -> u64 {
         self.0
@@ -92,6 +98,7 @@ impl fmt::Display for ClientId {
             IPV6 => write!(formatter, "{}/56", std::net::Ipv6Addr::from_bits(u128::from(value) << 72)),
             TOKEN => write!(formatter, "token {value:014x}"),
             PROCESS => write!(formatter, "process {value}"),
+            PLUGIN => write!(formatter, "plugin {value:08x}"),
             _ => formatter.write_str("node"),
         }
     }
@@ -157,8 +164,9 @@ mod tests {
 
     #[test]
     fn kinds_of_clients_never_meet() {
-        let all =
-            [ClientId::INSIDE, client("0.0.0.7"), client("::7"), ClientId::of_process(7), ClientId::of_token("7")];
+        let plugin = ClientId::of_plugin(PluginId(7));
+        let (process, token) = (ClientId::of_process(7), ClientId::of_token("7"));
+        let all = [ClientId::INSIDE, client("0.0.0.7"), client("::7"), process, token, plugin];
 
         for (at, one) in all.iter().enumerate() {
             assert!(all.iter().skip(at + 1).all(|other| one != other), "{one}");
@@ -170,6 +178,7 @@ mod tests {
         assert_eq!(client("192.0.2.1").to_string(), "192.0.2.1");
         assert_eq!(client("2001:db8:0:1ff::1").to_string(), "2001:db8:0:100::/56");
         assert_eq!(ClientId::of_process(42).to_string(), "process 42");
+        assert_eq!(ClientId::of_plugin(PluginId(0xabc)).to_string(), "plugin 00000abc");
         assert_eq!(ClientId::INSIDE.to_string(), "node");
     }
 }

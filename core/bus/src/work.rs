@@ -1,6 +1,9 @@
 //! The bounded pool for long work: calls into the EVM, traces, scans.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    time::Instant,
+};
 
 use tenon_api::Failure;
 
@@ -48,7 +51,7 @@ impl WorkPool {
         self.queue.counts()
     }
 
-    /// Runs a job and waits for its answer. The job sees through its context when nobody waits any more.
+    /// Runs a job and waits for its answer. Its context is cancelled when the caller has gone.
     ///
     /// # Errors
     /// Code `-32005` at once when the queue is full, when the deadline passes before the job has begun, and when the computing
@@ -65,6 +68,20 @@ impl WorkPool {
         let worker = tokio::task::spawn_blocking(move || run_job(place, &context, job));
         let answer = worker.await.unwrap_or_else(|_| Err(Failure::server("the node is shutting down")));
         guard.disarm();
+        answer
+    }
+
+    /// Runs what may be over at once on the caller's task; none when it gave up, or when the client has had its share of that.
+    /// Its time counts for the client, and for its message.
+    pub(crate) fn attempt<T>(&self, context: &CallContext, attempt: impl FnOnce() -> Option<T>) -> Option<T> {
+        let (client, began) = (context.origin().client, Instant::now());
+        if context.require_time().is_err() || !self.queue.may_attempt(client, began) {
+            return None;
+        }
+        let answer = attempt();
+        let ended = Instant::now();
+        self.queue.charge_attempt(client, began, ended);
+        context.spend(ended.saturating_duration_since(began));
         answer
     }
 

@@ -259,7 +259,7 @@ impl PluginHost {
             if state == ModuleState::Disabled {
                 return Err(wrong("is disabled already"));
             }
-            // Callers are told first, so that nobody waits for one that stops.
+            // Callers are refused first, so that no call waits for a module that stops.
             self.bus.suspend(actor.module.answers, &actor.stopped());
             *actor.standing() = Standing::Disabled;
             if let Err(failure) = switch.stop().await {
@@ -300,7 +300,7 @@ impl PluginHost {
         let uses = |other: &KnownActor| other.state().0 == ModuleState::Enabled && other.module.uses.contains(&name);
         let known = self.known_actors();
         let actors = known.iter().filter(|other| uses(other)).map(|other| other.name().to_owned());
-        // What cannot be stopped is no news to anybody.
+        // Actors that cannot be stopped are not announced.
         let can_stop = matches!(actor.module.control, ActorControl::Switch(_));
         let asked = schema_entries().iter().filter(|entry| can_stop && actor.module.answers.contains(&entry.topic));
         let capabilities: Vec<_> = asked.map(|entry| entry.capability).collect();

@@ -1,4 +1,4 @@
-//! What became of calls, counted where they are routed and shown to whoever asks.
+//! Counts of calls and their outcomes, taken where calls are routed.
 //!
 //! The place of a method is found when its plugin starts, not when it is called: counting a call is one relaxed addition
 //! on a value that is at hand, and two when calls are timed. What is counted outlives the plugin, so that a replaced one
@@ -39,7 +39,7 @@ pub struct CallCounts {
     pub calls: u64,
     /// Of them, those that were answered by an error.
     pub failed: u64,
-    /// Of them, those that nobody waited for any more: the client left, or its time was over.
+    /// Of them, those that were cancelled: the client left, or the time limit passed.
     pub cancelled: u64,
     /// How long those took that were timed.
     pub durations: DurationCounts,
@@ -129,7 +129,7 @@ impl Drop for CountedCall<'_> {
 /// The calls of all methods since the node started.
 #[derive(Debug, Default)]
 pub(crate) struct CallBook {
-    /// Locked when a plugin starts and when somebody asks; nothing awaits under it.
+    /// Locked when a plugin starts and when counts are read; nothing awaits under it.
     methods: Mutex<BTreeMap<String, Arc<MethodCalls>>>,
     unknown: [AtomicU64; Transport::ALL.len()],
     is_timed: AtomicBool,
@@ -148,7 +148,7 @@ impl CallBook {
         manifest.methods.iter().map(|method| place(&method.name, &manifest.namespace, method.cost)).collect()
     }
 
-    /// Counts a call of a method that nobody serves, or not there.
+    /// Counts a call of a method that is not served, or not on that transport.
     pub(crate) fn count_unknown(&self, transport: Transport) {
         self.unknown[transport as usize].fetch_add(1, Ordering::Relaxed);
     }

@@ -118,7 +118,7 @@ impl Settled {
     }
 }
 
-/// Reads a file that nobody else can write.
+/// Reads a file that only its owner can write.
 fn read_own(path: &Path) -> io::Result<Vec<u8>> {
     let mut file = fs::File::open(path)?;
     check_owner(Ownership::of(&file.metadata()?), "it").map_err(io::Error::other)?;

@@ -1,6 +1,6 @@
 //! What `tenon module check` does: looks at a plugin as its host does, without a node and without risk.
 //!
-//! The plugin runs in a process of its own over a bus that nobody answers. So a check sees what a plugin does with
+//! The plugin runs in a process of its own over a bus without handlers. So a check sees what a plugin does with
 //! parameters, panics, threads and memory, and which capabilities it uses; it does not see whether answers are right.
 
 use std::{
@@ -103,7 +103,7 @@ pub async fn check_plugin(
         Some(IsolationOptions { restarts: u32::MAX, longest_pause: Duration::from_millis(50), ..processes });
     let mut plan = PluginPlan::new("checked", path);
     (plan.isolation, plan.is_required) = (Some(Isolation::Process), true);
-    // Over a bus that nobody answers there is nothing to protect, and what it asks for is what the check looks at.
+    // Over a bus without handlers there is nothing to protect, and what it asks for is what the check looks at.
     plan.capabilities = Some(Capability::ALL.to_vec());
     plan.settings = settings.to_owned();
     let subject = Subject { options, plan };

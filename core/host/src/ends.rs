@@ -54,7 +54,7 @@ impl PluginHost {
         let mut all_ended = true;
         for name in due {
             let (host, of_task) = (Arc::clone(self), name.clone());
-            // On a task of its own, as every operation: whoever waits may be dropped.
+            // On its own task, like every operation: the caller's future may be dropped.
             let task = tokio::spawn(async move {
                 let _operation = host.operation.lock().await;
                 host.end_alone(&of_task).await
@@ -115,7 +115,7 @@ impl PluginHost {
         }
     }
 
-    /// When a module ends that is enabled for so many seconds from now on.
+    /// The time at which a module that is enabled for this many seconds ends.
     pub(crate) fn end_after(seconds: u64) -> Result<u64, HostError> {
         if !(1..=MAX_SECONDS).contains(&seconds) {
             return Err(HostError::BadTime { most: MAX_SECONDS });

@@ -83,10 +83,22 @@ pub enum HostError {
         /// What is wrong, and how to put it right.
         reason: String,
     },
-    /// A built-in plugin, or one that was vouched for, would be replaced by a build of which nobody said whose it is.
+    /// A built-in plugin, or one that was vouched for, would be replaced by a build that is neither.
     #[error("module {name}: {}: this build (SHA-256 {hash}) is neither built in nor vouched for, and the module is not a \
         foreign one; vouch for it with --trust or plugins.trusted, or load it under another name", path.display())]
     UnknownBuild {
+        /// The module.
+        name: String,
+        /// The library.
+        path: PathBuf,
+        /// SHA-256 of the library, hex.
+        hash: String,
+    },
+    /// The settings want a foreign build to run in the node's own process.
+    #[error("module {name}: {}: isolation = \"in-process\", but this build (SHA-256 {hash}) is neither built in nor vouched for, \
+        and nothing would bind it in the node's process; vouch for it with --trust or plugins.trusted, or leave isolation \
+        out", path.display())]
+    ForeignInProcess {
         /// The module.
         name: String,
         /// The library.

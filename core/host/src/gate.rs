@@ -1,12 +1,12 @@
-//! The account of what is in flight in one plugin.
+//! Counts the calls and subscriptions in flight in one plugin.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::Notify;
 
-/// Nobody may enter any more.
+/// Entry is refused.
 const CLOSED: u64 = 1 << 63;
-/// Nobody may enter until it is released.
+/// Callers wait until it is released.
 const HELD: u64 = 1 << 62;
 /// One of each kind; a million of each fit.
 const CALL: u64 = 1;
@@ -57,12 +57,12 @@ pub(crate) struct Gate {
     state: AtomicU64,
     /// Calls that may be inside at a time; 0 sets no bound.
     most_calls: u64,
-    /// Somebody left a held or closed gate, or it was released.
+    /// Told when a call leaves a held or closed gate, and when it is released.
     changed: Notify,
 }
 
 impl Gate {
-    /// A gate for so many calls at a time.
+    /// A gate for at most this many calls at a time.
     pub(crate) fn for_calls(most: Option<u32>) -> Self {
         Self { most_calls: most.map_or(0, |most| u64::from(most.max(1))), ..Self::default() }
     }
@@ -90,7 +90,7 @@ impl Gate {
         }
     }
 
-    /// Lets nobody in until [`Gate::release`].
+    /// Lets callers wait until [`Gate::release`].
     pub(crate) fn hold(&self) {
         self.state.fetch_or(HELD, Ordering::AcqRel);
     }
@@ -101,7 +101,7 @@ impl Gate {
         self.changed.notify_waiters();
     }
 
-    /// Lets nobody in any more.
+    /// Refuses all later callers.
     pub(crate) fn close(&self) {
         self.state.fetch_or(CLOSED, Ordering::AcqRel);
     }
@@ -116,7 +116,7 @@ impl Gate {
         (self.state.load(Ordering::Acquire) & STREAMS) / STREAM
     }
 
-    /// Waits until nobody is inside. Means something after [`Gate::close`] only.
+    /// Waits until it is empty. Means something after [`Gate::close`] only.
     pub(crate) async fn drained(&self) {
         self.wait(|state| state & (CALLS | SLOW_CALLS | STREAMS) == 0).await;
     }

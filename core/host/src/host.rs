@@ -227,7 +227,7 @@ impl PluginHost {
     ///
     /// # Errors
     /// [`HostError::UnknownBuild`] for a foreign build under the name of a built-in plugin, or in the place of one that is
-    /// built in or vouched for.
+    /// built in or vouched for. [`HostError::ForeignInProcess`] for one that its settings want in the node's process.
     pub(crate) fn judge(
         &self,
         library: CheckedLibrary,
@@ -244,7 +244,15 @@ impl PluginHost {
             return Err(HostError::UnknownBuild { name: plan.name.clone(), path: library.path, hash: library.hash });
         }
         let default = if trust == Trust::Foreign { Isolation::Process } else { Isolation::InProcess };
-        Ok(Judged { library, isolation: plan.isolation.unwrap_or(default), trust })
+        let isolation = plan.isolation.unwrap_or(default);
+        if (trust, isolation) == (Trust::Foreign, Isolation::InProcess) {
+            return Err(HostError::ForeignInProcess {
+                name: plan.name.clone(),
+                path: library.path,
+                hash: library.hash,
+            });
+        }
+        Ok(Judged { library, isolation, trust })
     }
 
     /// Checks a library, and copies what was checked. Blocks.
@@ -357,12 +365,6 @@ impl PluginHost {
         let space = Space::new(&plan.name, limits, self.options.spaces.as_ref());
         let in_force = plan.limits.in_force(build.isolation, self.options.processes.as_ref());
         let mut not_held = plan.limits.not_held(build.isolation);
-        if (build.trust, build.isolation) == (Trust::Foreign, Isolation::InProcess) {
-            not_held.push(
-                "a foreign build runs in the node's own process, as its settings say: no capability and no sandbox binds it"
-                    .to_owned(),
-            );
-        }
         for warning in &not_held {
             tracing::warn!(module = plan.name, "{warning}");
         }

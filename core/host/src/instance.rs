@@ -48,7 +48,7 @@ pub(crate) struct Start<'a> {
     pub(crate) handover: &'a [u8],
 }
 
-/// A started plugin. Dropping it stops it; whoever holds it sees to it that its calls and streams are gone before.
+/// A started plugin. Dropping it stops it; its owner makes sure that its calls and streams have ended before.
 pub(crate) trait PluginInstance: Send + Sync {
     /// Calls a method by its number. Dropping the call cancels it. The parameters are read before this returns.
     fn call<'a>(&'a self, method: u32, params: Option<&str>, caller: &'a Caller) -> PluginCall<'a>;
@@ -67,7 +67,7 @@ pub(crate) trait PluginInstance: Send + Sync {
     /// end by that.
     fn end_events(&self);
 
-    /// The work that it does on its own account, begun anew. Ready when there is no more; dropping it cancels it.
+    /// The plugin's background work, started again. Ready when there is no more; dropping it cancels it.
     fn background(&self) -> BoxFuture<'_, Result<(), Failure>>;
 
     /// The process that it runs in, when that is not the node's own.
@@ -112,7 +112,7 @@ pub(crate) fn nanos_left(context: &CallContext) -> u64 {
     })
 }
 
-/// The context of a call that may take so many nanoseconds, as [`nanos_left`] gives them.
+/// The context of a call that may take this many nanoseconds ([`nanos_left`]).
 pub(crate) fn context_within(nanos: u64) -> CallContext {
     if nanos == 0 { CallContext::new() } else { CallContext::with_timeout(Duration::from_nanos(nanos)) }
 }

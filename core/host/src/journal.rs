@@ -24,7 +24,7 @@ const NOTICE: Duration = Duration::from_secs(5);
 /// The account of one plugin's lines.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    /// Touched by whoever writes for the plugin; nothing awaits under the lock.
+    /// Locked for each line of the plugin; nothing awaits under the lock.
     account: Mutex<Account>,
     omitted: AtomicU64,
 }
@@ -41,7 +41,7 @@ struct Account {
 }
 
 impl Journal {
-    /// A journal of so many lines a second, on average.
+    /// A journal that takes this many lines a second on average.
     pub(crate) fn new(lines: u32) -> Self {
         Self { account: Mutex::new(Account::new(lines, Instant::now())), omitted: AtomicU64::new(0) }
     }

@@ -1,4 +1,4 @@
-//! The copies that libraries are loaded from, in a folder that nobody else writes.
+//! The copies that libraries are loaded from, in a folder that only this node writes.
 //!
 //! What must always hold: a copy carries the hash of its content in its name, is written beside and renamed, and is never
 //! written again: the file of a loaded library must not change (SIGBUS), and for a path that is loaded the system's loader
@@ -20,7 +20,7 @@ use crate::{
     library_file::{Moment, OpenedLibrary, Ownership, PIECE, Plainly, Steps, check_owner},
 };
 
-/// A library whose bytes were checked, in a copy that nobody else writes.
+/// A library whose bytes were checked, in a copy that only this node writes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CheckedLibrary {
     /// The file that was named.
@@ -39,7 +39,7 @@ pub(crate) struct LibraryCache {
     /// under the lock.
     known: Mutex<BTreeMap<PathBuf, Moment>>,
     /// Copies that this process has mapped, which is for ever. They are kept: without their names they would take the same
-    /// place on the disk, and a build that comes back would be written anew.
+    /// place on the disk, and a build that comes back would be written again.
     mapped: Mutex<BTreeSet<PathBuf>>,
 }
 
@@ -88,7 +88,7 @@ impl LibraryCache {
         Ok(CheckedLibrary { path: path.to_owned(), copy, hash })
     }
 
-    /// The folder, made when it is missing, writable by nobody else.
+    /// The folder, made when it is missing, writable by its owner only.
     fn own_folder(&self) -> Result<PathBuf, HostError> {
         let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(&self.folder);
         made.map_err(failed(&self.folder, "cannot create the folder for loaded libraries"))?;

@@ -55,7 +55,7 @@ pub(crate) trait Steps {
     fn piece(&self) {}
 }
 
-/// At once: as it is done when nobody waits for anything else.
+/// Without pauses: for when no other work waits.
 pub(crate) struct Plainly;
 
 impl Steps for Plainly {}
@@ -141,7 +141,7 @@ pub(crate) struct Moment([i64; 4], [u64; 3]);
 
 impl Moment {
     pub(crate) fn of(facts: &Metadata) -> Self {
-        // The time of the last change cannot be set by anybody.
+        // The time of the last change (ctime) cannot be set.
         Self(
             [facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec()],
             [facts.dev(), facts.ino(), facts.len()],

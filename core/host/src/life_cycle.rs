@@ -2,16 +2,19 @@
 //!
 //! One operation runs at a time, on a task of its own: a caller that leaves does not leave half of one behind.
 
+mod replacement;
+mod settled;
+
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use tenon_api::messages::{
-    ModuleBuild, ModuleChange, ModuleChanged, ModuleOperation, ModuleReport, ModuleState, ModuleTerms,
-};
-use tokio::time::{Instant, timeout};
+use tenon_api::messages::{ModuleChange, ModuleChanged, ModuleOperation, ModuleReport, ModuleState, ModuleTerms};
+use tokio::time::Instant;
+
+pub use settled::AppliedPlan;
 
 use crate::{
     HostError, PluginHost, PluginPlan,
@@ -23,24 +26,10 @@ use crate::{
     running::{Running, SHARE_WAIT},
 };
 
-/// How long new calls wait for the cheap ones that run, before state is handed over. Slow calls are not waited for: they
-/// read the chain and change nothing in the plugin.
-const HANDOVER_WAIT: Duration = Duration::from_secs(1);
 /// How long the last share of an instance may take to go that still has calls.
 const STOP_WAIT: Duration = Duration::from_millis(100);
-/// How long a new instance may take to accept a subscription again.
-const ACCEPT_WAIT: Duration = Duration::from_millis(500);
 /// The longest name of a module.
 const MAX_NAME: usize = 64;
-
-/// What taking over one module's settings has brought about.
-#[derive(Debug)]
-pub struct AppliedPlan {
-    /// The module.
-    pub name: String,
-    /// The report of the step that was taken, or why it could not be.
-    pub outcome: Result<ModuleReport, HostError>,
-}
 
 /// What an operator gives with a module that is loaded or replaced.
 struct Given {
@@ -96,98 +85,6 @@ impl PluginHost {
             host.change_alone(&name, change, waits_for_drain).await.map_err(|error| host.naming_parts(error))
         });
         task.await.unwrap_or(Err(HostError::Crashed))
-    }
-
-    /// Takes over what changed in the settings since they were read last: new plugins are loaded, those that are gone
-    /// are unloaded, enabled and disabled ones change, and those with other settings or libraries are replaced. What an
-    /// operator chose at run time stays as long as the settings say the same as before. What runs in the module of the
-    /// namespace `asked_by` is not waited for.
-    pub async fn apply(self: &Arc<Self>, plans: Vec<PluginPlan>, asked_by: Option<&str>) -> Vec<AppliedPlan> {
-        let (host, asked_by) = (Arc::clone(self), asked_by.map(str::to_owned));
-        let task = tokio::spawn(async move {
-            let _operation = host.operation.lock().await;
-            host.apply_alone(plans, asked_by.as_deref()).await
-        });
-        task.await.unwrap_or_else(|_| vec![AppliedPlan { name: String::new(), outcome: Err(HostError::Crashed) }])
-    }
-
-    async fn apply_alone(self: &Arc<Self>, plans: Vec<PluginPlan>, asked_by: Option<&str>) -> Vec<AppliedPlan> {
-        let new = plans.into_iter().map(|plan| (plan.name.clone(), plan)).collect();
-        let old = std::mem::replace(&mut *self.settled(), new);
-        let new = self.settled().clone();
-        let mut outcomes = Vec::new();
-        for name in old.keys().filter(|name| !new.contains_key(*name)) {
-            if self.modules().by_name.contains_key(name) {
-                let waits_for_drain = !self.serves(name, asked_by);
-                let outcome = self.change_alone(name, ModuleChange::Unload, waits_for_drain).await;
-                outcomes.push(AppliedPlan { name: name.clone(), outcome });
-            }
-        }
-        for (name, plan) in new.iter().filter(|(name, plan)| old.get(*name) != Some(plan)) {
-            let waits_for_drain = !self.serves(name, asked_by);
-            let outcome = self.apply_plan(name, plan, waits_for_drain).await;
-            if outcome.is_err() {
-                // Not taken over, so that the next reading tries it again: the library may have been mended by then.
-                let mut settled = self.settled();
-                match old.get(name) {
-                    Some(before) => settled.insert(name.clone(), before.clone()),
-                    None => settled.remove(name),
-                };
-            }
-            outcomes.push(AppliedPlan { name: name.clone(), outcome });
-        }
-        outcomes
-    }
-
-    /// Whether the module runs and has this namespace.
-    fn serves(&self, name: &str, namespace: Option<&str>) -> bool {
-        let modules = self.modules();
-        let running = modules.by_name.get(name).and_then(|module| module.running());
-        running.is_some_and(|running| Some(running.manifest.namespace.as_str()) == namespace)
-    }
-
-    async fn apply_plan(
-        self: &Arc<Self>,
-        name: &str,
-        plan: &PluginPlan,
-        waits_for_drain: bool,
-    ) -> Result<ModuleReport, HostError> {
-        let started = Instant::now();
-        if self.actor(name).is_some() {
-            return Err(HostError::name_of_actor(name));
-        }
-        let is_enabled = self.modules().by_name.get(name).map(|module| module.running().is_some());
-        let report = match (is_enabled, plan.is_enabled) {
-            (Some(true), true) => {
-                let mut plan = plan.clone();
-                let candidate = self.open_in_background(&mut plan, true, false).await?;
-                self.switch(name, plan, candidate, waits_for_drain, started).await
-            }
-            (Some(true), false) => {
-                let report = self.disable(name, waits_for_drain, started).await;
-                self.modules().get_mut(name)?.plan = plan.clone();
-                report
-            }
-            (_, true) => {
-                let mut plan = plan.clone();
-                let candidate = self.open_in_background(&mut plan, true, false).await?;
-                self.enable_candidate(plan, candidate, ModuleOperation::Enable, started).await
-            }
-            (Some(false), false) => {
-                let mut modules = self.modules();
-                let module = modules.get_mut(name)?;
-                module.plan = plan.clone();
-                module.state = State::Disabled;
-                Ok(self.report(name, ModuleOperation::Disable, ModuleState::Disabled, started))
-            }
-            (None, false) => Ok(self.report(name, ModuleOperation::Load, ModuleState::Unloaded, started)),
-        }?;
-        if let Some(module) = self.modules().by_name.get_mut(name) {
-            module.is_path_settled = true;
-        }
-        // The settings have the last word.
-        self.set_end(name, None);
-        self.conclude(report).await
     }
 
     async fn change_alone(
@@ -388,132 +285,6 @@ impl PluginHost {
         Ok(ModuleReport { operation, state, new: None, total_micros, ..report })
     }
 
-    async fn replace_module(
-        self: &Arc<Self>,
-        name: &str,
-        given: Given,
-        waits_for_drain: bool,
-        started: Instant,
-    ) -> Result<ModuleReport, HostError> {
-        let (mut plan, mut is_path_settled, is_enabled, old) = {
-            let modules = self.modules();
-            let module = modules.get(name)?;
-            let old = module.build.as_ref().map(Build::describe);
-            (module.plan.clone(), module.is_path_settled, module.running().is_some(), old)
-        };
-        let (is_same_path, is_vouched_for) = given.put_into(&mut plan);
-        is_path_settled &= is_same_path;
-        let candidate = self.open_in_background(&mut plan, is_path_settled, is_vouched_for).await?;
-        if is_enabled {
-            return self.switch(name, plan, candidate, waits_for_drain, started).await;
-        }
-        self.modules().check_namespace(name, &candidate.build)?;
-        let state = match self.modules().get(name)?.state {
-            State::Disabled => State::Disabled,
-            _ => State::Loaded,
-        };
-        self.put(&plan, candidate.build, state);
-        let state = self.modules().get(name)?.state();
-        Ok(ModuleReport { old, ..self.report(name, ModuleOperation::Replace, state, started) })
-    }
-
-    /// Puts a candidate in the place of an enabled module: no call is refused or lost, subscriptions go on where the
-    /// new build takes them.
-    async fn switch(
-        self: &Arc<Self>,
-        name: &str,
-        plan: PluginPlan,
-        candidate: Candidate,
-        waits_for_drain: bool,
-        started: Instant,
-    ) -> Result<ModuleReport, HostError> {
-        let (running, old) = self.check_switch(name, &candidate)?;
-        let begun = self.begin_next(&running, plan.clone(), candidate).await;
-        let (build, next) = match begun {
-            Ok(begun) => begun,
-            Err(error) => {
-                running.gate.release();
-                return Err(error);
-            }
-        };
-        self.put(&plan, build, State::Enabled(Arc::clone(&next)));
-        let mut ended = Ended { running_calls: running.gate.calls(), ..Ended::default() };
-        // In this order: whoever waited finds the new route, and the old gate closed.
-        running.gate.close();
-        running.gate.release();
-        self.hand_over_subscriptions(&running, &next, &mut ended).await;
-        let reason = format!("namespace {} was replaced", running.manifest.namespace);
-        self.end(running, reason, waits_for_drain, &mut ended).await;
-        let report = self.report(name, ModuleOperation::Replace, ModuleState::Enabled, started);
-        Ok(with_ended(ModuleReport { old, ..report }, ended))
-    }
-
-    fn check_switch(
-        &self,
-        name: &str,
-        candidate: &Candidate,
-    ) -> Result<(Arc<Running>, Option<ModuleBuild>), HostError> {
-        let modules = self.modules();
-        let module = modules.get(name)?;
-        let manifest = &candidate.build.manifest;
-        let Some(running) = module.running() else {
-            return Err(HostError::WrongState { name: name.to_owned(), problem: "is not enabled any more".to_owned() });
-        };
-        if running.manifest.namespace != manifest.namespace {
-            let (old, new) = (&running.manifest.namespace, &manifest.namespace);
-            let problem = format!("serves {old}, and the new library serves {new}; load that under a name of its own");
-            return Err(HostError::WrongState { name: name.to_owned(), problem });
-        }
-        modules.check_needs(name, manifest)?;
-        modules.check_needed(name, Some(manifest))?;
-        Ok((Arc::clone(running), module.build.as_ref().map(Build::describe)))
-    }
-
-    /// Starts the new instance with the state of the old one. When there is state, calls wait from its export until the
-    /// switch, or what they change in between would be lost.
-    async fn begin_next(
-        self: &Arc<Self>,
-        running: &Arc<Running>,
-        plan: PluginPlan,
-        candidate: Candidate,
-    ) -> Result<(Build, Arc<Running>), HostError> {
-        let mut handover = export(running).await;
-        if !handover.is_empty() {
-            running.gate.hold();
-            let _ = timeout(HANDOVER_WAIT, running.gate.without_cheap_calls()).await;
-            handover = export(running).await;
-        }
-        let host = Arc::clone(self);
-        blocking(move || host.begin(&plan, candidate, &handover)).await
-    }
-
-    async fn hand_over_subscriptions(&self, old: &Arc<Running>, next: &Arc<Running>, ended: &mut Ended) {
-        let namespace = &old.manifest.namespace;
-        if !(old.manifest.has_lasting_subscriptions && next.manifest.has_lasting_subscriptions) {
-            ended.closed_subscriptions = old.close(&format!("namespace {namespace} was replaced; subscribe again"));
-            return;
-        }
-        let mut kept = Vec::new();
-        for slot in old.open_slots() {
-            match slot.open_next(next, Instant::now() + ACCEPT_WAIT).await {
-                Ok(()) => kept.push(slot),
-                Err(failure) => {
-                    let notice = format!("subscription closed: the new version of {namespace} refused it: {failure}");
-                    slot.close(tenon_api::Failure::server(notice));
-                    ended.closed_subscriptions += 1;
-                }
-            }
-        }
-        // From here on events reach the new instance; the old one says what it still has to say.
-        old.instance.end_events();
-        let deadline = Instant::now() + self.options.grace;
-        for slot in &kept {
-            slot.finish_current(deadline).await;
-            next.add_slot(slot);
-        }
-        ended.kept_subscriptions = kept.len() as u64;
-    }
-
     /// Waits for what runs in an instance whose gate is closed, and stops it.
     async fn end(&self, running: Arc<Running>, reason: String, waits: bool, ended: &mut Ended) {
         let deadline = Instant::now() + self.options.grace;
@@ -612,20 +383,6 @@ fn with_ended(report: ModuleReport, ended: Ended) -> ModuleReport {
         drain_micros: micros(ended.drain),
         is_draining: ended.is_draining,
         ..report
-    }
-}
-
-/// The state that an instance hands over. One that cannot say is replaced without.
-async fn export(running: &Arc<Running>) -> Vec<u8> {
-    let exporting = Arc::clone(running);
-    let exported = blocking(move || Ok(exporting.instance.export_state())).await;
-    match exported {
-        Ok(Ok(state)) => state,
-        Ok(Err(failure)) => {
-            tracing::warn!(plugin = running.manifest.name, %failure, "no state is handed over");
-            Vec::new()
-        }
-        Err(_) => Vec::new(),
     }
 }
 

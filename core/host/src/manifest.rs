@@ -112,7 +112,7 @@ pub struct Manifest {
     pub needs: Vec<Need>,
     /// Whether its subscriptions can be opened again in the instance that replaces it.
     pub has_lasting_subscriptions: bool,
-    /// Whether it does work on its own account, whoever calls or not.
+    /// Whether it does background work, independent of calls.
     pub has_background: bool,
     /// Its methods, in the order of their numbers.
     pub methods: Vec<Method>,

@@ -48,7 +48,7 @@ const SLOW_CALLS_A_THREAD: usize = 16;
 #[derive(Clone, Debug)]
 pub struct HostOptions {
     /// Folder for the copies that libraries are loaded from. Created when it is missing, readable and writable
-    /// by its owner only: whoever can write here runs code in the node. Not to be shared by two nodes: copies that
+    /// by its owner only: write access here is code execution in the node. Not to be shared by two nodes: copies that
     /// nothing uses are removed.
     pub cache_folder: PathBuf,
     /// Folders that libraries may be loaded from at run time.
@@ -87,7 +87,7 @@ pub struct HostOptions {
 }
 
 impl HostOptions {
-    /// How many slow calls of a plugin are let in where the work pool has so many threads.
+    /// How many slow calls of a plugin run at a time, given the threads of the work pool.
     pub const fn slow_calls_for(threads: NonZeroUsize) -> NonZeroUsize {
         threads.saturating_mul(match NonZeroUsize::new(SLOW_CALLS_A_THREAD) {
             Some(calls) => calls,

@@ -14,7 +14,7 @@ pub struct RawCall<'a>(Text<'a>);
 
 #[derive(Debug)]
 enum Text<'a> {
-    /// The text is somebody else's.
+    /// The text is borrowed.
     Lent { method: &'a str, params: Option<&'a str> },
     /// The text goes with the call, and with it what it holds of the memory budget.
     Owned { text: Bytes, method: Range<usize>, params: Option<Range<usize>>, _memory: Option<Reservation> },

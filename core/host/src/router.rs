@@ -68,7 +68,7 @@ enum Entered {
 /// Immutable; replaced as a whole.
 pub(crate) struct RouteTable {
     number: TableNumber,
-    /// Nobody outside chooses what is in it, so that a hash which can be guessed does no harm.
+    /// Clients cannot choose its keys, so a predictable hash is safe.
     methods: HashMap<Box<str>, Route, FixedState>,
     namespaces: BTreeMap<String, Arc<Running>>,
     /// The same plugins by other names of their namespaces.
@@ -376,7 +376,7 @@ impl Router {
         self.inner.calls.counted()
     }
 
-    /// Calls of methods that nobody serves, or not to that caller.
+    /// Calls of methods that are not served, or not to that caller.
     pub fn unknown_calls(&self) -> [(Transport, u64); Transport::ALL.len()] {
         self.inner.calls.unknown()
     }

@@ -1,4 +1,4 @@
-//! A started plugin with the account of what is in flight in it.
+//! A started plugin and the calls and subscriptions in flight in it.
 
 use std::{
     future::Future,
@@ -34,7 +34,7 @@ pub(crate) const SHARE_WAIT: Duration = Duration::from_secs(5);
 /// How long cancelled calls may take to go. Only code that neither answers nor yields takes longer.
 const CANCEL_WAIT: Duration = Duration::from_millis(500);
 
-/// The pause after which a plugin's own work begins anew after its first error.
+/// The pause before a plugin's background work restarts after its first error.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 /// The longest one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
@@ -178,7 +178,7 @@ impl Running {
         }
     }
 
-    /// Lets nobody in any more and closes the subscriptions with a notice. Gives how many there were.
+    /// Refuses new calls and closes the subscriptions with a notice. Returns how many there were.
     pub(crate) fn close(&self, notice: &str) -> u64 {
         self.end_background();
         self.gate.close();
@@ -203,7 +203,7 @@ impl Running {
         outcome
     }
 
-    /// Stops a closed plugin as soon as nobody owns a share of it. False when somebody still does at the deadline; then
+    /// Stops a closed plugin as soon as no share of it is left. False when there still is one at the deadline; then
     /// it is stopped when the last one goes.
     pub(crate) async fn stop(self: Arc<Self>, deadline: Instant) -> bool {
         let mut plugin = self;
@@ -223,7 +223,7 @@ impl Running {
     }
 }
 
-/// Does a plugin's own work until it says that there is no more. An error begins it anew, after a pause that grows while
+/// Does a plugin's own work until it says that there is no more. After an error it starts again, after a pause that grows while
 /// errors follow one another.
 async fn work_in_background(running: Arc<Running>) {
     let mut pause = FIRST_PAUSE;

@@ -1,4 +1,4 @@
-//! Whose a library is: built with this node, vouched for by the operator, or foreign.
+//! Who stands behind a library: this node's build, the operator, or neither (a foreign one).
 //!
 //! What must always hold: this is decided by the hash of the bytes that are loaded, never by the name of the file.
 
@@ -25,7 +25,7 @@ const MAX_LIST: u64 = 64 * 1024;
 /// Characters of a SHA-256 in hex.
 const HASH: usize = 64;
 
-/// Whose a build is.
+/// Who stands behind a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// Built with this node: its hash is in [`BUILT_IN_LIST`].

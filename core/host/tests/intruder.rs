@@ -21,12 +21,22 @@ use tenon_api::{
     Capability,
     messages::{GetChainConfig, SetHead},
 };
-use tenon_bus::CallContext;
+use tenon_bus::{CallContext, MemoryBudget, MemoryLimits, MemoryUse};
 use tenon_host::{PluginPlan, Router};
 
 /// A host over which the intruder is a foreign plugin with these grants.
 fn host(granted: &[Capability], change: impl FnOnce(&mut tenon_host::IsolationOptions)) -> TestHost {
+    host_within(&MemoryBudget::unbounded(), granted, change)
+}
+
+/// The same, drawing on this budget.
+fn host_within(
+    memory: &MemoryBudget,
+    granted: &[Capability],
+    change: impl FnOnce(&mut tenon_host::IsolationOptions),
+) -> TestHost {
     let test = TestHost::with_options(|options| {
+        options.memory = memory.clone();
         in_processes(options, |processes| {
             processes.restarts = 1000;
             change(processes);
@@ -127,16 +137,19 @@ async fn frames_of_its_own_making_end_its_process_or_are_refused_like_all_others
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plugin_that_asks_and_does_not_read_makes_the_node_hold_no_more_than_it_may() {
     const PAUSE: usize = 1 << 20;
-    let test = host(&[Capability::ReadChain], |processes| processes.pause_at = PAUSE);
+    let memory = MemoryBudget::unbounded();
+    let frames = || memory.usage().held[MemoryUse::PluginFrames as usize];
+    let test = host_within(&memory, &[Capability::ReadChain], |processes| processes.pause_at = PAUSE);
     let answer = "x".repeat(100_000);
     let config = move |_: GetChainConfig, _: &CallContext| Ok(answer.clone());
     test.bus.handle_read(config).expect("nobody else answers it");
     let router = test.host.router();
 
     let mut deaf = tokio::spawn(async move { call(&router, "intruder_deafen", "[2000]").await });
-    let mut most = 0;
+    let (mut most, mut counted) = (0, 0);
     let asked = loop {
         let held = test.host.held_for_processes();
+        counted = counted.max(frames());
         most = most.max(held.iter().map(|(_, bytes)| *bytes).sum());
         tokio::select! {
             asked = &mut deaf => break asked.expect("it does not panic").expect("it answers"),
@@ -148,6 +161,37 @@ async fn a_plugin_that_asks_and_does_not_read_makes_the_node_hold_no_more_than_i
     assert!(asked >= 1000, "it asked {asked} times");
     // What waits may pass the bound by the one answer that reached it.
     assert!(most > 0 && most <= PAUSE + 200_000, "{most} bytes were held");
+    assert!(counted > most / 2, "{counted} bytes of frames were counted in the budget, {most} were held");
+    // The plugin has read on: what it was sent is given back.
+    while frames() > 0 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_plugin_does_not_read_stays_within_its_share_of_the_budget_and_others_keep_theirs() {
+    const SHARE: usize = 1 << 20;
+    let memory = MemoryBudget::new(MemoryLimits { total: 8 * SHARE, client: SHARE });
+    // Its own bounds would let it have more.
+    let test = host_within(&memory, &[Capability::ReadChain], |processes| processes.pause_at = 4 * SHARE);
+    let answer = "x".repeat(100_000);
+    let config = move |_: GetChainConfig, _: &CallContext| Ok(answer.clone());
+    test.bus.handle_read(config).expect("nobody else answers it");
+    let router = test.host.router();
+
+    let mut deaf = tokio::spawn(async move { call(&router, "intruder_deafen", "[500]").await });
+    let mut most = 0;
+    loop {
+        most = most.max(memory.usage().held[MemoryUse::PluginFrames as usize]);
+        tokio::select! {
+            asked = &mut deaf => break drop(asked.expect("it does not panic").expect("it answers")),
+            () = tokio::time::sleep(Duration::from_millis(1)) => {}
+        }
+    }
+
+    // It is not listened to once half of its share waits for it.
+    assert!(most > SHARE / 4 && most <= SHARE, "{most} bytes were held");
+    serves_again(&test.host.router(), "intruder_endings").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -219,15 +219,20 @@ async fn what_was_granted_and_vouched_for_at_run_time_outlasts_the_host() {
 }
 
 #[tokio::test]
-async fn a_foreign_plugin_that_the_settings_run_in_the_node_is_warned_about() {
+async fn a_foreign_plugin_never_runs_in_the_node_unless_the_operator_vouches_for_the_build() {
     let test = host(|_| {});
     let path = other_build(test.folder.path(), BAD, "mine.so");
     let told = PluginPlan { isolation: Some(Isolation::InProcess), ..PluginPlan::new("mine", &path) };
 
-    let info = test.host.start(&[told]).unwrap().remove(0);
+    let refused = test.host.start(&[told]).unwrap().remove(0);
 
-    assert_eq!(standing(&info), ("foreign", "in-process", vec![]));
-    assert!(info.warnings[0].contains("no capability and no sandbox binds it"), "{:?}", info.warnings);
+    assert_eq!(refused.state, ModuleState::Failed);
+    let reason = refused.reason.unwrap();
+    assert!(reason.contains(&format!("this build (SHA-256 {}) is neither built in nor vouched for", hash(&path))));
+    assert!(reason.contains("vouch for it with --trust or plugins.trusted, or leave isolation out"), "{reason}");
+    test.host.vouch_for(VouchedBuilds::from_hashes([hash(&path).as_str()]).unwrap());
+    test.host.change("mine", ModuleChange::Enable, true).await.unwrap();
+    assert_eq!(standing(&test.host.info("mine").unwrap()), ("vouched", "in-process", vec!["ReadNode"]));
 }
 
 /// A host whose plugins' processes find a kernel that lacks something.

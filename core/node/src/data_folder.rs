@@ -112,9 +112,14 @@ impl DataFolder {
         self.ephemeral.is_some()
     }
 
+    /// Whether there is a database in a folder.
+    pub(crate) fn has_database(path: &Path) -> bool {
+        path.join(DATABASE).is_dir()
+    }
+
     /// The database's folder.
     pub(crate) fn database(&self) -> PathBuf {
-        self.path.join("db")
+        self.path.join(DATABASE)
     }
 
     /// Where copies of the database are made (`tenon db backup`). Nothing in it outlives the node that made it.
@@ -182,6 +187,8 @@ impl DataFolder {
 }
 
 const GENESIS: &str = "genesis.json";
+/// The database's folder.
+const DATABASE: &str = "db";
 /// How the names of ephemeral folders begin.
 const EPHEMERAL_PREFIX: &str = "tenon-dev-";
 /// The file of an ephemeral folder that its owner holds locked.
@@ -189,7 +196,7 @@ const OWNER: &str = "owner.lock";
 /// How many folders of killed nodes a start removes at most: it is not to take long.
 const MOST_ORPHANS: usize = 16;
 
-/// Makes the file that says that a folder's owner lives, and holds its lock. The file appears locked: nobody can find it
+/// Makes the file that says that a folder's owner lives, and holds its lock. The file appears locked: no process can find it
 /// before that and take the folder for an orphan.
 fn own(folder: &Path) -> io::Result<File> {
     let file = NamedTempFile::new_in(folder)?;
@@ -217,7 +224,7 @@ fn remove_orphans(parent: &Path, own: &Path) {
     }
 }
 
-/// The owner's lock of a folder, if it could be taken: then nobody lives there.
+/// The owner's lock of a folder, if it could be taken: then no process uses the folder.
 fn orphan(folder: &Path, user: u32) -> Option<File> {
     let is_own = |path: &Path, is_kind: fn(&fs::FileType) -> bool| {
         fs::symlink_metadata(path).is_ok_and(|found| found.uid() == user && is_kind(&found.file_type()))

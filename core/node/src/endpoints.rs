@@ -115,7 +115,7 @@ impl Announcer {
         Ok(())
     }
 
-    /// Removes the file: nobody listens any more.
+    /// Removes the file when the node has stopped listening.
     pub(crate) fn withdraw(&self) {
         let mut state = self.state();
         state.is_announced = false;

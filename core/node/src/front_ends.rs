@@ -84,7 +84,10 @@ pub(crate) fn shown_by_websocket(settings: &Settings, names: NamespaceNames) -> 
 }
 
 /// The proxies that are believed, for HTTP and WebSocket alike.
-fn proxies(settings: &Settings) -> Result<Vec<Network>, Stop> {
+///
+/// # Errors
+/// [`Stop::Usage`] naming the entry that is no address and no network.
+pub(crate) fn proxies(settings: &Settings) -> Result<Vec<Network>, Stop> {
     let networks = settings.http.proxies.iter().map(|text| text.parse());
     networks.collect::<Result<_, NetworkError>>().map_err(|error| Stop::Usage(format!("http.proxies: {error}")))
 }

@@ -1,7 +1,7 @@
 //! Standard error, for a program that must not end or wait because of it.
 //!
-//! A full disk, a pipe that nobody reads (`tenon run 2>&1 | less`, a terminal under Ctrl-S) and one whose reader has gone
-//! cost lines, which are counted, and nothing else. What is written is written at once, by whoever says it: after a kill
+//! A full disk, a pipe that is not read (`tenon run 2>&1 | less`, a terminal under Ctrl-S) and one whose reader has gone
+//! cost lines, which are counted, and nothing else. A line is written at once, by the thread that logs it: after a kill
 //! nothing is missing.
 
 use std::io::{self, Write as _};
@@ -68,7 +68,7 @@ pub(crate) fn say(line: &str) {
     let _ = LogOutput.write_all(format!("{line}\n").as_bytes());
 }
 
-/// Writes a text to standard output, for a program that goes on whether somebody reads it or not; whether it was written.
+/// Writes a text to standard output, for a program that goes on also when it is not read. Returns whether it was written.
 pub(crate) fn show(text: &str) -> bool {
     let mut output = io::stdout();
     has_written(&mut output, text.as_bytes(), PATIENCE) && output.flush().is_ok()

@@ -5,7 +5,7 @@
 //!
 //! What must always hold: a room is started only after the ones that it needs, and stopped before them; a signal
 //! stops the node in order within ten seconds, a second one at once; an error that reaches the operator says what
-//! happened, to which thing, and what to do. Nobody imports this crate.
+//! happened, to which thing, and what to do. No crate depends on this one.
 
 #![forbid(unsafe_code)]
 // `eprintln!` ends the program when standard error takes nothing: log_output.rs.
@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     }
     match command_line::definition().try_get_matches() {
         Ok(matches) => exit_code(command_line::dispatch(&matches)),
-        // Help and version are "errors" of clap's too, with exit code 0; a closed pipe is nobody's business.
+        // Help and version are "errors" of clap's too, with exit code 0; a closed pipe is no error.
         Err(error) if !error.use_stderr() || error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
             if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS }

@@ -120,7 +120,7 @@ fn check_signers(settings: &Settings) {
 }
 
 impl OpenedChain {
-    /// The database alone, so that whoever holds it last can close it.
+    /// The database alone, so that its last owner can close it.
     pub(crate) fn into_store(self) -> Arc<Store> {
         self.store
     }
@@ -311,6 +311,14 @@ fn genesis_file(path: &Path, origin: &Origin) -> Result<ChosenGenesis, Stop> {
 pub(crate) fn public_genesis(name: &str) -> Result<Vec<u8>, Stop> {
     let network = PublicNetwork::by_name(name).ok_or_else(|| Stop::Usage(format!("unknown network `{name}`")))?;
     network.genesis_text().map_err(Stop::failure)
+}
+
+/// Checks that a folder can hold a chain, without opening its database: a node may be using it.
+///
+/// # Errors
+/// [`Stop::Usage`] when there is no database.
+pub(crate) fn require_chain(folder: &Path) -> Result<(), Stop> {
+    if DataFolder::has_database(folder) { Ok(()) } else { Err(no_chain(folder)) }
 }
 
 fn no_chain(folder: &Path) -> Stop {

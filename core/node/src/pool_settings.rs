@@ -21,7 +21,7 @@ pub(crate) fn options(settings: &Settings) -> PoolOptions {
     }
 }
 
-/// A number of ether in wei, exact to a gwei, which is finer than anybody writes such a bound.
+/// A number of ether in wei, exact to a gwei.
 fn wei(ether: f64) -> U256 {
     // A float that is too large for the integer becomes its largest value, which is the same bound.
     let gwei = (ether * 1e9).round() as u128;

@@ -57,7 +57,7 @@ impl Reloader {
     /// Answers [`ReloadSettings`].
     ///
     /// # Errors
-    /// [`RegisterError`] when somebody answers it already.
+    /// [`RegisterError`] when the request has a handler already.
     pub(crate) fn register(&self, bus: &Bus) -> Result<(), RegisterError> {
         let own = self.clone();
         bus.handle(move |request: ReloadSettings, _| {

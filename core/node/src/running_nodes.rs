@@ -1,7 +1,7 @@
 //! The nodes of this user that run on this machine, so that `tenon module …` finds one without being told where it is.
 //!
 //! A node that serves a Unix socket puts a file `PID.json` into a folder of this user: `tenon` in the session's own
-//! ($XDG_RUNTIME_DIR), else `tenon-UID` in the system's temporary folder. A file of a killed node goes when somebody looks.
+//! ($XDG_RUNTIME_DIR), else `tenon-UID` in the system's temporary folder. The file of a killed node is removed at the next look.
 
 use std::fs;
 use std::io::{self, Read as _, Write as _};
@@ -78,7 +78,7 @@ fn folders() -> Vec<PathBuf> {
     session.map(|path| path.join("tenon")).into_iter().chain([shared]).collect()
 }
 
-/// Whether a folder is this user's, and nobody else can write in it: in a shared temporary folder anybody can make one.
+/// Whether a folder belongs to this user and only this user can write in it: in a shared temporary folder every user can make one.
 fn is_own(folder: &Path) -> bool {
     fs::symlink_metadata(folder)
         .is_ok_and(|found| found.is_dir() && found.uid() == geteuid().as_raw() && found.mode() & 0o077 == 0)

@@ -18,12 +18,11 @@ use crate::version::version;
 pub(crate) fn starting(settings: &Settings, folder: &DataFolder, chain: &OpenedChain) {
     let head = chain.store.head();
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let age = now.saturating_sub(Duration::from_secs(head.header.timestamp));
     tracing::info!(
         version = version(),
         chain = chain_name(&chain.info),
         head = head.header.number,
-        head_age = age_text(age),
+        head_age = head_age(head.header.timestamp, now),
         mode = mode(settings),
         datadir = %front_ends::absolute(folder.path()).display(),
         "Tenon starts"
@@ -71,6 +70,14 @@ fn mode(settings: &Settings) -> String {
     }
 }
 
+/// The age of a head. Genesis files may leave the time out, which makes it 0.
+fn head_age(timestamp: u64, now: Duration) -> String {
+    if timestamp == 0 {
+        return "unknown (the genesis has no time)".to_owned();
+    }
+    age_text(now.saturating_sub(Duration::from_secs(timestamp)))
+}
+
 /// The two largest units of a time: `3 d 4 h`.
 fn age_text(age: Duration) -> String {
     let seconds = age.as_secs();
@@ -92,5 +99,13 @@ mod tests {
         let told = [5, 61, 3_700, 90_000].map(|seconds| age_text(Duration::from_secs(seconds)));
 
         assert_eq!(told, ["5 s", "1 min 1 s", "1 h 1 min", "1 d 1 h"]);
+    }
+
+    #[test]
+    fn a_genesis_without_a_time_has_no_age() {
+        let now = Duration::from_secs(1_700_000_000);
+
+        assert_eq!(head_age(0, now), "unknown (the genesis has no time)");
+        assert_eq!(head_age(1_699_999_940, now), "1 min 0 s");
     }
 }

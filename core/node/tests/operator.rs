@@ -243,6 +243,8 @@ fn config_fails_where_a_start_would() {
     let genesis = parent.path().join("genesis.json");
     std::fs::write(&genesis, "{}").unwrap();
     let genesis = genesis.to_str().unwrap();
+    let empty = parent.path().join("none");
+    let empty = empty.to_str().unwrap();
     for (arguments, wanted) in [
         (&["--genesis", genesis][..], "tenon: genesis file "),
         (&["--genesis", "/nowhere.json"], "tenon: flag --genesis: genesis file /nowhere.json: "),
@@ -250,6 +252,8 @@ fn config_fails_where_a_start_would() {
         (&["--network", "mainet"], "tenon: flag --network: unknown network `mainet`; did you mean `mainnet`?"),
         (&["--plugins", "/nowhere"], "tenon: plugin folder /nowhere: "),
         (&["--log.filter", "a=b=c"], "tenon: log.filter: "),
+        (&["--network", "mainnet", "--http.proxies", "10.0.0.0/99"], "tenon: http.proxies: "),
+        (&["--datadir", empty], "tenon: which chain? "),
         (&["--dev", "--mnemonic", "no words"], "tenon: dev.mnemonic, dev.mnemonic-file, dev.accounts: "),
         (&["--dev", "--profile", "native", "--chain-id", "7"], "tenon: dev.chain-id (flag --chain-id): "),
     ] {

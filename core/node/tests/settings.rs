@@ -38,7 +38,9 @@ fn names_the_place_and_the_fix_of_bad_settings() {
 fn prints_a_file_that_gives_the_same_settings_again() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("node.toml");
-    let first = run_well(&["config", "--http.port", "9999", "--http.api", "eth,debug", "--rpc.evmtimeout", "1500ms"]);
+    let chosen =
+        ["--network", "mainnet", "--http.port", "9999", "--http.api", "eth,debug", "--rpc.evmtimeout", "1500ms"];
+    let first = run_well(&[&["config"][..], &chosen].concat());
     std::fs::write(&file, &first).unwrap();
 
     let again = run_well(&["config", "--config", file.to_str().unwrap()]);

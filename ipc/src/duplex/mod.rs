@@ -34,7 +34,7 @@ pub(crate) use outgoing::{Encode, Outgoing};
 use writer::Writer;
 
 use crate::{
-    envelope::{Answer, Dispatcher, MessageText, Opened, RawMessage, Reply, Subscriptions, poll_once},
+    envelope::{Answer, Dispatcher, MessageText, Opened, RawMessage, Reply, Subscriptions, TaskTurn, poll_once},
     exposure::ConnectionExposure,
     patience::Patience,
     seldom::Seldom,
@@ -269,15 +269,18 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         let mut meter = Meter::new(&self.traffic);
         // What the buffer takes beyond what the connection has anyway.
         let mut memory: Option<Reservation> = None;
+        let mut turn = shared.dispatcher.turn_of(shared.origin);
         loop {
             match self.framing.next(&mut self.buffer) {
                 Incoming::Message(bytes, message) => {
                     let text = MessageText { bytes, memory: self.part_with(&shared.memory, &mut memory) };
                     tokio::select! {
                         biased;
-                        () = start_call(shared, text, message) => {}
+                        () = start_call(shared, text, message, &mut turn) => {}
                         () = gone() => return End::Gone,
                     }
+                    // Messages that arrived together are answered one after the other on this task.
+                    turn.step(0).await;
                 }
                 Incoming::Control(bytes) => {
                     shared.outgoing.push_raw(bytes);
@@ -292,6 +295,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                     return End::Finish(goodbye);
                 }
                 Incoming::More => {
+                    turn.rest();
                     tokio::select! {
                         biased;
                         () = shared.outgoing.has_room() => {}
@@ -382,12 +386,18 @@ async fn linger<R: AsyncRead + Unpin>(reader: &mut R, mut buffer: BytesMut) {
     let _ = tokio::time::timeout(LINGER, reading).await;
 }
 
-/// Starts a call; returns when there is room for the next.
-async fn start_call<S: RpcService>(shared: &Arc<Shared<S>>, text: MessageText, message: RawMessage) {
-    shared.outgoing.has_room().await;
+/// Starts a call; returns when there is room for the next. What it waits for may need the connection's turn, which is given up
+/// meanwhile: the connection's own batches take turns with it.
+async fn start_call<S: RpcService>(
+    shared: &Arc<Shared<S>>,
+    text: MessageText,
+    message: RawMessage,
+    turn: &mut TaskTurn,
+) {
+    turn.rest_while(shared.outgoing.has_room()).await;
     // Only this task takes places: one that is free now is still free when the call turns out to need it.
     if shared.places.available_permits() == 0 {
-        drop(shared.places.acquire().await);
+        drop(turn.rest_while(shared.places.acquire()).await);
     }
     let call = {
         let shared = Arc::clone(shared);

@@ -38,7 +38,7 @@ pub(crate) struct Outgoing {
     length: AtomicUsize,
     /// Bytes that the queue may have by its reservation, kept beside the lock as `length` is.
     held: AtomicUsize,
-    /// Whether somebody waits for `drained`.
+    /// Whether a task waits for `drained`.
     is_awaited: AtomicBool,
     /// Whether the writer's task sleeps: who pushes wakes it only then. Becomes true under the lock, after a look at the
     /// queue, so that no push is missed.
@@ -258,7 +258,7 @@ impl Outgoing {
         context: &mut Context<'_>,
         pieces: &mut VecDeque<Bytes>,
     ) -> Poll<Result<(), Overflow>> {
-        // Watched since a look in this same poll: whoever has pushed after it has waked the task, and it comes again.
+        // Watched since a look in this same poll: a push after it wakes the task again.
         if self.is_writer_asleep.load(Ordering::Relaxed) {
             return Poll::Pending;
         }

@@ -4,7 +4,7 @@
 //! one batch. Here a call that may change something begins when all before it have answered, and all after it begin when
 //! it has answered itself; the reads between two such calls run side by side.
 
-use std::{task::Poll, time::Instant};
+use std::{pin::pin, task::Poll, time::Instant};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
@@ -13,6 +13,7 @@ use super::{
     Answer, Dispatcher, Outcome, Reply, Request, SUBSCRIBE, Subscriptions, UNCOUNTED_REPLY, UNSUBSCRIBE, failures,
     poll_once, reply,
     scan::{RawMessage, RawRequest},
+    turns::TaskTurn,
 };
 use crate::service::{Caller, RawCall, RpcService};
 
@@ -40,6 +41,8 @@ struct Batch<'a, S: RpcService, F> {
     entries: Vec<Entry<'a, S>>,
     /// Calls that were not done on their first poll.
     running: FuturesUnordered<F>,
+    /// Its turn on the threads that serve connections.
+    turn: TaskTurn,
     budget: Budget,
     deadline: Option<Instant>,
     /// Whether the deadline had passed when a call was last waited for.
@@ -53,7 +56,12 @@ impl<S: RpcService, F: Future<Output = (usize, Outcome<S>)>> Batch<'_, S, F> {
 
     /// Waits until one of the running calls is done, if there is one.
     async fn finish_one(&mut self) -> bool {
-        let Some((index, outcome)) = self.running.next().await else { return false };
+        let mut next = self.running.next();
+        let finished = match poll_once(pin!(&mut next)).await {
+            Poll::Ready(finished) => finished,
+            Poll::Pending => self.turn.wait(next).await,
+        };
+        let Some((index, outcome)) = finished else { return false };
         self.settle(index, outcome);
         self.is_late = self.deadline.is_some_and(|deadline| deadline <= Instant::now());
         true
@@ -91,8 +99,9 @@ impl<S: RpcService> Dispatcher<S> {
             Ok(memory) => memory,
             Err(refused) => return Answer::only(Some(Reply::stray_failure(&refused.into()))),
         };
-        let (entries, memory) = self.run_batch(text, message, memory, caller, subscriptions).await;
-        let mut answer = render(entries);
+        let turn = self.turns.begin(caller.context.origin().client).await;
+        let (entries, memory, turn) = self.run_batch(text, message, (memory, turn), caller, subscriptions).await;
+        let mut answer = render(entries, turn).await;
         if let Some(reply) = &mut answer.reply {
             reply.memory = memory.finish(reply.len());
         }
@@ -103,13 +112,14 @@ impl<S: RpcService> Dispatcher<S> {
         &self,
         text: &'a str,
         message: &RawMessage,
-        memory: BatchMemory,
+        (memory, turn): (BatchMemory, TaskTurn),
         caller: &Caller,
         subscriptions: Option<&Subscriptions>,
-    ) -> (Vec<Entry<'a, S>>, BatchMemory) {
+    ) -> (Vec<Entry<'a, S>>, BatchMemory, TaskTurn) {
         let mut batch = Batch {
             entries: Vec::with_capacity(message.items.len()),
             running: FuturesUnordered::new(),
+            turn,
             budget: Budget { left: self.limits.batch_response_bytes, most: self.limits.batch_response_bytes, memory },
             deadline: caller.context.deadline(),
             is_late: false,
@@ -126,13 +136,7 @@ impl<S: RpcService> Dispatcher<S> {
                 }
                 Request::Call { id, method, params } => (id, method, params),
             };
-            if self.service.is_called_ahead(&method) {
-                if prepared == 0 {
-                    prepared = self.prepare(&message.items[place..], text, &method, caller).await;
-                }
-                prepared = prepared.saturating_sub(1);
-            }
-            // Most calls are done on their first poll. While nothing runs there is no order to keep, and nobody is asked.
+            // Most calls are done on their first poll. While nothing runs there is no order to keep.
             let mut keeps_place = false;
             if !batch.running.is_empty() {
                 keeps_place = self.keeps_place(&method);
@@ -145,7 +149,14 @@ impl<S: RpcService> Dispatcher<S> {
             let is_refused = outcome.is_some();
             batch.entries.push(Entry { id, outcome });
             if is_refused {
+                batch.turn.step(0).await;
                 continue;
+            }
+            if self.service.is_called_ahead(&method) {
+                if prepared == 0 {
+                    prepared = self.prepare(&message.items[place..], text, &method, caller).await;
+                }
+                prepared = prepared.saturating_sub(1);
             }
             let subscriptions = subscriptions.filter(|_| id.is_some());
             let name = method.clone();
@@ -160,6 +171,7 @@ impl<S: RpcService> Dispatcher<S> {
                     batch.running.push(call);
                 }
             }
+            batch.turn.step(0).await;
             tokio::task::coop::consume_budget().await;
             if keeps_place {
                 batch.finish_all().await;
@@ -168,7 +180,7 @@ impl<S: RpcService> Dispatcher<S> {
             }
         }
         batch.finish_all().await;
-        (batch.entries, batch.budget.memory)
+        (batch.entries, batch.budget.memory, batch.turn)
     }
 
     /// Shows the service the next calls of a method that follow one another, and tells how many.
@@ -214,7 +226,7 @@ struct BatchMemory {
 }
 
 impl BatchMemory {
-    /// For so many entries.
+    /// For a batch of this many entries.
     fn begin(client: ClientMemory, entries: usize) -> Result<Self, OutOfMemory> {
         let mut memory = Self { client, held: None, taken: 0 };
         memory.take(entries.saturating_mul(ENTRY_BYTES))?;
@@ -235,7 +247,7 @@ impl BatchMemory {
         Ok(())
     }
 
-    /// What the answer holds, which is so long and all that is left.
+    /// The reservation of the finished answer, shrunk to its length.
     fn finish(self, length: usize) -> Option<Reservation> {
         let mut held = self.held?;
         held.shrink(length);
@@ -271,13 +283,14 @@ impl Budget {
     }
 }
 
-fn render<S: RpcService>(entries: Vec<Entry<'_, S>>) -> Answer<S> {
+async fn render<S: RpcService>(entries: Vec<Entry<'_, S>>, mut turn: TaskTurn) -> Answer<S> {
     let mut text = Vec::with_capacity(estimate(&entries));
     let mut opened = Vec::new();
     text.push(b'[');
     for Entry { id, outcome } in entries {
         let (Some(id), Some(outcome)) = (id, outcome) else { continue };
-        if text.len() > 1 {
+        let before = text.len();
+        if before > 1 {
             text.push(b',');
         }
         match outcome {
@@ -290,6 +303,7 @@ fn render<S: RpcService>(entries: Vec<Entry<'_, S>>) -> Answer<S> {
                 opened.push(subscription);
             }
         }
+        turn.step(text.len() - before).await;
     }
     if text.len() == 1 {
         return Answer::only(None);

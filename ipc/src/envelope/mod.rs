@@ -8,6 +8,7 @@ mod request_id;
 mod scan;
 mod subscriptions;
 mod text;
+mod turns;
 
 use std::{
     borrow::Cow,
@@ -27,6 +28,7 @@ pub use limits::EnvelopeLimits;
 pub(crate) use reply::Reply;
 pub(crate) use scan::{Ending, Progress, RawMessage, Scanner};
 pub(crate) use subscriptions::Subscriptions;
+pub(crate) use turns::{TaskTurn, TaskTurns};
 
 use crate::service::{Caller, Exposure, RawCall, RpcService};
 use request_id::RequestId;
@@ -36,6 +38,10 @@ use text::read_string;
 /// What a call takes that is not over on its first poll, beside its parameters: its futures here and in the plugin, its
 /// task, and room for a small answer.
 const CALL_BYTES: usize = 20 << 10;
+
+/// How many times the length of their text parameters take once they are decoded, at most: state overrides of empty accounts, 47
+/// bytes of text each, take 3.9 times that (`plugins/sdk/src/shapes/overrides.rs` tests it); call data takes half.
+const DECODED_FACTOR: usize = 4;
 
 /// What an open subscription takes beside its parameters: its task, its place in lists, its futures and the events that wait
 /// for it.
@@ -57,6 +63,7 @@ pub struct Dispatcher<S> {
     service: S,
     limits: Arc<EnvelopeLimits>,
     memory: MemoryBudget,
+    turns: TaskTurns,
 }
 
 /// The text of a message, with what it holds of the memory budget.
@@ -104,7 +111,7 @@ pub(crate) enum Parsed {
 
 /// A request, looked at.
 enum Request<'a> {
-    /// Somebody's answer, or a notification that only servers send: dropped.
+    /// An answer, or a notification that only servers send: dropped.
     Ignored,
     /// Not a call.
     Invalid { id: &'a str },
@@ -124,13 +131,24 @@ enum Outcome<S: RpcService> {
 impl<S: RpcService> Dispatcher<S> {
     /// A dispatcher over `service`.
     pub fn new(service: S, limits: EnvelopeLimits) -> Self {
-        Self { service, limits: Arc::new(limits), memory: MemoryBudget::unbounded() }
+        Self { service, limits: Arc::new(limits), memory: MemoryBudget::unbounded(), turns: TaskTurns::default() }
     }
 
     /// The same, drawing on this budget for what messages, calls and answers take.
     #[must_use]
     pub fn with_memory(self, memory: MemoryBudget) -> Self {
         Self { memory, ..self }
+    }
+
+    /// The same, whose tasks share the threads with those of other dispatchers.
+    #[must_use]
+    pub(crate) fn with_turns(self, turns: TaskTurns) -> Self {
+        Self { turns, ..self }
+    }
+
+    /// How a client's tasks share the threads.
+    pub(crate) fn turn_of(&self, origin: Origin) -> TaskTurn {
+        self.turns.at_rest(origin.client)
     }
 
     /// What it draws on.
@@ -198,7 +216,7 @@ impl<S: RpcService> Dispatcher<S> {
     /// Answers a message whose members were found in `text`. With `subscriptions` the transport can notify.
     ///
     /// What is rare is boxed here and below, and with it its futures: the one of a plain call is moved into place by
-    /// whoever polls it, and every byte of it costs.
+    /// its caller, and every byte of it costs.
     pub(crate) async fn answer(
         &self,
         text: MessageText,
@@ -294,7 +312,7 @@ impl<S: RpcService> Dispatcher<S> {
         subscriptions: Option<&Subscriptions>,
     ) -> Outcome<S> {
         // The parameters count while the call runs, for what the plugin has decoded them into.
-        let bytes = CALL_BYTES + call.params_length() + kept;
+        let bytes = CALL_BYTES + DECODED_FACTOR * call.params_length() + kept;
         let mut call = pin!(self.call(call, caller, subscriptions));
         // Most calls are done on their first poll: they hold nothing, and no timer is made for them.
         if let Poll::Ready(outcome) = poll_once(call.as_mut()).await {

@@ -337,7 +337,7 @@ impl<S: RpcService> HttpSide<S> {
         let take = |bytes| self.dispatcher.memory_of(caller.context.origin()).reserve(MemoryUse::Messages, bytes);
         let text = match read_body(body, self.limits.body_bytes, take).await {
             Ok(text) => text,
-            // The client has broken off; nobody reads this.
+            // The client has broken off: this is not sent.
             Err(NoBody::Broken) => return status_only(StatusCode::BAD_REQUEST),
             Err(NoBody::TooMuch(refused)) => return out_of_memory(refused),
         };

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use alloy_primitives::U256;
 use tenon_bus::MemoryBudget;
 
 /// Bounds of everything that clients can make this node execute.
@@ -23,6 +24,8 @@ pub struct ExecutionLimits {
     pub trace_answer_bytes: u64,
     /// Most blocks of one fee history; more are cut off silently.
     pub fee_history_blocks: u64,
+    /// The lowest tip that is suggested, wei per gas: what the pool takes at least.
+    pub least_tip: U256,
 }
 
 /// What everything that clients can make this node execute draws on.
@@ -52,6 +55,7 @@ impl Default for ExecutionLimits {
             trace_bytes: 1 << 30,
             trace_answer_bytes: 240 << 20,
             fee_history_blocks: 1024,
+            least_tip: U256::ZERO,
         }
     }
 }

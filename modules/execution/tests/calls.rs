@@ -176,6 +176,15 @@ async fn fees_of_the_next_block_follow_the_head() {
 }
 
 #[tokio::test]
+async fn no_tip_is_suggested_that_the_pool_would_refuse() {
+    let node = TestNode::with_conformance_chain(54);
+    let least_tip = U256::from(7_000_000_000_u64);
+    let _served = node.serve(ExecutionLimits { least_tip, ..ExecutionLimits::default() });
+
+    assert_eq!(node.ask(SuggestTip).await.unwrap(), least_tip);
+}
+
+#[tokio::test]
 async fn a_fee_history_beyond_the_head_is_refused() {
     let node = TestNode::with_conformance_chain(3);
     let _served = node.serve(ExecutionLimits::default());

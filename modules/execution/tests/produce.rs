@@ -13,7 +13,7 @@ use tenon_api::{
     messages::{BlocksUnwound, LogsChanged, NewHead},
 };
 use tenon_bus::Delivery;
-use tenon_execution::ExecutionLimits;
+use tenon_execution::{ExecutionLimits, Importer};
 
 fn attributes(node: &TestNode, tag: u8) -> SealAttributes {
     let head = node.chain.head();
@@ -96,6 +96,29 @@ async fn a_longer_branch_wins_and_is_announced() {
         let Some(Delivery::Event(event)) = heads.next().await else { panic!("no event") };
         assert_eq!(event.header.hash(), expected.hash());
     }
+}
+
+#[test]
+fn a_branch_that_takes_too_much_memory_is_refused_with_what_helps_and_changes_nothing() {
+    let node = TestNode::with_conformance_chain(50);
+    let other = TestNode::with_conformance_chain(50);
+    node.importer.produce(&attributes(&node, 1), vec![]).unwrap();
+    let theirs: Vec<_> = (0..2).map(|_| other.importer.produce(&attributes(&other, 2), vec![]).unwrap()).collect();
+    let (reader, writer) = (Arc::new(node.chain.clone()), Arc::new(node.chain.clone()));
+    let engine = Arc::clone(&node.engine);
+    let importer = Importer::new(Arc::clone(&node.spec), reader, writer, engine, node.bus.clone());
+    let importer = importer.with_reorganisation_bytes(1);
+    let before = node.chain.head().header.hash();
+    importer.insert(theirs[0].block.clone()).unwrap();
+
+    let refused = importer.insert(theirs[1].block.clone()).unwrap_err();
+
+    let expected = "the better branch from block 50 on needs too much memory at block 51 to take the place of blocks up to 51 in \
+                    one step; stop the node, run `tenon db unwind 50` and import the branch";
+    assert_eq!(refused.to_string(), expected);
+    assert_eq!(node.chain.head().header.hash(), before);
+    // With the ordinary bound the same branch wins.
+    assert!(matches!(node.importer.insert(theirs[1].block.clone()), Ok(InsertOutcome::Head { .. })));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
 use crate::{Answer, EthContext, write_data_list};
 
-/// The oldest peer protocol that the reference speaks (`docs/spec/rpc-eth.md` 8).
+/// The first peer protocol that the reference offers (`docs/spec/rpc-eth.md` 8).
 const NATIVE_PROTOCOL_VERSION: u64 = 100;
 /// eth/68.
 const ETHEREUM_PROTOCOL_VERSION: u64 = 68;

@@ -76,7 +76,7 @@ pub struct SealedHeader {
 }
 
 impl SealedHeader {
-    /// Joins a header and its hash. `modules/chain` computes hashes; nobody else should call this.
+    /// Joins a header and its hash. Only `modules/chain`, which computes hashes, should call this.
     pub const fn new_unchecked(header: Header, hash: B256) -> Self {
         Self { hash, header }
     }

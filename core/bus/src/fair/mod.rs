@@ -9,6 +9,7 @@
 //!
 //! Everything is bounded: jobs that wait, in all and for each client, parked jobs, and lent places.
 
+mod attempts;
 mod state;
 
 use std::{
@@ -22,6 +23,7 @@ use std::{
 
 use tokio::sync::oneshot;
 
+use attempts::Attempts;
 use state::{Arrival, Granted, JobId, Refusal, State};
 
 use crate::{ClientId, Origin, PluginId};
@@ -67,9 +69,9 @@ pub struct FairLimits {
 /// Why a place was not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NoPlace {
-    /// As many jobs wait as may.
+    /// The queue is full.
     QueueFull,
-    /// As many jobs of this client wait as may.
+    /// The client's part of the queue is full.
     ClientFull,
     /// The job waited, and had to make room for a client with fewer jobs.
     Displaced,
@@ -77,7 +79,7 @@ pub enum NoPlace {
     Late,
 }
 
-/// Places and those who wait for them. Cloning gives the same queue.
+/// Places and the jobs that wait for one. Clones share the queue.
 #[derive(Clone, Debug)]
 pub struct FairQueue {
     inner: Arc<Inner>,
@@ -91,6 +93,8 @@ struct Inner {
     state: Mutex<State<Waiter, Arc<Parked>>>,
     /// Whether a running job might have to give way. Read without the lock, often.
     is_contended: AtomicBool,
+    /// What clients' attempts take before they are queued here.
+    attempts: Attempts,
 }
 
 /// Tells a parked job to go on.
@@ -105,7 +109,24 @@ impl FairQueue {
     pub fn new(limits: FairLimits) -> Self {
         let limits = FairLimits { places: limits.places.max(1), client_places: limits.client_places.max(1), ..limits };
         let state = Mutex::new(State::new(limits));
-        Self { inner: Arc::new(Inner { limits, state, is_contended: AtomicBool::new(false) }) }
+        let attempts = Attempts::new(limits.places);
+        Self { inner: Arc::new(Inner { limits, state, is_contended: AtomicBool::new(false), attempts }) }
+    }
+
+    /// Whether a client may do short work on its request's own task, ahead of everything that waits here. It may not when it has
+    /// used up its allowance, or while another client waits that has used less.
+    pub(crate) fn may_attempt(&self, client: ClientId, now: Instant) -> bool {
+        let is_contended = || self.inner.is_contended.load(Ordering::Relaxed);
+        self.inner.attempts.has_time(client, now) && (!is_contended() || self.inner.lock().may_go_first(client, now))
+    }
+
+    /// Charges a client for work that it did on its request's own task.
+    pub(crate) fn charge_attempt(&self, client: ClientId, began: Instant, ended: Instant) {
+        let time = ended.saturating_duration_since(began);
+        self.inner.attempts.add(client, time, ended);
+        if self.inner.is_contended.load(Ordering::Relaxed) {
+            self.inner.lock().charge(client, time, ended);
+        }
     }
 
     /// How many jobs run, are parked, and wait.
@@ -286,7 +307,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Whether anybody waits whose turn it might be.
+    /// Whether another client's job waits whose turn it might be.
     pub(crate) fn is_contended(&self) -> bool {
         self.inner.is_contended.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! Who runs, who waits, and whose turn is next. Plain data: the caller brings the time and the lock.
+//! Which jobs run, which wait, and whose turn is next. Plain data: the caller brings the time and the lock.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
@@ -95,9 +95,9 @@ pub(super) enum Granted<W, P> {
 /// Why a job may not even wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// As many wait as may, and no client has more of them than this one.
+    /// The queue is full, and no other client has more jobs in it.
     QueueFull,
-    /// This client's jobs are as many as may wait for one.
+    /// The client's part of the queue is full.
     ClientFull,
 }
 
@@ -316,6 +316,22 @@ impl<W, P> State<W, P> {
         let next = self.next_share().filter(|next| next.client != share.client);
         let next = next.and_then(|next| self.clients.get(&next.client));
         next.is_some_and(|next| next.used.saturating_add(QUANTUM) < own)
+    }
+
+    /// Whether a client may work without a place, ahead of what waits: nothing of another client does that has used less.
+    pub(super) fn may_go_first(&mut self, client: ClientId, now: Instant) -> bool {
+        self.account(now);
+        let Some(own) = self.clients.get(&client).map(|client| client.used) else { return true };
+        let waits = |(name, other): (&ClientId, &Client<W, P>)| *name != client && other.wants_a_place();
+        !self.clients.iter().any(|entry| waits(entry) && entry.1.used.saturating_add(QUANTUM) < own)
+    }
+
+    /// Adds time that a client worked without a place.
+    pub(super) fn charge(&mut self, client: ClientId, time: Duration, now: Instant) {
+        self.account(now);
+        let client = self.client(client);
+        client.used = client.used.saturating_add(time);
+        self.forget_idle();
     }
 
     /// Accounts for the time that jobs ran since the last look.

@@ -147,3 +147,35 @@ async fn a_message_has_a_budget_of_computing_time_for_all_its_jobs() {
     let another = context(1).within_computing_time(Duration::from_secs(3_600));
     assert_eq!(pool.run(&another, |_| Ok(())).await, Ok(()), "another message has its own");
 }
+
+#[tokio::test]
+async fn a_client_that_has_had_its_share_of_attempts_is_queued_and_others_are_not() {
+    let pool = WorkPool::new("test", 1, 16);
+    let (greedy, modest) = (context(1), context(2));
+    let long = || {
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(3) {
+            std::hint::spin_loop();
+        }
+        Some("at once")
+    };
+
+    // Windows have no common beginning with this test: one of three attempts in a row meets a window that is used up.
+    let answers = [(); 3].map(|()| pool.attempt(&greedy, long));
+
+    assert!(answers.contains(&None), "{answers:?}");
+    assert_eq!(pool.attempt(&modest, || Some("at once")), Some("at once"));
+}
+
+#[tokio::test]
+async fn attempts_draw_on_the_computing_time_of_their_message() {
+    let pool = WorkPool::new("test", 1, 16);
+    let message = context(1).within_computing_time(Duration::from_nanos(1));
+    let work = || {
+        std::thread::sleep(Duration::from_micros(1));
+        Some("at once")
+    };
+
+    assert_eq!(pool.attempt(&message, work), Some("at once"));
+    assert_eq!(pool.attempt(&message, work), None);
+}

@@ -12,6 +12,7 @@ use std::{
 use arc_swap::ArcSwap;
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream};
 use tenon_api::{Failure, messages::ModuleFaults};
+use tenon_bus::{ClientId, ClientMemory, PluginId};
 use tenon_sdk::boundary::OwnedBytes;
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, BufReader},
@@ -82,16 +83,21 @@ impl OpenedPlugin for ProcessPlugin {
         let runtime = Handle::try_current()
             .map_err(|_| Failure::server("a plugin in a process of its own needs the node's runtime"))?;
         let Start { granted, bus, space, memory, settings, handover, .. } = start;
+        let share = memory.limits().client;
+        let frames = memory.client(ClientId::of_plugin(PluginId::of_name(&self.manifest.name)));
         let backend = BusBackend::new(self.manifest.name.clone(), bus, granted, self.manifest.sends_frames, space)
             .drawing_on(memory);
         let log_lines = self.options.log_lines;
+        // Half of what it may hold: the rest is for the answers to what it has asked by then.
+        let pause_at = self.options.pause_at.min(share / 2);
         let spec = Spec {
             manifest: self.manifest,
             library: self.library,
-            options: self.options,
+            options: IsolationOptions { pause_at, ..self.options },
             settings: settings.to_owned(),
             backend: Arc::new(backend),
             journal: Arc::new(Journal::new(log_lines)),
+            frames,
         };
         let early = spec.start(&mut self.process, handover)?;
         let link = spec.link();
@@ -120,6 +126,8 @@ struct Spec {
     settings: String,
     backend: Arc<dyn Backend>,
     journal: Arc<Journal>,
+    /// The plugin's share of the memory budget.
+    frames: ClientMemory,
 }
 
 impl Spec {
@@ -147,6 +155,7 @@ impl Spec {
             Arc::clone(&self.backend),
             Arc::clone(&self.journal),
             Limits { longest_call, longest_silence, pause_at, end_at },
+            self.frames.clone(),
         )
     }
 
@@ -280,8 +289,8 @@ impl Drop for ProcessInstance {
 /// calls.
 const MAX_DEPTH: usize = 4096;
 
-/// Whether arrays and objects of a JSON text lie in one another no deeper than [`MAX_DEPTH`]: whoever reads the answer may do
-/// so by recursion.
+/// Whether the arrays and objects of a JSON text nest no deeper than [`MAX_DEPTH`]: clients may parse the answer
+/// recursively.
 fn is_shallow(json: &[u8]) -> bool {
     let (mut depth, mut deepest, mut is_text, mut is_escaped) = (0_usize, 0, false, false);
     for byte in json {

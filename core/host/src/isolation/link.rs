@@ -11,7 +11,7 @@ use std::{
 };
 
 use tenon_api::{Failure, Request, Topic, messages::CommitRecords};
-use tenon_bus::CallContext;
+use tenon_bus::{CallContext, ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tenon_sdk::boundary::{ForeignFuture, ForeignStream};
 use tokio::{
     net::UnixStream,
@@ -21,7 +21,7 @@ use tokio::{
 
 use super::{
     WINDOW,
-    outgoing::{LARGEST_BACKLOG, Outgoing},
+    outgoing::{LARGEST_BACKLOG, NotSent, Outgoing},
     process::{Early, level},
     wire::{Frame, FrameBuffer, Kind, LARGEST_QUESTION, WireError, put_bytes, put_reply},
 };
@@ -34,6 +34,14 @@ use crate::{
 
 /// How often calls that take too long, and a process that is silent, are looked for.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long a process is not listened to before it is looked whether there is memory for what it sends.
+const MEMORY_LOOK: Duration = Duration::from_millis(10);
+/// Up to this size the buffer of what arrives is not counted in the budget.
+const UNCOUNTED_BUFFER: usize = 256 * 1024;
+/// Up to this size an item is part of what its subscription holds anyway.
+const UNCOUNTED_ITEM: usize = 4 * 1024;
+/// The most that a frame takes besides its parameters, answer or item.
+const FRAME_HEAD: usize = 256;
 /// Calls and subscriptions that one process may have in flight.
 const MOST_IN_FLIGHT: usize = 16 * 1024;
 /// Questions and listeners to events that a plugin may have at the bus at a time.
@@ -87,7 +95,7 @@ struct Slot {
 enum Waits {
     Call(oneshot::Sender<Answer>),
     Items(mpsc::Sender<Item>),
-    /// Nobody any more; the process still owes its last frame.
+    /// The caller has gone; the process still owes its last frame.
     Nobody,
 }
 
@@ -115,6 +123,8 @@ pub(super) struct Link {
     pub(super) backend: Arc<dyn Backend>,
     journal: Arc<Journal>,
     limits: Limits,
+    /// The plugin's share of the memory budget, which what lies between the node and its process draws on.
+    memory: ClientMemory,
     /// Grows with every `Pong`.
     pongs: AtomicU64,
     /// Bytes of the plugin's questions that run.
@@ -128,15 +138,21 @@ pub(super) struct Link {
 }
 
 impl Link {
-    pub(super) fn new(backend: Arc<dyn Backend>, journal: Arc<Journal>, limits: Limits) -> Arc<Self> {
+    pub(super) fn new(
+        backend: Arc<dyn Backend>,
+        journal: Arc<Journal>,
+        limits: Limits,
+        memory: ClientMemory,
+    ) -> Arc<Self> {
         Arc::new(Self {
-            out: Outgoing::default(),
+            out: Outgoing::drawing_on(memory.clone()),
             next: AtomicU64::new(1),
             slots: Mutex::default(),
             bus: Mutex::default(),
             backend,
             journal,
             limits,
+            memory,
             pongs: AtomicU64::new(0),
             asked: AtomicUsize::new(0),
             items: Arc::default(),
@@ -160,7 +176,14 @@ impl Link {
             self.is_beyond.notify_one();
             return;
         }
-        self.out.push(kind, id, |out| put_reply(out, kind, answer));
+        let sent = self.out.try_push_counted((usize::MAX, length.saturating_add(FRAME_HEAD)), kind, id, |out| {
+            put_reply(out, kind, answer);
+        });
+        if let Err(NotSent::Memory(refused)) = sent {
+            // A refusal is small: it is sent in the place of what does not fit.
+            let refused = Failure::from(refused);
+            self.out.push(kind, id, |out| put_reply(out, kind, Err(&refused)));
+        }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -176,7 +199,7 @@ impl Link {
         &self,
         waits: Waits,
         (method, context): (u32, CallContext),
-        kind: Kind,
+        (kind, length): (Kind, usize),
         fill: impl FnOnce(&mut Vec<u8>),
     ) -> Result<u64, Failure> {
         let id = self.next.fetch_add(1, Ordering::Relaxed);
@@ -189,10 +212,15 @@ impl Link {
         }
         slots.taken.insert(id, Slot { waits, method, since: Instant::now(), context });
         drop(slots);
-        if !self.out.try_push(LARGEST_BACKLOG, kind, id, fill) {
-            self.slots().taken.remove(&id);
-            return Err(Failure::limit("the plugin does not keep up with its calls; try again later"));
-        }
+        self.out.try_push_counted((LARGEST_BACKLOG, length.saturating_add(FRAME_HEAD)), kind, id, fill).map_err(
+            |reason| {
+                self.slots().taken.remove(&id);
+                match reason {
+                    NotSent::Backlog => Failure::limit("the plugin does not keep up with its calls; try again later"),
+                    NotSent::Memory(refused) => refused.into(),
+                }
+            },
+        )?;
         Ok(id)
     }
 
@@ -207,7 +235,8 @@ impl Link {
     ) -> Result<impl Future<Output = Answer> + Send + use<>, Failure> {
         let left = nanos_left(&caller.context);
         let (sender, receiver) = oneshot::channel();
-        let id = self.ask(Waits::Call(sender), (method, caller.context.clone()), Kind::Call, |out| {
+        let length = params.map_or(0, str::len);
+        let id = self.ask(Waits::Call(sender), (method, caller.context.clone()), (Kind::Call, length), |out| {
             out.extend_from_slice(&method.to_le_bytes());
             out.extend_from_slice(&left.to_le_bytes());
             out.extend_from_slice(&client_of(&caller.context).to_le_bytes());
@@ -232,7 +261,8 @@ impl Link {
     ) -> Result<Items, Failure> {
         // One place more than credit: for the reason when the process goes.
         let (sender, receiver) = mpsc::channel(WINDOW + 1);
-        let id = self.ask(Waits::Items(sender), (kind, caller.context.clone()), Kind::Subscribe, |out| {
+        let length = params.map_or(0, str::len);
+        let id = self.ask(Waits::Items(sender), (kind, caller.context.clone()), (Kind::Subscribe, length), |out| {
             out.extend_from_slice(&kind.to_le_bytes());
             out.extend_from_slice(&client_of(&caller.context).to_le_bytes());
             put_bytes(out, caller.exposure.as_text().as_bytes());
@@ -244,7 +274,7 @@ impl Link {
     /// Asks for the state for the next version; blocks.
     pub(super) fn export_state(&self, limit: Duration) -> Answer {
         let (sender, mut receiver) = oneshot::channel();
-        self.ask(Waits::Call(sender), (u32::MAX, CallContext::new()), Kind::ExportState, |_| {})?;
+        self.ask(Waits::Call(sender), (u32::MAX, CallContext::new()), (Kind::ExportState, 0), |_| {})?;
         let deadline = Instant::now() + limit;
         loop {
             match receiver.try_recv() {
@@ -262,7 +292,7 @@ impl Link {
         self.out.push(Kind::Stop, 0, |_| {});
     }
 
-    /// Nothing will be answered any more: whoever waits gets `reason`.
+    /// Ends the link: every waiting caller gets `reason`.
     pub(super) fn end(&self, reason: &Failure) {
         let taken = {
             let mut slots = self.slots();
@@ -270,10 +300,10 @@ impl Link {
             std::mem::take(&mut slots.taken)
         };
         for slot in taken.into_values() {
-            // Errors say that nobody waits any more.
+            // Errors say that the caller has gone.
             match slot.waits {
                 Waits::Call(sender) => drop(sender.send(Err(reason.clone()))),
-                Waits::Items(sender) => drop(sender.try_send(Item::counted(Err(reason.clone()), &self.items))),
+                Waits::Items(sender) => drop(sender.try_send(Item::counted(Err(reason.clone()), &self.items, None))),
                 Waits::Nobody => {}
             }
         }
@@ -313,6 +343,7 @@ impl Link {
                 return Ending::Broke(error);
             }
         }
+        let mut memory = None;
         loop {
             loop {
                 // A process that asks and does not read what it is told is not listened to meanwhile.
@@ -335,6 +366,7 @@ impl Link {
                     Err(error) => return Ending::Broke(error),
                 }
             }
+            self.hold_buffer(&buffer, &mut memory).await;
             match socket.try_read(buffer.room()) {
                 Ok(0) => return Ending::Closed,
                 Ok(count) => buffer.arrived(count),
@@ -345,6 +377,26 @@ impl Link {
                 }
                 Err(_) => return Ending::Closed,
             }
+        }
+    }
+
+    /// Counts what the buffer takes with the next read. Nothing is read while there is no memory for it: the process waits, and
+    /// is ended as silent when that lasts.
+    async fn hold_buffer(&self, buffer: &FrameBuffer, memory: &mut Option<Reservation>) {
+        let bytes = buffer.bytes_with_room();
+        if bytes <= UNCOUNTED_BUFFER {
+            *memory = None;
+            return;
+        }
+        loop {
+            let held = match memory {
+                Some(held) => held.resize(bytes),
+                None => self.memory.reserve(MemoryUse::PluginFrames, bytes).map(|held| *memory = Some(held)),
+            };
+            if held.is_ok() {
+                return;
+            }
+            tokio::time::sleep(MEMORY_LOOK).await;
         }
     }
 
@@ -403,14 +455,19 @@ impl Link {
         let Some(slot) = slots.taken.get_mut(&frame.id) else { return Err(WireError::NotAsked(frame.id)) };
         match &slot.waits {
             Waits::Items(sender) if sender.capacity() > 1 || sender.is_closed() => {
-                let item = Item::counted(item, &self.items);
-                if self.items.load(Ordering::Relaxed) <= MOST_ITEMS {
-                    let _ = sender.try_send(item);
-                    return Ok(());
-                }
+                let failure = match self.hold_item(&item) {
+                    Ok(memory) => {
+                        let item = Item::counted(item, &self.items, memory);
+                        if self.items.load(Ordering::Relaxed) <= MOST_ITEMS {
+                            let _ = sender.try_send(item);
+                            return Ok(());
+                        }
+                        Failure::limit("subscription closed: its items are not read in time")
+                    }
+                    Err(refused) => Failure::limit(format!("subscription closed: {refused}")),
+                };
                 // There is a place for it: credit is one less than the places.
-                let failure = Failure::limit("subscription closed: its items are not read in time");
-                let _ = sender.try_send(Item::counted(Err(failure), &self.items));
+                let _ = sender.try_send(Item::counted(Err(failure), &self.items, None));
                 slot.waits = Waits::Nobody;
                 drop(slots);
                 self.out.push(Kind::Cancel, frame.id, |_| {});
@@ -419,6 +476,14 @@ impl Link {
             Waits::Items(_) => Err(WireError::TooManyItems(frame.id)),
             Waits::Nobody => Ok(()),
             Waits::Call(_) => Err(WireError::NotAsked(frame.id)),
+        }
+    }
+
+    /// Memory for an item that waits for its subscriber; none for a small one.
+    fn hold_item(&self, item: &Answer) -> Result<Option<Reservation>, OutOfMemory> {
+        match length_of(item) {
+            length if length > UNCOUNTED_ITEM => self.memory.reserve(MemoryUse::PluginFrames, length).map(Some),
+            _ => Ok(None),
         }
     }
 
@@ -574,16 +639,23 @@ struct Item {
     answer: Option<Answer>,
     bytes: usize,
     items: Arc<AtomicUsize>,
+    /// What it holds of the memory budget until it is taken.
+    _memory: Option<Reservation>,
+}
+
+/// Bytes of an answer's text.
+fn length_of(answer: &Answer) -> usize {
+    match answer {
+        Ok(body) => body.len(),
+        Err(Failure { message, data, .. }) => message.len() + data.as_ref().map_or(0, String::len),
+    }
 }
 
 impl Item {
-    fn counted(answer: Answer, items: &Arc<AtomicUsize>) -> Self {
-        let bytes = match &answer {
-            Ok(body) => body.len(),
-            Err(Failure { message, data, .. }) => message.len() + data.as_ref().map_or(0, String::len),
-        };
+    fn counted(answer: Answer, items: &Arc<AtomicUsize>, memory: Option<Reservation>) -> Self {
+        let bytes = length_of(&answer);
         items.fetch_add(bytes, Ordering::Relaxed);
-        Self { answer: Some(answer), bytes, items: Arc::clone(items) }
+        Self { answer: Some(answer), bytes, items: Arc::clone(items), _memory: memory }
     }
 
     fn take(mut self) -> Answer {
@@ -620,7 +692,7 @@ impl Drop for Asked {
 /// That there was room at the bus. One task reads the socket, so it is still there when it is taken.
 struct RoomAtTheBus;
 
-/// Tells the process that nobody waits any more.
+/// Cancels the call or subscription in the process.
 struct CancelOnDrop {
     link: Arc<Link>,
     /// None when it has been answered.

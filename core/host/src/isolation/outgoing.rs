@@ -8,12 +8,17 @@ use std::{
     },
 };
 
+use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tokio::{net::UnixStream, sync::Notify};
 
 use super::wire::{Kind, put_frame};
 
 /// More bytes than this may not wait when a new call wants to join: the other side does not read.
 pub(super) const LARGEST_BACKLOG: usize = 32 * 1024 * 1024;
+
+/// Up to this many bytes of waiting frames are not counted in the budget, and beyond it they are counted in steps of it: most calls
+/// must not pay for the lock.
+const MEMORY_STEP: usize = 64 * 1024;
 
 /// Capacity that a buffer keeps after it has been written.
 const KEPT: usize = 256 * 1024;
@@ -28,9 +33,72 @@ pub(super) struct Outgoing {
     waiting: AtomicUsize,
     /// Told when some of them were taken.
     taken: Notify,
+    memory: Option<HeldMemory>,
+}
+
+/// What waiting frames hold of the memory budget.
+#[derive(Debug)]
+struct HeldMemory {
+    client: ClientMemory,
+    /// Nothing awaits under the lock.
+    reservation: Mutex<Option<Reservation>>,
+    /// Bytes of the reservation, to see without the lock whether it is enough.
+    bytes: AtomicUsize,
+}
+
+impl HeldMemory {
+    fn reservation(&self) -> MutexGuard<'_, Option<Reservation>> {
+        self.reservation.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Makes the reservation large enough for this many waiting bytes.
+    fn cover(&self, waiting: usize) -> Result<(), OutOfMemory> {
+        if waiting <= MEMORY_STEP || waiting <= self.bytes.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let mut reservation = self.reservation();
+        let wanted = waiting.next_multiple_of(MEMORY_STEP);
+        match reservation.as_mut() {
+            Some(held) if held.bytes() >= wanted => {}
+            Some(held) => held.resize(wanted)?,
+            None => *reservation = Some(self.client.reserve(MemoryUse::PluginFrames, wanted)?),
+        }
+        self.bytes.store(reservation.as_ref().map_or(0, Reservation::bytes), Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Gives back what this many waiting bytes do not need.
+    fn give_back(&self, waiting: usize) {
+        let held = self.bytes.load(Ordering::Relaxed);
+        if held == 0 || waiting.saturating_add(2 * MEMORY_STEP) > held && waiting > MEMORY_STEP {
+            return;
+        }
+        let mut reservation = self.reservation();
+        if waiting <= MEMORY_STEP {
+            *reservation = None;
+        } else if let Some(held) = reservation.as_mut() {
+            held.shrink(waiting.next_multiple_of(MEMORY_STEP));
+        }
+        self.bytes.store(reservation.as_ref().map_or(0, Reservation::bytes), Ordering::Relaxed);
+    }
+}
+
+/// Why a frame was not appended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum NotSent {
+    /// As many bytes wait as may.
+    Backlog,
+    /// The memory budget has no room for it.
+    Memory(OutOfMemory),
 }
 
 impl Outgoing {
+    /// Nothing waits yet; what will draws on this share of the budget.
+    pub(super) fn drawing_on(client: ClientMemory) -> Self {
+        let memory = HeldMemory { client, reservation: Mutex::default(), bytes: AtomicUsize::new(0) };
+        Self { memory: Some(memory), ..Self::default() }
+    }
+
     fn buffer(&self) -> MutexGuard<'_, Vec<u8>> {
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -54,30 +122,53 @@ impl Outgoing {
     fn put(&self, buffer: &mut Vec<u8>, kind: Kind, id: u64, fill: impl FnOnce(&mut Vec<u8>)) {
         let before = buffer.len();
         put_frame(buffer, kind, id, fill);
-        self.waiting.fetch_add(buffer.len().saturating_sub(before), Ordering::Relaxed);
+        let added = buffer.len().saturating_sub(before);
+        let waiting = self.waiting.fetch_add(added, Ordering::Relaxed).saturating_add(added);
+        if let Some(memory) = &self.memory {
+            // What is too large for the budget was refused before; small frames are sent all the same.
+            let _ = memory.cover(waiting);
+        }
     }
 
     fn note_taken(&self, count: usize) {
-        self.waiting.fetch_sub(count, Ordering::Relaxed);
+        let before = self.waiting.fetch_sub(count, Ordering::Relaxed);
+        if let Some(memory) = &self.memory {
+            memory.give_back(before.saturating_sub(count));
+        }
         self.taken.notify_one();
     }
 
-    /// Appends a frame, whatever waits already: for what is bounded by something else.
+    /// Appends a frame, whatever waits already: for what is small, and bounded by something else.
     pub(super) fn push(&self, kind: Kind, id: u64, fill: impl FnOnce(&mut Vec<u8>)) {
         self.put(&mut self.buffer(), kind, id, fill);
         self.filled.notify_one();
     }
 
-    /// Appends a frame unless more than `most` bytes wait; says whether it did.
+    /// Appends a frame unless more than `most` bytes wait; says whether it did. For small ones.
     pub(super) fn try_push(&self, most: usize, kind: Kind, id: u64, fill: impl FnOnce(&mut Vec<u8>)) -> bool {
+        self.try_push_counted((most, 0), kind, id, fill).is_ok()
+    }
+
+    /// Appends a frame of about `length` bytes, unless more than `most` bytes wait or the memory budget has no room for it.
+    pub(super) fn try_push_counted(
+        &self,
+        (most, length): (usize, usize),
+        kind: Kind,
+        id: u64,
+        fill: impl FnOnce(&mut Vec<u8>),
+    ) -> Result<(), NotSent> {
         let mut buffer = self.buffer();
-        if self.waiting() > most {
-            return false;
+        let waiting = self.waiting();
+        if waiting > most {
+            return Err(NotSent::Backlog);
+        }
+        if let Some(memory) = &self.memory {
+            memory.cover(waiting.saturating_add(length)).map_err(NotSent::Memory)?;
         }
         self.put(&mut buffer, kind, id, fill);
         drop(buffer);
         self.filled.notify_one();
-        true
+        Ok(())
     }
 
     /// Writes what the socket takes, until it would wait. True when nothing is left.
@@ -100,7 +191,7 @@ impl Outgoing {
         Ok(is_empty)
     }
 
-    /// Writes whatever is filled in, for ever. What is half written stays in the buffer, so that whoever calls
+    /// Writes whatever is filled in, for ever. What is half written stays in the buffer, so that a caller of
     /// [`Outgoing::write_now`] in between goes on where this stopped.
     pub(super) async fn pump_in_place(&self, socket: &UnixStream) -> io::Error {
         loop {

@@ -58,7 +58,7 @@ pub(super) enum ProcessError {
 /// The process itself. Dropping it kills it.
 pub(super) struct Running {
     id: u32,
-    /// None once it has been collected, or somebody else waits for it.
+    /// None once it has been collected, or another thread waits for it.
     child: Option<Child>,
 }
 

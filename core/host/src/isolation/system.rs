@@ -11,14 +11,14 @@ use std::{
 /// Takes the socket out of standard input, leaves nothing readable there, and closes every other descriptor that was
 /// inherited. To be called before anything else opens one.
 pub(super) fn take_inherited_socket() -> io::Result<OwnedFd> {
-    // SAFETY: the program has just begun: whatever is open from 3 on was inherited, and nobody here owns it.
+    // SAFETY: the program has just begun: descriptors from 3 on were inherited, and no value here owns them.
     let closed = unsafe { libc::close_range(3, libc::c_uint::MAX, 0) };
     if closed != 0 {
         return Err(io::Error::last_os_error());
     }
     let socket = std::os::fd::AsFd::as_fd(&io::stdin()).try_clone_to_owned()?;
     let nothing = File::open("/dev/null")?;
-    // SAFETY: both are open; standard input is not read by anybody.
+    // SAFETY: both are open; standard input is not read.
     if unsafe { libc::dup2(nothing.as_raw_fd(), 0) } != 0 {
         return Err(io::Error::last_os_error());
     }

@@ -53,11 +53,11 @@ kinds! {
     Start = 0x02, most LARGEST_FRAME;
     /// Host: a call of a method.
     Call = 0x03, most LARGEST_FRAME;
-    /// Host: nobody waits for this call or subscription any more. It is answered as if it had ended.
+    /// Host: cancels a call or subscription. It is answered as if it had ended.
     Cancel = 0x04, most 0;
     /// Host: opens a subscription.
     Subscribe = 0x05, most LARGEST_FRAME;
-    /// Host: so many more items of a subscription may be sent.
+    /// Host: this many more items of a subscription may be sent.
     Credit = 0x06, most 4;
     /// Host: asks for the state for the next version.
     ExportState = 0x07, most 0;
@@ -69,7 +69,7 @@ kinds! {
     BusItem = 0x0a, most LARGEST_FRAME;
     /// Host: the last of `BusSubscribe`.
     BusEnd = 0x0b, most 0;
-    /// Host: is anybody there?
+    /// Host: asks whether the process still answers.
     Ping = 0x0c, most 0;
     /// Child: the library's manifest and what the sandbox could not do.
     Manifest = 0x81, most 8 * 1024 * 1024;
@@ -89,7 +89,7 @@ kinds! {
     BusSubscribe = 0x88, most 8;
     /// Child: does not wait for a `BusCall` or `BusSubscribe` any more.
     BusCancel = 0x89, most 0;
-    /// Child: so many more events may be sent.
+    /// Child: this many more events may be sent.
     BusCredit = 0x8a, most 4;
     /// Child: a line for the log.
     Log = 0x8b, most LONGEST_LINE;
@@ -270,6 +270,16 @@ impl FrameBuffer {
         Self { bytes: vec![0; CHUNK], start: 0, end: 0 }
     }
 
+    /// How many bytes the buffer takes once [`FrameBuffer::room`] has made room.
+    pub(super) fn bytes_with_room(&self) -> usize {
+        let (arrived, length) = (self.end - self.start, self.bytes.len());
+        if arrived == length {
+            // A whole frame and the beginning of the next is the most that has to be kept.
+            return (length * 2).min(LENGTH + LARGEST_FRAME + CHUNK);
+        }
+        if arrived < CHUNK / 2 { length.min(CHUNK) } else { length }
+    }
+
     /// Room for what arrives next; say with [`FrameBuffer::arrived`] how much did.
     pub(super) fn room(&mut self) -> &mut [u8] {
         if self.start > 0 {
@@ -277,12 +287,12 @@ impl FrameBuffer {
             self.end -= self.start;
             self.start = 0;
         }
-        if self.end == self.bytes.len() {
-            // A whole frame and the beginning of the next is the most that has to be kept.
-            self.bytes.resize((self.bytes.len() * 2).min(LENGTH + LARGEST_FRAME + CHUNK), 0);
-        } else if self.end < CHUNK / 2 && self.bytes.len() > CHUNK {
-            self.bytes.truncate(CHUNK);
+        let length = self.bytes_with_room();
+        if length < self.bytes.len() {
+            self.bytes.truncate(length);
             self.bytes.shrink_to_fit();
+        } else {
+            self.bytes.resize(length, 0);
         }
         self.bytes.get_mut(self.end..).unwrap_or_default()
     }

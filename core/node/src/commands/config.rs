@@ -9,9 +9,9 @@ use tenon_config::{Layers, Resolved, all_settings};
 use crate::command_line;
 use crate::commands::{dev, module, print};
 use crate::exit::Stop;
-use crate::opened_chain::{Named, named_genesis};
+use crate::opened_chain::{self, Named, named_genesis};
 use crate::socket_client::SocketClient;
-use crate::{log_output, logging, plugin_folder};
+use crate::{front_ends, log_output, logging, plugin_folder};
 
 /// How long a node may take to say what it runs.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -55,13 +55,20 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
 fn check(resolved: &Resolved, is_dev: bool) -> Result<(), Stop> {
     let settings = &resolved.settings;
     logging::filter_of(&settings.log)?;
+    let mut needs_chain_in_folder = false;
     if is_dev {
         dev::check(resolved)?;
-    } else if let Named::Chosen(genesis) = named_genesis(resolved)? {
-        genesis.check(settings)?;
+    } else {
+        match named_genesis(resolved)? {
+            Named::Chosen(genesis) => genesis.check(settings)?,
+            Named::Development => {}
+            Named::Nothing => needs_chain_in_folder = true,
+        }
     }
+    front_ends::proxies(settings)?;
     let folders = plugin_folder::folders(settings, &plugin_folder::program_folder()?);
-    plugin_folder::plans(settings, &folders).map(drop)
+    plugin_folder::plans(settings, &folders)?;
+    if needs_chain_in_folder { opened_chain::require_chain(&settings.node.datadir) } else { Ok(()) }
 }
 
 /// The modules of the node that listens at the socket of the settings; none when none does. Settings say what a node

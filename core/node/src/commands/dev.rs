@@ -128,7 +128,7 @@ pub(crate) fn with_mnemonic(resolved: &Resolved) -> Result<Settings, Stop> {
     Ok(settings)
 }
 
-/// A development network signs for whoever reaches it, mostly with keys that everybody knows.
+/// A development network signs for every client that reaches it, usually with well-known keys.
 fn refuse_exposure(resolved: &Resolved) -> Result<(), Stop> {
     let Settings { http, ws, dev, .. } = &resolved.settings;
     let is_refused = |is_enabled: bool, address: IpAddr| is_enabled && !address.is_loopback() && !dev.expose;

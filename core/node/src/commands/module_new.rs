@@ -59,7 +59,7 @@ fn next_steps(name: &str, folder: &Path) -> String {
          cd {name} && cargo test && cargo build --release\n  \
          tenon module check target/release/lib{name}.so\n  \
          cp target/release/lib{name}.so {folder}/libtenon_plugin_{name}.so\n  \
-         tenon module load {name}\n"
+         tenon module load {name} --grant ReadChain    # what it asks for: it reads the chain\n"
     )
 }
 
@@ -139,7 +139,7 @@ wrote tokens/: a method tokens_above, a subscription, tests; docs/plugins.md goe
   cd tokens && cargo test && cargo build --release
   tenon module check target/release/libtokens.so
   cp target/release/libtokens.so /opt/plugins/libtenon_plugin_tokens.so
-  tenon module load tokens
+  tenon module load tokens --grant ReadChain    # what it asks for: it reads the chain
 ";
 
         assert_eq!(next_steps("tokens", Path::new("/opt/plugins")), expected);

@@ -1,6 +1,6 @@
 //! Whether the node does what it was started for: `GET /health`, `eth_syncing`, and a line in the log when that changes.
 //!
-//! What is at hand (head, writes, actors) is looked at when somebody asks. What may wait (the disk, the engine's
+//! What is at hand (head, writes, actors) is looked at when health is asked for. What may wait (the disk, the engine's
 //! background work, modules) is looked at by [`Health::watch`] every few seconds, and the last look is shown.
 
 mod report;
@@ -142,7 +142,7 @@ impl Health {
         let age = Duration::from_secs(now.saturating_sub(head.timestamp));
         match self.parts.pace {
             Pace::Network(_) => age,
-            // Nobody makes blocks of a development network while it is stopped.
+            // A development network makes no blocks while it is stopped.
             Pace::Own(_) | Pace::OnDemand => age.min(self.begun.elapsed()),
         }
     }

@@ -21,7 +21,7 @@ use crate::version;
 
 /// Where everything is counted.
 pub(crate) struct NodeSource {
-    /// Modules, pool and peers are asked for like by anybody else.
+    /// Modules, pool and peers are asked over the bus, like any other caller does.
     pub(crate) bus: Bus,
     /// Calls.
     pub(crate) router: Router,

@@ -252,7 +252,7 @@ pub fn encode_list_transaction(transaction: &Transaction, out: &mut Vec<u8>) {
     }
 }
 
-/// keccak256 of the canonical bytes, computed anew from the fields.
+/// keccak256 of the canonical bytes, computed again from the fields.
 pub fn transaction_hash(transaction: &Transaction) -> B256 {
     keccak256(encode_transaction(transaction))
 }

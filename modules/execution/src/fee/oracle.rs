@@ -44,7 +44,7 @@ impl Fees {
             return Ok(last.tip);
         }
         // On native chains a block that says nothing counts with half of the last suggestion, so that on an idle chain
-        // the tip falls to nothing.
+        // the tip falls to the least.
         let of_silence = if self.spec.native.is_some() { last.tip / U256::from(2) } else { last.tip };
         let mut samples = self.samples(head.header.number, of_silence)?;
         samples.sort_unstable();
@@ -54,12 +54,14 @@ impl Fees {
         Ok(tip)
     }
 
-    /// The tip is the whole price where there is no base fee, and native chains have a least price.
+    /// What the pool takes at least, or it would refuse what was suggested. Where there is no base fee the tip is the whole
+    /// price, and native chains have a least price.
     fn least(&self, head: &SealedHeader) -> U256 {
-        match &self.spec.native {
+        let of_chain = match &self.spec.native {
             Some(native) if head.base_fee_per_gas.is_none() => U256::from(native.heights.least_price(head.number)),
             _ => U256::ZERO,
-        }
+        };
+        of_chain.max(self.limits.least_tip)
     }
 
     /// Walks back from the head; blocks that say little let the walk go further, to twice the length at most.

@@ -11,6 +11,7 @@ use tenon_api::{
 use tenon_bus::Bus;
 use tenon_chain::{ChainSpec, SignerRules};
 
+use super::reorganise::MAX_REORGANISATION_BYTES;
 use crate::{ExecutionError, Executor, Explanation, ImportError, ReferenceBlock};
 
 /// How many blocks one step of unwinding takes off and announces together.
@@ -29,6 +30,8 @@ pub struct Importer {
     pub(super) writing: Mutex<()>,
     /// The block that execution refused last, with its parent, for whoever wants to know why.
     failed: Mutex<Option<(Arc<RecoveredBlock>, SealedHeader)>>,
+    /// Most memory of the blocks that take the place of others in one step, bytes.
+    pub(super) reorganisation_bytes: usize,
     /// Headers of the newest blocks that consensus or execution refused, oldest first.
     refused: Mutex<VecDeque<Arc<SealedHeader>>>,
 }
@@ -53,8 +56,15 @@ impl Importer {
             bus,
             writing: Mutex::new(()),
             failed: Mutex::new(None),
+            reorganisation_bytes: MAX_REORGANISATION_BYTES,
             refused: Mutex::new(VecDeque::new()),
         }
+    }
+
+    /// The same, with another bound on the memory of a branch that takes the place of blocks. For tests of its refusal.
+    #[must_use]
+    pub fn with_reorganisation_bytes(self, bytes: usize) -> Self {
+        Self { reorganisation_bytes: bytes, ..self }
     }
 
     /// Takes a block whose parent is known: it becomes the head, joins a side branch, or was there already.

@@ -12,7 +12,7 @@ use crate::ImportError;
 
 /// Most memory of the blocks that take the place of others in one step, bytes. Ordinary blocks take some hundred kilobytes
 /// each; a branch beyond this is refused, because it would be held three times: executed, as a batch, and by the engine.
-const MAX_REORGANISATION_BYTES: usize = 512 << 20;
+pub(super) const MAX_REORGANISATION_BYTES: usize = 512 << 20;
 
 /// A canonical block that leaves the chain, with the receipts that announcing its logs needs.
 pub(super) struct RemovedBlock {
@@ -98,7 +98,7 @@ impl Importer {
             let chain = ChainAhead::beside(&self.chain, &base, waiting.clone());
             let executed = WaitingBlock::new(self.execute(&chain, block, &parent)?);
             weight = weight.saturating_add(executed.weight());
-            if weight > MAX_REORGANISATION_BYTES {
+            if weight > self.reorganisation_bytes {
                 let (from, number) = (self.chain.head().number(), executed.number());
                 return Err(ImportError::LargeReorganisation { ancestor, from, number });
             }

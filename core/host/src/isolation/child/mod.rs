@@ -1,6 +1,6 @@
 //! The plugin's process: one thread that runs the plugin, one that watches it.
 //!
-//! It believes the node, and nothing that the plugin says. What must always hold: the sandbox is closed before the
+//! It trusts the node and not the plugin. What must always hold: the sandbox is closed before the
 //! library is mapped; every call is answered exactly once and every subscription ended exactly once, also when they
 //! are cancelled.
 
@@ -391,7 +391,7 @@ impl Child {
         }
     }
 
-    /// Ends a call or subscription that nobody waits for any more.
+    /// Ends a call or subscription whose caller has gone.
     fn cancel(&self, id: u64) {
         // Not there when it has been answered already.
         let work = self.work.borrow_mut().remove(&id);

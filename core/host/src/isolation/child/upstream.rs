@@ -79,7 +79,7 @@ impl Upstream {
         self.write_now();
     }
 
-    /// Takes in what the node answered. Answers that nobody waits for any more are dropped.
+    /// Takes in what the node answered. Answers to cancelled questions are dropped.
     pub(super) fn take(&self, frame: Frame<'_>) -> Result<(), WireError> {
         let mut waiting = self.waiting();
         let ends = frame.kind != Kind::BusItem;
@@ -116,7 +116,7 @@ impl Upstream {
     }
 }
 
-/// Tells the node that nobody waits any more, if something is still awaited.
+/// Cancels the question at the node if it has not been answered.
 struct CancelOnDrop {
     upstream: Arc<Upstream>,
     id: u64,

@@ -41,7 +41,7 @@ pub enum QuestionsError {
     /// The chain is none of the native ones.
     #[error(transparent)]
     Engine(#[from] NativeError),
-    /// Somebody answers one of the messages already.
+    /// One of the messages has a handler already.
     #[error(transparent)]
     Register(#[from] RegisterError),
 }

@@ -40,7 +40,7 @@ pub(super) fn shares(
     Ok(shares)
 }
 
-/// What somebody has staked for a masternode, wei.
+/// A voter's stake for a masternode, wei.
 ///
 /// # Errors
 /// [`StoreError`] when the state can't be read.

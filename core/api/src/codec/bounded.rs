@@ -1,0 +1,265 @@
+//! Decoding within bounds on items and depth.
+//!
+//! A list of small items takes many times its encoding once it is decoded, and a bound on bytes does not see that. [`Bounded`]
+//! decodes like the type that it wraps, but refuses more than [`MAX_ITEMS`] items of lists and maps in all, and more than
+//! [`MAX_DEPTH`] values in one another.
+
+use std::{cell::Cell, fmt};
+
+use serde::de::{
+    Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor,
+};
+
+/// Most items of all lists and maps of a message together. The largest honest one, a call with overrides that fills a request's
+/// body, has a quarter of that.
+pub(super) const MAX_ITEMS: usize = 1 << 18;
+/// Most values in one another. No message comes near it.
+pub(super) const MAX_DEPTH: usize = 64;
+
+/// A value that was decoded within the bounds.
+pub(super) struct Bounded<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Bounded<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let items = Cell::new(MAX_ITEMS);
+        T::deserialize(Within { inner: deserializer, left: Left { items: &items, depth: MAX_DEPTH } }).map(Self)
+    }
+}
+
+/// What is left of the bounds.
+#[derive(Clone, Copy)]
+struct Left<'c> {
+    items: &'c Cell<usize>,
+    depth: usize,
+}
+
+impl Left<'_> {
+    fn take_item<E: Error>(self) -> Result<(), E> {
+        let left = self.items.get().checked_sub(1);
+        self.items.set(left.ok_or_else(|| E::custom(format_args!("more than {MAX_ITEMS} items")))?);
+        Ok(())
+    }
+
+    /// One level further down.
+    fn deeper<E: Error>(self) -> Result<Self, E> {
+        let depth = self.depth.checked_sub(1);
+        let depth = depth.ok_or_else(|| E::custom(format_args!("values lie more than {MAX_DEPTH} deep")))?;
+        Ok(Self { depth, ..self })
+    }
+}
+
+/// Any part of serde's interface, within bounds.
+struct Within<'c, I> {
+    inner: I,
+    left: Left<'c>,
+}
+
+/// A visitor of the wrapped type. `counts_items` where a list or map of any length is visited, not the members of a struct.
+struct WithinVisitor<'c, V> {
+    inner: V,
+    left: Left<'c>,
+    counts_items: bool,
+}
+
+/// The items of a list or map, or the members of a struct.
+struct WithinItems<'c, A> {
+    inner: A,
+    left: Left<'c>,
+    counts_items: bool,
+}
+
+macro_rules! deserialize {
+    ($($method:ident($($name:ident: $kind:ty),*), $counts_items:literal;)*) => {$(
+        fn $method<V: Visitor<'de>>(self, $($name: $kind,)* visitor: V) -> Result<V::Value, Self::Error> {
+            let visitor = WithinVisitor { inner: visitor, left: self.left, counts_items: $counts_items };
+            self.inner.$method($($name,)* visitor)
+        }
+    )*};
+}
+
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for Within<'_, D> {
+    type Error = D::Error;
+
+    deserialize! {
+        deserialize_any(), true;
+        deserialize_bool(), false;
+        deserialize_i8(), false;
+        deserialize_i16(), false;
+        deserialize_i32(), false;
+        deserialize_i64(), false;
+        deserialize_i128(), false;
+        deserialize_u8(), false;
+        deserialize_u16(), false;
+        deserialize_u32(), false;
+        deserialize_u64(), false;
+        deserialize_u128(), false;
+        deserialize_f32(), false;
+        deserialize_f64(), false;
+        deserialize_char(), false;
+        deserialize_str(), false;
+        deserialize_string(), false;
+        deserialize_bytes(), false;
+        deserialize_byte_buf(), false;
+        deserialize_option(), false;
+        deserialize_unit(), false;
+        deserialize_unit_struct(name: &'static str), false;
+        deserialize_newtype_struct(name: &'static str), false;
+        deserialize_seq(), true;
+        deserialize_tuple(length: usize), false;
+        deserialize_tuple_struct(name: &'static str, length: usize), false;
+        deserialize_map(), true;
+        deserialize_struct(name: &'static str, fields: &'static [&'static str]), false;
+        deserialize_enum(name: &'static str, variants: &'static [&'static str]), false;
+        deserialize_identifier(), false;
+        deserialize_ignored_any(), true;
+    }
+
+    fn is_human_readable(&self) -> bool {
+        self.inner.is_human_readable()
+    }
+}
+
+macro_rules! visit {
+    ($($method:ident($kind:ty);)*) => {$(
+        fn $method<E: Error>(self, value: $kind) -> Result<Self::Value, E> {
+            self.inner.$method(value)
+        }
+    )*};
+}
+
+impl<'de, V: Visitor<'de>> Visitor<'de> for WithinVisitor<'_, V> {
+    type Value = V::Value;
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.inner.expecting(formatter)
+    }
+
+    visit! {
+        visit_bool(bool);
+        visit_i8(i8);
+        visit_i16(i16);
+        visit_i32(i32);
+        visit_i64(i64);
+        visit_i128(i128);
+        visit_u8(u8);
+        visit_u16(u16);
+        visit_u32(u32);
+        visit_u64(u64);
+        visit_u128(u128);
+        visit_f32(f32);
+        visit_f64(f64);
+        visit_char(char);
+        visit_str(&str);
+        visit_borrowed_str(&'de str);
+        visit_string(String);
+        visit_bytes(&[u8]);
+        visit_borrowed_bytes(&'de [u8]);
+        visit_byte_buf(Vec<u8>);
+    }
+
+    fn visit_none<E: Error>(self) -> Result<Self::Value, E> {
+        self.inner.visit_none()
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Self::Value, E> {
+        self.inner.visit_unit()
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, inner: D) -> Result<Self::Value, D::Error> {
+        self.inner.visit_some(Within { inner, left: self.left.deeper()? })
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Self::Value, D::Error> {
+        self.inner.visit_newtype_struct(Within { inner, left: self.left.deeper()? })
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, inner: A) -> Result<Self::Value, A::Error> {
+        self.inner.visit_seq(WithinItems { inner, left: self.left.deeper()?, counts_items: self.counts_items })
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, inner: A) -> Result<Self::Value, A::Error> {
+        self.inner.visit_map(WithinItems { inner, left: self.left.deeper()?, counts_items: self.counts_items })
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, inner: A) -> Result<Self::Value, A::Error> {
+        self.inner.visit_enum(Within { inner, left: self.left.deeper()? })
+    }
+}
+
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Within<'_, S> {
+    type Value = S::Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, inner: D) -> Result<Self::Value, D::Error> {
+        self.inner.deserialize(Within { inner, left: self.left })
+    }
+}
+
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for WithinItems<'_, A> {
+    type Error = A::Error;
+
+    fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, inner: S) -> Result<Option<S::Value>, A::Error> {
+        let item = self.inner.next_element_seed(Within { inner, left: self.left })?;
+        if self.counts_items && item.is_some() {
+            self.left.take_item()?;
+        }
+        Ok(item)
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.inner.size_hint()
+    }
+}
+
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithinItems<'_, A> {
+    type Error = A::Error;
+
+    fn next_key_seed<S: DeserializeSeed<'de>>(&mut self, inner: S) -> Result<Option<S::Value>, A::Error> {
+        let key = self.inner.next_key_seed(Within { inner, left: self.left })?;
+        if self.counts_items && key.is_some() {
+            self.left.take_item()?;
+        }
+        Ok(key)
+    }
+
+    fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, inner: S) -> Result<S::Value, A::Error> {
+        self.inner.next_value_seed(Within { inner, left: self.left })
+    }
+
+    fn size_hint(&self) -> Option<usize> {
+        self.inner.size_hint()
+    }
+}
+
+impl<'de, 'c, A: EnumAccess<'de>> EnumAccess<'de> for Within<'c, A> {
+    type Error = A::Error;
+    type Variant = Within<'c, A::Variant>;
+
+    fn variant_seed<S: DeserializeSeed<'de>>(self, inner: S) -> Result<(S::Value, Self::Variant), A::Error> {
+        let (value, variant) = self.inner.variant_seed(Within { inner, left: self.left })?;
+        Ok((value, Within { inner: variant, left: self.left }))
+    }
+}
+
+impl<'de, A: VariantAccess<'de>> VariantAccess<'de> for Within<'_, A> {
+    type Error = A::Error;
+
+    fn unit_variant(self) -> Result<(), A::Error> {
+        self.inner.unit_variant()
+    }
+
+    fn newtype_variant_seed<S: DeserializeSeed<'de>>(self, inner: S) -> Result<S::Value, A::Error> {
+        self.inner.newtype_variant_seed(Within { inner, left: self.left })
+    }
+
+    fn tuple_variant<V: Visitor<'de>>(self, length: usize, visitor: V) -> Result<V::Value, A::Error> {
+        self.inner.tuple_variant(length, WithinVisitor { inner: visitor, left: self.left, counts_items: false })
+    }
+
+    fn struct_variant<V: Visitor<'de>>(
+        self,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, A::Error> {
+        self.inner.struct_variant(fields, WithinVisitor { inner: visitor, left: self.left, counts_items: false })
+    }
+}

@@ -1,0 +1,214 @@
+//! Turns of long tasks on the threads that serve connections.
+//!
+//! A batch decodes, answers and writes its entries on the task of its message, and a connection answers messages that arrived
+//! together on its own. Tokio runs tasks in the order in which they became ready, so without a bound a client with many connections
+//! would put that many long tasks before every other client's request. A client's tasks therefore hold a place while they work: there
+//! are as many as threads, and a task gives its place up after [`SLICE`] and whenever it waits. Alone, a client uses every thread;
+//! another client's request waits for one slice of each.
+
+use std::{
+    collections::HashMap,
+    pin::pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::Poll,
+    time::{Duration, Instant},
+};
+
+use tenon_bus::ClientId;
+use tokio::{
+    runtime::Handle,
+    sync::{OwnedSemaphorePermit, Semaphore},
+};
+
+use super::poll_once;
+
+/// How long a task works before other tasks have their turn.
+const SLICE: Duration = Duration::from_micros(250);
+/// Small entries between two looks at the clock, which costs as much as a part of one.
+const ENTRIES_A_LOOK: u32 = 8;
+/// A result of this many bytes is looked at the clock for: copying it takes as long as several entries.
+const LARGE: usize = 64 << 10;
+
+/// Places of the clients that have long tasks at work. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TaskTurns {
+    /// Locked when a batch begins or ends, and when a connection has worked for a slice; nothing awaits under the lock.
+    clients: Arc<Mutex<HashMap<ClientId, Arc<Semaphore>>>>,
+}
+
+impl TaskTurns {
+    /// The turn of a batch, as soon as its client has a place.
+    pub(super) async fn begin(&self, client: ClientId) -> TaskTurn {
+        let mut turn = self.at_rest(client);
+        turn.take().await;
+        turn
+    }
+
+    /// The turn of a connection, which needs a place only once it has worked for a slice.
+    pub(crate) fn at_rest(&self, client: ClientId) -> TaskTurn {
+        TaskTurn { turns: self.clone(), client, places: None, held: None, began: None, entries: 0 }
+    }
+
+    fn places(&self, client: ClientId, runtime: &Handle) -> Arc<Semaphore> {
+        let new = || Arc::new(Semaphore::new(runtime.metrics().num_workers().max(1)));
+        Arc::clone(self.clients().entry(client).or_insert_with(new))
+    }
+
+    fn clients(&self) -> MutexGuard<'_, HashMap<ClientId, Arc<Semaphore>>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A task at work.
+#[derive(Debug)]
+pub(crate) struct TaskTurn {
+    turns: TaskTurns,
+    client: ClientId,
+    /// None until the first place is taken, and without a runtime.
+    places: Option<Arc<Semaphore>>,
+    held: Option<OwnedSemaphorePermit>,
+    /// When this slice began; none until the clock is first looked at.
+    began: Option<Instant>,
+    /// Entries since the last look at the clock.
+    entries: u32,
+}
+
+impl TaskTurn {
+    /// An entry was worked on that came to `bytes`: lets other tasks run if the slice is over.
+    pub(crate) async fn step(&mut self, bytes: usize) {
+        self.entries += 1;
+        if self.entries < ENTRIES_A_LOOK && bytes < LARGE {
+            return;
+        }
+        self.entries = 0;
+        let now = Instant::now();
+        let began = *self.began.get_or_insert(now);
+        if now.saturating_duration_since(began) < SLICE || Handle::try_current().is_err() {
+            return;
+        }
+        self.held = None;
+        tokio::task::yield_now().await;
+        self.take().await;
+    }
+
+    /// Gives the place up: what follows is waiting. The next slice begins with the next work.
+    pub(crate) fn rest(&mut self) {
+        (self.held, self.began, self.entries) = (None, None, 0);
+    }
+
+    /// Waits for something else, and gives the place up if that takes any time.
+    pub(crate) async fn rest_while<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        if let Poll::Ready(outcome) = poll_once(work.as_mut()).await {
+            return outcome;
+        }
+        self.rest();
+        work.await
+    }
+
+    /// Waits for something else without a place, and takes one again.
+    pub(super) async fn wait<T>(&mut self, work: impl Future<Output = T>) -> T {
+        self.rest();
+        let outcome = work.await;
+        self.take().await;
+        outcome
+    }
+
+    async fn take(&mut self) {
+        self.rest();
+        if self.places.is_none() {
+            // Without a runtime there are no other tasks.
+            self.places = Handle::try_current().ok().map(|runtime| self.turns.places(self.client, &runtime));
+        }
+        if let Some(places) = &self.places {
+            // An error would say that the semaphore is closed, and it never is.
+            self.held = Arc::clone(places).acquire_owned().await.ok();
+        }
+        self.began = Some(Instant::now());
+    }
+}
+
+impl Drop for TaskTurn {
+    fn drop(&mut self) {
+        self.held = None;
+        let Some(places) = self.places.take() else { return };
+        let mut clients = self.turns.clients();
+        // The table's share, and this one.
+        if Arc::strong_count(&places) == 2 {
+            clients.remove(&self.client);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    fn work_for(time: Duration) {
+        let begun = Instant::now();
+        while begun.elapsed() < time {
+            std::hint::spin_loop();
+        }
+    }
+
+    /// The state of a future after one poll.
+    fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[tokio::test]
+    async fn a_client_has_as_many_tasks_at_work_as_there_are_threads_and_others_have_theirs() {
+        let (turns, greedy, modest) = (TaskTurns::default(), ClientId::from_number(1), ClientId::from_number(2));
+        let mut first = turns.begin(greedy).await;
+
+        let mut second = pin!(turns.begin(greedy));
+        assert!(poll(second.as_mut()).is_pending(), "this runtime has one thread");
+        assert!(poll(pin!(turns.begin(modest))).is_ready());
+
+        // While the first waits, the second has its turn.
+        let mut waiting = pin!(first.wait(std::future::pending::<()>()));
+        assert!(poll(waiting.as_mut()).is_pending());
+        assert!(poll(second.as_mut()).is_ready());
+    }
+
+    #[tokio::test]
+    async fn a_slice_ends_after_its_time_and_not_before() {
+        let turns = TaskTurns::default();
+        let mut turn = turns.begin(ClientId::from_number(1)).await;
+        turn.began = Some(Instant::now() + Duration::from_secs(1));
+        for _ in 0..100 {
+            assert!(poll(pin!(turn.step(0))).is_ready());
+        }
+
+        turn.began = Some(Instant::now());
+        work_for(SLICE);
+
+        assert!(poll(pin!(turn.step(LARGE))).is_pending());
+    }
+
+    #[tokio::test]
+    async fn a_connection_needs_a_place_only_after_a_slice_and_gives_it_up_when_it_waits() {
+        let (turns, client) = (TaskTurns::default(), ClientId::from_number(1));
+        let _batch = turns.begin(client).await;
+        let mut connection = turns.at_rest(client);
+        for _ in 0..100 {
+            assert!(poll(pin!(connection.step(0))).is_ready());
+            connection.rest();
+        }
+
+        connection.began = Instant::now().checked_sub(SLICE);
+
+        assert!(poll(pin!(connection.step(LARGE))).is_pending(), "the batch has the place");
+    }
+
+    #[tokio::test]
+    async fn a_client_is_forgotten_with_its_last_task() {
+        let turns = TaskTurns::default();
+        let first = turns.begin(ClientId::from_number(1)).await;
+        drop(first);
+
+        assert!(turns.clients().is_empty());
+    }
+}
