@@ -27,6 +27,7 @@ mod node_files;
 mod parameters;
 mod seeds;
 mod settings;
+mod signatures;
 mod stored;
 mod trie;
 mod websocket;
@@ -57,7 +58,7 @@ const fn target(name: &'static str, about: &'static str, bound: Bound, check: fn
 ///
 /// The bounds follow from what an item costs in memory against the shortest bytes that make one: an RLP transaction of
 /// ten bytes becomes a value of some 300, a JSON item of two bytes one of 80.
-pub const TARGETS: [Target; 37] = [
+pub const TARGETS: [Target; 38] = [
     target("envelope", "JSON-RPC messages", Bound::bytes(1 << 20, 512), envelope::answer),
     target("websocket", "WebSocket frames", Bound::bytes(1 << 18, 64), websocket::frames),
     target("parameters", "parameters of methods", Bound::bytes(1 << 18, 512), parameters::values),
@@ -66,6 +67,7 @@ pub const TARGETS: [Target; 37] = [
     target("header", "headers of both profiles", Bound::bytes(1 << 16, 64), chain::header),
     target("block", "blocks of both profiles", Bound::bytes(1 << 16, 128), chain::block),
     target("transaction", "transactions, with and without blobs", Bound::bytes(1 << 18, 128), chain::transaction),
+    target("signatures", "signatures recovered in batches", Bound::bytes(1 << 20, 64), signatures::batch),
     target("receipt", "receipts", Bound::bytes(1 << 16, 128), chain::receipt),
     target("chain_file", "files of blocks", Bound::bytes(1 << 18, 128), chain::chain_file),
     target("native_extra", "extra data of native headers", Bound::bytes(1 << 16, 128), native::extra),

@@ -104,6 +104,7 @@ fn made(target: &str) -> Vec<Vec<u8>> {
         "hex" => hex_texts(),
         "header" => headers(),
         "block" => blocks(),
+        "signatures" => crate::signatures::examples(&transactions()),
         "transaction" => transactions(),
         "receipt" => receipts(),
         "chain_file" => chain_files(),

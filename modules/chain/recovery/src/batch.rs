@@ -6,7 +6,7 @@ use crate::{
     generator::{GeneratorTable, words_of_bytes},
     keccak::keccak256_of_64_bytes,
     lanes::{LANES, Lanes, Mask, Operation},
-    point::{Digits, Jacobian, lift, multiply_and_add},
+    point::{Digits, Jacobian, Lift, MultiplyAndAdd},
     scalar::{ORDER, Scalar},
     split::split,
 };
@@ -80,15 +80,13 @@ impl<L: Lanes> Operation for Batch<'_, L> {
             .map(|jobs| std::array::from_fn(|lane| jobs.get(lane).unwrap_or(&jobs[0])))
             .collect();
         let multipliers = multipliers::<L>(&vectors);
-        let keys: Vec<(Jacobian<L>, Mask)> = vectors
-            .iter()
-            .zip(&multipliers)
-            .map(|(vector, multipliers)| {
-                let odd = lanes_where(vector, |job| job.is_odd);
-                let (point, wrong) = lift::<L>(Element::from_words(&vector.map(|job| job.x)), odd);
-                (multiply_and_add(self.0, &multipliers[0], &point, &multipliers[1]), wrong)
-            })
-            .collect();
+        let mut keys: Vec<(Jacobian<L>, Mask)> = Vec::with_capacity(vectors.len());
+        for (vector, [generator_digits, point_digits]) in vectors.iter().zip(&multipliers) {
+            let (x, odd) = (Element::from_words(&vector.map(|job| job.x)), lanes_where(vector, |job| job.is_odd));
+            let (point, wrong) = L::call(Lift(&x, odd));
+            let product = MultiplyAndAdd { generator: self.0, generator_digits, point: &point, point_digits };
+            keys.push((L::call(product), wrong));
+        }
         let mut recovered = Vec::with_capacity(vectors.len() * LANES);
         for (x, y, wrong) in affine(&keys) {
             append_keys(&mut recovered, x, y, wrong);
@@ -106,17 +104,14 @@ fn lanes_where(vector: &[&Job; LANES], is_so: impl Fn(&Job) -> bool) -> Mask {
 /// point is. One inversion serves all vectors: that of the product of all r.
 #[inline(always)]
 fn multipliers<L: Lanes>(vectors: &[[&Job; LANES]]) -> Vec<[Digits<L>; 2]> {
-    let r: Vec<Scalar<L>> =
-        vectors.iter().map(|jobs| Scalar::from_words(&jobs.map(|job| job.r)).into_montgomery()).collect();
+    let (mut r, mut before) = (Vec::with_capacity(vectors.len()), Vec::with_capacity(vectors.len()));
     let mut product = Scalar::one();
-    let before: Vec<Scalar<L>> = r
-        .iter()
-        .map(|r| {
-            let before = product;
-            product = product.times(*r);
-            before
-        })
-        .collect();
+    for jobs in vectors {
+        let of_vector = Scalar::from_words(&jobs.map(|job| job.r)).into_montgomery();
+        r.push(of_vector);
+        before.push(product);
+        product = product.times(of_vector);
+    }
     let mut inverse = product.inverse();
     let mut multipliers: Vec<[Digits<L>; 2]> = Vec::with_capacity(vectors.len());
     for ((jobs, r), before) in vectors.iter().zip(&r).zip(&before).rev() {
@@ -133,7 +128,8 @@ fn multipliers<L: Lanes>(vectors: &[[&Job; LANES]]) -> Vec<[Digits<L>; 2]> {
 /// The digits of a scalar, or of its negative.
 #[inline(always)]
 fn digits<L: Lanes>(scalar: Scalar<L>, is_negated: bool) -> Digits<L> {
-    let words = scalar.words().map(L::to_array);
+    let [first, second, third, fourth] = scalar.words();
+    let words = [first.to_array(), second.to_array(), third.to_array(), fourth.to_array()];
     let (mut limbs, mut negative) = ([[[0; LANES]; 3]; 2], [0; 2]);
     for lane in 0..LANES {
         for (half, part) in split(words.map(|word| word[lane])).into_iter().enumerate() {
@@ -141,7 +137,9 @@ fn digits<L: Lanes>(scalar: Scalar<L>, is_negated: bool) -> Digits<L> {
             negative[half] |= Mask::from(part.is_negative ^ is_negated) << lane;
         }
     }
-    Digits { halves: limbs.map(|half| half.map(L::from_array)), negative }
+    let [[a, b, c], [d, e, f]] = limbs;
+    let vector = L::from_array;
+    Digits { halves: [[vector(a), vector(b), vector(c)], [vector(d), vector(e), vector(f)]], negative }
 }
 
 /// x and y of each point, and the lanes that have none. One inversion serves all vectors: that of the product of all Z.
@@ -149,15 +147,13 @@ fn digits<L: Lanes>(scalar: Scalar<L>, is_negated: bool) -> Digits<L> {
 fn affine<L: Lanes>(points: &[(Jacobian<L>, Mask)]) -> Vec<(Element<L>, Element<L>, Mask)> {
     let one = Element::splat([1, 0, 0, 0]);
     let mut product = one;
-    let before: Vec<(Element<L>, Element<L>, Mask)> = points
-        .iter()
-        .map(|(point, wrong)| {
-            let infinite = point.z.zero_lanes();
-            let (z, before) = (Element::select(infinite, one, point.z), product);
-            product = product.times(z);
-            (z, before, wrong | infinite)
-        })
-        .collect();
+    let mut before: Vec<(Element<L>, Element<L>, Mask)> = Vec::with_capacity(points.len());
+    for (point, wrong) in points {
+        let infinite = point.z.zero_lanes();
+        let z = Element::select(infinite, one, point.z);
+        before.push((z, product, wrong | infinite));
+        product = product.times(z);
+    }
     let mut inverse = product.inverse();
     let mut affine = Vec::with_capacity(points.len());
     for ((point, _), (z, before, wrong)) in points.iter().zip(&before).rev() {
@@ -175,9 +171,14 @@ fn affine<L: Lanes>(points: &[(Jacobian<L>, Mask)]) -> Vec<(Element<L>, Element<
 fn append_keys<L: Lanes>(recovered: &mut Vec<Recovered>, x: Element<L>, y: Element<L>, wrong: Mask) {
     let (x, y) = (x.words(), y.words());
     // Keys are big-endian and begin with x; the hash function reads words as little-endian.
-    let words: [[u64; LANES]; 8] =
-        [x[3], x[2], x[1], x[0], y[3], y[2], y[1], y[0]].map(|word| word.to_array().map(u64::swap_bytes));
-    let hash = keccak256_of_64_bytes(&words.map(L::from_array)).map(L::to_array);
+    let key = [x[3], x[2], x[1], x[0], y[3], y[2], y[1], y[0]];
+    let (mut words, mut message) = ([[0; LANES]; 8], [L::splat(0); 8]);
+    for i in 0..8 {
+        words[i] = key[i].to_array().map(u64::swap_bytes);
+        message[i] = L::from_array(words[i]);
+    }
+    let hash = keccak256_of_64_bytes(&message);
+    let hash = [hash[0].to_array(), hash[1].to_array(), hash[2].to_array(), hash[3].to_array()];
     for lane in 0..LANES {
         recovered.push((wrong >> lane & 1 == 0).then(|| {
             let (mut key, mut digest) = ([0; 64], [0; 32]);

@@ -10,7 +10,7 @@
 //!
 //! None of them is the smallest of its class modulo p; [`Element::canonical`] is. Debug builds assert the bounds.
 
-use crate::lanes::{Lanes, Mask, Operation};
+use crate::lanes::{LANES, Lanes, Mask, Operation, five};
 
 /// The low 52 bits.
 pub(crate) const LOW_52: u64 = (1 << 52) - 1;
@@ -83,7 +83,9 @@ fn fold<L: Lanes>(columns: [L; 10]) -> Columns<L> {
 impl<L: Lanes> Factor<L> {
     #[inline(always)]
     fn asserted(limbs: [L; 5]) -> Self {
-        limbs[..4].iter().for_each(|limb| assert_below(*limb, 1 << 52));
+        for limb in &limbs[..4] {
+            assert_below(*limb, 1 << 52);
+        }
         assert_below(limbs[4], 1 << 51);
         Self(limbs)
     }
@@ -177,7 +179,8 @@ impl<L: Lanes> Columns<L> {
     /// Doubles.
     #[inline(always)]
     pub(crate) fn doubled(self) -> Self {
-        Self(self.0.map(|column| column + column))
+        let [first, second, third, fourth, fifth, above] = self.0;
+        Self([first + first, second + second, third + third, fourth + fourth, fifth + fifth, above + above])
     }
 
     /// Subtracts 2^`POWER` times an element. `NEXT` is `POWER + 1`.
@@ -193,7 +196,9 @@ impl<L: Lanes> Columns<L> {
     /// Moves the carries on and folds what stands above 2^256.
     #[inline(always)]
     pub(crate) fn reduce(self) -> Element<L> {
-        self.0[..5].iter().for_each(|column| assert_below(*column, 1 << 62));
+        for column in &self.0[..5] {
+            assert_below(*column, 1 << 62);
+        }
         assert_below(self.0[5], 1 << 38);
         let [mut first, mut second, third, fourth, fifth, above] = self.0;
         // Below 2^14 + 2^42. Its product with 2^256 modulo p is below 2^75: 23 bits go to the second limb.
@@ -209,7 +214,9 @@ impl<L: Lanes> Columns<L> {
 impl<L: Lanes> Element<L> {
     #[inline(always)]
     fn asserted(limbs: [L; 5]) -> Self {
-        limbs[..4].iter().for_each(|limb| assert_below(*limb, 1 << 52));
+        for limb in &limbs[..4] {
+            assert_below(*limb, 1 << 52);
+        }
         assert_below(limbs[4], (1 << 48) + (1 << 11));
         Self(limbs)
     }
@@ -217,14 +224,14 @@ impl<L: Lanes> Element<L> {
     /// The same number in all lanes, from 64-bit words, the lowest first.
     #[inline(always)]
     pub(crate) fn splat(words: [u64; 4]) -> Self {
-        Self(limbs_of(words).map(L::splat))
+        let limbs = limbs_of(words);
+        Self(five!(i => L::splat(limbs[i])))
     }
 
     /// 64-bit words of each lane, the lowest first.
     #[inline(always)]
-    pub(crate) fn from_words(words: &[[u64; 4]; 8]) -> Self {
-        let limbs: [[u64; 5]; 8] = words.map(limbs_of);
-        Self(std::array::from_fn(|limb| L::from_array(std::array::from_fn(|lane| limbs[lane][limb]))))
+    pub(crate) fn from_words(words: &[[u64; 4]; LANES]) -> Self {
+        Self(vectors_of(words))
     }
 
     /// The product, as a function of its own.
@@ -242,41 +249,37 @@ impl<L: Lanes> Element<L> {
     /// `self − other`.
     #[inline(always)]
     pub(crate) fn minus(self, other: Self) -> Factor<L> {
-        let difference = |i: usize| self.0[i] + multiple_of_prime::<L, 1>(i) - other.0[i];
-        Factor::asserted(carry([difference(0), difference(1), difference(2), difference(3), difference(4)]))
+        Factor::asserted(carry(five!(i => self.0[i] + multiple_of_prime::<L, 1>(i) - other.0[i])))
     }
 
     /// `4 × self − other`.
     #[inline(always)]
     pub(crate) fn four_times_minus(self, other: Self) -> Factor<L> {
-        let difference = |i: usize| self.0[i].shift_left::<2>() + multiple_of_prime::<L, 1>(i) - other.0[i];
-        Factor::asserted(carry([difference(0), difference(1), difference(2), difference(3), difference(4)]))
+        Factor::asserted(carry(five!(i => self.0[i].shift_left::<2>() + multiple_of_prime::<L, 1>(i) - other.0[i])))
     }
 
     /// `3 × self`.
     #[inline(always)]
     pub(crate) fn three_times(self) -> Factor<L> {
-        Factor::asserted(carry(self.0.map(|limb| limb + limb + limb)))
+        Factor::asserted(carry(five!(i => self.0[i] + self.0[i] + self.0[i])))
     }
 
     /// `−self`.
     #[inline(always)]
     pub(crate) fn negated(self) -> Factor<L> {
-        let negated = |i: usize| multiple_of_prime::<L, 1>(i) - self.0[i];
-        Factor::asserted(carry([negated(0), negated(1), negated(2), negated(3), negated(4)]))
+        Factor::asserted(carry(five!(i => multiple_of_prime::<L, 1>(i) - self.0[i])))
     }
 
     /// `−self` in the lanes of the mask, `self` in the others.
     #[inline(always)]
     pub(crate) fn negated_in(self, mask: Mask) -> Factor<L> {
-        let limb = |i: usize| L::select(mask, multiple_of_prime::<L, 1>(i) - self.0[i], self.0[i]);
-        Factor::asserted(carry([limb(0), limb(1), limb(2), limb(3), limb(4)]))
+        Factor::asserted(carry(five!(i => L::select(mask, multiple_of_prime::<L, 1>(i) - self.0[i], self.0[i]))))
     }
 
     /// `yes` in the lanes of the mask and `no` in the others.
     #[inline(always)]
     pub(crate) fn select(mask: Mask, yes: Self, no: Self) -> Self {
-        Self(std::array::from_fn(|i| L::select(mask, yes.0[i], no.0[i])))
+        Self(five!(i => L::select(mask, yes.0[i], no.0[i])))
     }
 
     /// Which lanes are zero modulo p.
@@ -299,7 +302,7 @@ impl<L: Lanes> Element<L> {
         less[0] = less[0] + fold;
         let less = carry(less);
         let is_smaller = less[4].shift_right::<48>().zero_lanes();
-        let mut limbs: [L; 5] = std::array::from_fn(|i| L::select(is_smaller, once[i], less[i]));
+        let mut limbs = five!(i => L::select(is_smaller, once[i], less[i]));
         limbs[4] = limbs[4] & low_48;
         Self(limbs)
     }
@@ -387,6 +390,18 @@ pub(crate) const fn limbs_of(words: [u64; 4]) -> [u64; 5] {
         (words[2] >> 28 | words[3] << 36) & LOW_52,
         words[3] >> 16,
     ]
+}
+
+/// Limbs of 52 bits of eight numbers, lane by lane, from words of 64, the lowest first.
+#[inline(always)]
+pub(crate) fn vectors_of<L: Lanes>(words: &[[u64; 4]; LANES]) -> [L; 5] {
+    let mut limbs = [[0; LANES]; 5];
+    for (lane, words) in words.iter().enumerate() {
+        for (limb, value) in limbs_of(*words).into_iter().enumerate() {
+            limbs[limb][lane] = value;
+        }
+    }
+    five!(i => L::from_array(limbs[i]))
 }
 
 /// Words of 64 bits from limbs of 52 whose carries moved on, of a number below 2^256.

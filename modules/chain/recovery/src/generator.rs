@@ -6,7 +6,7 @@ use secp256k1::{PublicKey, SECP256K1, SecretKey};
 
 use crate::{
     field::{Element, limbs_of},
-    lanes::{Lanes, Portable},
+    lanes::{Lanes, Portable, five},
     point::{BETA, GENERATOR_WIDTH},
 };
 
@@ -54,10 +54,9 @@ impl GeneratorTable {
     #[inline(always)]
     pub(crate) fn look_up<L: Lanes>(&self, index: L, times_lambda: bool) -> (Element<L>, Element<L>) {
         let place = index.shift_left::<4>();
-        let limbs = |first: u64| {
-            Element(std::array::from_fn(|limb| L::look_up(&self.0, place + L::splat(first + limb as u64))))
-        };
-        (limbs(if times_lambda { X_OF_LAMBDA } else { 0 }), limbs(Y))
+        let first = if times_lambda { X_OF_LAMBDA } else { 0 };
+        let x = five!(limb => L::look_up(&self.0, place + L::splat(first + limb)));
+        (Element(x), Element(five!(limb => L::look_up(&self.0, place + L::splat(Y + limb)))))
     }
 }
 

@@ -1,6 +1,6 @@
 //! Keccak-256 of eight public keys at a time.
 
-use crate::lanes::{Lanes, Operation};
+use crate::lanes::{Lanes, Operation, five};
 
 /// Constants of the 24 rounds.
 const ROUNDS: [u64; 24] = [
@@ -52,8 +52,8 @@ impl<L: Lanes> Operation for Keccak<'_, L> {
         state[16] = L::splat(1 << 63);
         for constant in ROUNDS {
             let parity: [L; 5] =
-                std::array::from_fn(|x| state[x].xor3(state[x + 5], state[x + 10]).xor3(state[x + 15], state[x + 20]));
-            let effect: [L; 5] = std::array::from_fn(|x| parity[(x + 4) % 5] ^ parity[(x + 1) % 5].rotate_left(1));
+                five!(x => state[x].xor3(state[x + 5], state[x + 10]).xor3(state[x + 15], state[x + 20]));
+            let effect: [L; 5] = five!(x => parity[(x + 4) % 5] ^ parity[(x + 1) % 5].rotate_left(1));
             // Word (x, y) goes to (y, 2x + 3y).
             let mut moved = state;
             for x in 0..5 {
@@ -64,7 +64,8 @@ impl<L: Lanes> Operation for Keccak<'_, L> {
             }
             for y in 0..5 {
                 for x in 0..5 {
-                    let [this, next, after] = [x, x + 1, x + 2].map(|x| moved[x % 5 + 5 * y]);
+                    let [this, next, after] =
+                        [moved[x + 5 * y], moved[(x + 1) % 5 + 5 * y], moved[(x + 2) % 5 + 5 * y]];
                     state[x + 5 * y] = this ^ next.not_and(after);
                 }
             }

@@ -2,13 +2,13 @@
 //!
 //! The formulas of addition are not complete: they are wrong where both points are equal, opposite or infinite. In each of
 //! these cases they make Z zero, and from then on every sum and double has Z zero too, since each formula multiplies the old Z.
-//! So no step looks for such a case: [`multiply_and_add`] ends with a Z of zero in that lane, and the caller does that
+//! So no step looks for such a case: [`MultiplyAndAdd`] ends with a Z of zero in that lane, and the caller does that
 //! signature again by itself. No point of the curve has y = 0, so doubling has no such case.
 
 use crate::{
     field::{Element, Factor},
     generator::GeneratorTable,
-    lanes::{LANES, Lanes, Mask, Operation},
+    lanes::{LANES, Lanes, Mask, Operation, five},
     split::{HALF_BITS, LIMB_BITS},
 };
 
@@ -129,6 +129,8 @@ impl<L: Lanes> Operation for Add<'_, L> {
 struct Coordinate([[u64; POINT_ENTRIES * LANES]; 5]);
 
 impl Coordinate {
+    const EMPTY: Self = Self([[0; POINT_ENTRIES * LANES]; 5]);
+
     #[inline(always)]
     fn set<L: Lanes>(&mut self, entry: usize, element: Element<L>) {
         for (limb, values) in element.0.iter().zip(&mut self.0) {
@@ -138,7 +140,7 @@ impl Coordinate {
 
     #[inline(always)]
     fn look_up<L: Lanes>(&self, index: L) -> Element<L> {
-        Element(std::array::from_fn(|limb| L::look_up(&self.0[limb], index)))
+        Element(five!(limb => L::look_up(&self.0[limb], index)))
     }
 }
 
@@ -153,9 +155,14 @@ struct PointTable<L> {
 }
 
 impl<L: Lanes> PointTable<L> {
+    #[inline(always)]
     fn new(point: &Affine<L>) -> Self {
-        let empty = || Coordinate([[0; POINT_ENTRIES * LANES]; 5]);
-        let mut table = Self { x: empty(), x_of_lambda: empty(), y: empty(), z: Element::splat([1, 0, 0, 0]) };
+        let mut table = Self {
+            x: Coordinate::EMPTY,
+            x_of_lambda: Coordinate::EMPTY,
+            y: Coordinate::EMPTY,
+            z: Element::splat([1, 0, 0, 0]),
+        };
         let mut double = Jacobian { x: point.x, y: point.y, z: Element::splat([1, 0, 0, 0]) };
         L::call(Double(&mut double, 1));
         // On the curve where the double has Z = 1 the point is scaled by the double's Z.
@@ -246,41 +253,61 @@ impl<L: Lanes> Operation for AddGenerator<'_, L> {
 }
 
 /// `generator_digits × G + point_digits × point`. Z is zero in the lanes where a sum of the ladder had equal or opposite points.
-pub(crate) fn multiply_and_add<L: Lanes>(
-    generator: &GeneratorTable,
-    generator_digits: &Digits<L>,
-    point: &Affine<L>,
-    point_digits: &Digits<L>,
-) -> Jacobian<L> {
-    let table = PointTable::new(point);
-    let z_squared = table.z.squared(1);
-    let scale = [z_squared, z_squared.times(table.z)];
-    let top = HALF_BITS / POINT_WIDTH - 1;
-    let (x, y) = table.look_up(point_digits.digit::<POINT_WIDTH>(0, top), point_digits.negative[0], false);
-    let mut sum = Jacobian { x, y: y.reduce(), z: Element::splat([1, 0, 0, 0]) };
-    L::call(AddPoint { sum: &mut sum, table: &table, digits: point_digits, half: 1, place: top });
-    for place in (0..top).rev() {
-        L::call(Double(&mut sum, POINT_WIDTH));
-        for half in 0..2 {
-            L::call(AddPoint { sum: &mut sum, table: &table, digits: point_digits, half, place });
-        }
-        if place % 2 == 0 {
+pub(crate) struct MultiplyAndAdd<'a, L> {
+    /// Multiples of G.
+    pub(crate) generator: &'a GeneratorTable,
+    /// By what G is multiplied.
+    pub(crate) generator_digits: &'a Digits<L>,
+    /// The other point.
+    pub(crate) point: &'a Affine<L>,
+    /// By what it is multiplied.
+    pub(crate) point_digits: &'a Digits<L>,
+}
+
+impl<L: Lanes> Operation for MultiplyAndAdd<'_, L> {
+    type Output = Jacobian<L>;
+
+    #[inline(always)]
+    fn run(self) -> Jacobian<L> {
+        let table = PointTable::new(self.point);
+        let z_squared = table.z.squared(1);
+        let scale = [z_squared, z_squared.times(table.z)];
+        let top = HALF_BITS / POINT_WIDTH - 1;
+        let digits = self.point_digits;
+        let (x, y) = table.look_up(digits.digit::<POINT_WIDTH>(0, top), digits.negative[0], false);
+        let mut sum = Jacobian { x, y: y.reduce(), z: Element::splat([1, 0, 0, 0]) };
+        L::call(AddPoint { sum: &mut sum, table: &table, digits, half: 1, place: top });
+        for place in (0..top).rev() {
+            L::call(Double(&mut sum, POINT_WIDTH));
             for half in 0..2 {
-                let (sum, table, digits) = (&mut sum, generator, generator_digits);
-                L::call(AddGenerator { sum, table, digits, half, place: place / 2, scale: &scale });
+                L::call(AddPoint { sum: &mut sum, table: &table, digits, half, place });
+            }
+            if place % 2 == 0 {
+                for half in 0..2 {
+                    let (sum, table, digits) = (&mut sum, self.generator, self.generator_digits);
+                    L::call(AddGenerator { sum, table, digits, half, place: place / 2, scale: &scale });
+                }
             }
         }
+        sum.z = sum.z.times(table.z);
+        sum
     }
-    sum.z = sum.z.times(table.z);
-    sum
 }
 
 /// The point with an x, and with an odd y in the lanes of the mask; also the lanes where the curve has no such point.
-pub(crate) fn lift<L: Lanes>(x: Element<L>, odd: Mask) -> (Affine<L>, Mask) {
-    let square = Factor::from(x.squared(1)).times(x).plus(Element::splat([7, 0, 0, 0])).reduce();
-    let root = square.square_root().canonical();
-    let wrong = !root.squared(1).minus(square).reduce().zero_lanes();
-    let even = (root.0[0] & L::splat(1)).zero_lanes();
-    // The lowest bit says odd where the mask does not, or the other way round.
-    (Affine { x, y: root.negated_in(!even ^ odd).reduce() }, wrong)
+pub(crate) struct Lift<'a, L>(pub(crate) &'a Element<L>, pub(crate) Mask);
+
+impl<L: Lanes> Operation for Lift<'_, L> {
+    type Output = (Affine<L>, Mask);
+
+    #[inline(always)]
+    fn run(self) -> (Affine<L>, Mask) {
+        let (x, odd) = (*self.0, self.1);
+        let square = Factor::from(x.squared(1)).times(x).plus(Element::splat([7, 0, 0, 0])).reduce();
+        let root = square.square_root().canonical();
+        let wrong = !root.squared(1).minus(square).reduce().zero_lanes();
+        let even = (root.0[0] & L::splat(1)).zero_lanes();
+        // The lowest bit says odd where the mask does not, or the other way round.
+        (Affine { x, y: root.negated_in(!even ^ odd).reduce() }, wrong)
+    }
 }

@@ -1,8 +1,8 @@
 //! Numbers modulo the order n of the curve's group, in five limbs of 52 bits, multiplied as Montgomery does with 2^260.
 
 use crate::{
-    field::{LOW_52, limbs_of, words_of},
-    lanes::{Lanes, Operation},
+    field::{LOW_52, limbs_of, vectors_of, words_of},
+    lanes::{LANES, Lanes, Operation, five},
 };
 
 /// n in words of 64 bits, the lowest first.
@@ -26,21 +26,20 @@ pub(crate) struct Scalar<L>([L; 5]);
 impl<L: Lanes> Scalar<L> {
     /// From words of 64 bits, the lowest first, of numbers below 2^256.
     #[inline(always)]
-    pub(crate) fn from_words(words: &[[u64; 4]; 8]) -> Self {
-        let limbs: [[u64; 5]; 8] = words.map(limbs_of);
-        Self(std::array::from_fn(|limb| L::from_array(std::array::from_fn(|lane| limbs[lane][limb]))))
+    pub(crate) fn from_words(words: &[[u64; 4]; LANES]) -> Self {
+        Self(vectors_of(words))
     }
 
     /// One in Montgomery's form.
     #[inline(always)]
     pub(crate) fn one() -> Self {
-        Self(ONE.map(L::splat))
+        Self(five!(i => L::splat(ONE[i])))
     }
 
     /// Brings a number into Montgomery's form.
     #[inline(always)]
     pub(crate) fn into_montgomery(self) -> Self {
-        self.times(Self(INTO_MONTGOMERY.map(L::splat)))
+        self.times(Self(five!(i => L::splat(INTO_MONTGOMERY[i]))))
     }
 
     /// `self × other / 2^260`. Of two numbers in Montgomery's form this is their product in that form; of one in it and one
@@ -81,7 +80,7 @@ impl<L: Lanes> Scalar<L> {
             *limb = difference & low;
         }
         let is_below = (borrow ^ L::splat(1)).zero_lanes();
-        words_of(std::array::from_fn(|i| L::select(is_below, self.0[i], less[i])))
+        words_of(five!(i => L::select(is_below, self.0[i], less[i])))
     }
 }
 
@@ -96,7 +95,7 @@ impl<L: Lanes> Operation for Times<'_, L> {
     #[inline(always)]
     fn run(self) -> Scalar<L> {
         let (Scalar(a), Scalar(b)) = (self.0, self.1);
-        let (order, inverse, zero) = (ORDER_LIMBS.map(L::splat), L::splat(NEGATIVE_INVERSE), L::splat(0));
+        let (order, inverse, zero) = (five!(i => L::splat(ORDER_LIMBS[i])), L::splat(NEGATIVE_INVERSE), L::splat(0));
         let mut columns = [zero; 6];
         for limb in a {
             for j in 0..5 {

@@ -56,6 +56,38 @@ pub(crate) trait Lanes:
     fn call<O: Operation>(operation: O) -> O::Output;
 }
 
+/// A list of five, one for each limb, as `five!(i => limbs[i] + others[i])`.
+///
+/// Vector code uses no closure and no `array::from_fn`: these are functions of their own, compiled without the instructions of the
+/// code around them, so that every operation in them would be a call through memory.
+macro_rules! five {
+    ($index:ident => $item:expr) => {
+        [
+            {
+                let $index = 0;
+                $item
+            },
+            {
+                let $index = 1;
+                $item
+            },
+            {
+                let $index = 2;
+                $item
+            },
+            {
+                let $index = 3;
+                $item
+            },
+            {
+                let $index = 4;
+                $item
+            },
+        ]
+    };
+}
+pub(crate) use five;
+
 /// What [`Lanes::call`] runs. Implementations are `#[inline(always)]`.
 pub(crate) trait Operation {
     /// What it answers.
