@@ -4,6 +4,7 @@
 # panic in every kind of handler. Ends with a table of every figure beside its bound, and fails when a test does, when a bound is
 # missed, or when something was done less often than that. Figures of time are held too: leave the machine alone meanwhile.
 #   abuse.sh [PART...]    some of: kills database disk files clients fairness endless memory panics folders plugins
+#                         and, by name only, signatures: 100,000,000 recovered twice, which takes an hour
 # ABUSE_SHARE: a part of the counts, in percent (100). TENON_SEED: replays a run. The rows go to abuse.json in the cache too.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -65,8 +66,12 @@ for part in $parts; do
         folders)
             faults "$release" tests/faults/test_refused_folders.py tests/faults/test_process.py tests/faults/test_formats.py
             ;;
+        signatures)
+            TENON_SIGNATURES=$(part_of 100000000) rust --release -p tenon-recovery --test equals_the_c_library -- \
+                random_signatures --nocapture
+            ;;
         *)
-            echo "unknown part $part; there are: $every" >&2
+            echo "unknown part $part; there are: $every signatures" >&2
             exit 2
             ;;
     esac
