@@ -335,11 +335,15 @@ impl<S: RpcService> HttpSide<S> {
         };
         let caller = self.dispatcher.caller_within(exposure, context.from_origin(origin));
         let take = |bytes| self.dispatcher.memory_of(caller.context.origin()).reserve(MemoryUse::Messages, bytes);
-        let text = match read_body(body, self.limits.body_bytes, take).await {
+        let mut body = body;
+        let text = match read_body(&mut body, self.limits.body_bytes, take).await {
             Ok(text) => text,
             // The client has broken off: this is not sent.
             Err(NoBody::Broken) => return status_only(StatusCode::BAD_REQUEST),
-            Err(NoBody::TooMuch(refused)) => return out_of_memory(refused),
+            Err(NoBody::TooMuch(refused)) => {
+                throw_away(body, self.limits.body_bytes);
+                return out_of_memory(refused);
+            }
         };
         // Client gone or time over: this future is dropped, and with it the guard.
         let guard = caller.context.cancel_on_drop();
@@ -351,6 +355,10 @@ impl<S: RpcService> HttpSide<S> {
         answer
     }
 }
+
+/// How long the rest of a refused body is read, and thrown away. Closing while the client sends would make the system throw away
+/// the answer before it is read.
+const LINGER: Duration = Duration::from_secs(2);
 
 /// Up to this size a body is part of what its connection holds anyway.
 const UNCOUNTED_BODY: usize = 16 << 10;
@@ -366,7 +374,7 @@ enum NoBody {
 /// The body, cut at `most` bytes. `take` gives memory for it, which is asked for as the body arrives: what a header announces
 /// costs nothing.
 async fn read_body(
-    mut body: Incoming,
+    body: &mut Incoming,
     most: usize,
     take: impl Fn(usize) -> Result<Reservation, OutOfMemory>,
 ) -> Result<MessageText, NoBody> {
@@ -376,7 +384,7 @@ async fn read_body(
         Some(held) => Reservation::resize(held, bytes),
         none => take(bytes).map(|taken| *none = Some(taken)),
     };
-    let Some(first) = next_piece(&mut body).await? else {
+    let Some(first) = next_piece(body).await? else {
         return Ok(MessageText { bytes: Bytes::new(), memory: None });
     };
     if first.len() >= most || body.is_end_stream() {
@@ -384,7 +392,7 @@ async fn read_body(
         return Ok(MessageText { bytes: first.slice(..first.len().min(most)), memory });
     }
     let mut whole = BytesMut::from(&first[..]);
-    while let Some(piece) = next_piece(&mut body).await? {
+    while let Some(piece) = next_piece(body).await? {
         let room = most - whole.len();
         let added = piece.len().min(room);
         if whole.capacity() - whole.len() < added {
@@ -397,6 +405,16 @@ async fn read_body(
         }
     }
     Ok(MessageText { bytes: whole.freeze(), memory })
+}
+
+/// Reads the rest of a body beside its answer, up to `most` bytes, and keeps nothing of it.
+fn throw_away(mut body: Incoming, most: usize) {
+    tokio::spawn(tokio::time::timeout(LINGER, async move {
+        let mut left = most;
+        while let (1.., Ok(Some(piece))) = (left, next_piece(&mut body).await) {
+            left = left.saturating_sub(piece.len());
+        }
+    }));
 }
 
 /// `None` at the end.
