@@ -1,5 +1,5 @@
-//! The keys that this node signs with. Today: the accounts of a development network, derived from a mnemonic;
-//! key files and hardware wallets join behind the same requests.
+//! The keys that this node signs with. Today: the accounts of a development network, derived from a mnemonic. Encrypted key
+//! files are read and written here ([`keystore`]) and join behind the same requests, as hardware wallets will.
 //!
 //! It owns the secret keys ([`Accounts`]) and answers the signing requests of the bus ([`register`]).
 //!
@@ -14,6 +14,7 @@ mod derivation;
 mod error;
 mod handlers;
 mod key;
+pub mod keystore;
 mod transaction;
 
 pub use accounts::{Accounts, DEV_MNEMONIC, MAX_ACCOUNTS, RevealedAccount};
