@@ -2,7 +2,7 @@
 
 CARGO := scripts/cargo.sh
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tenon
-PLUGINS := eth net web3 rpc txpool debug admin consensus
+PLUGINS := eth net web3 rpc txpool debug admin consensus personal
 PLUGIN_CRATES := $(PLUGINS:%=-p tenon-plugin-%)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CACHE)/target)
 

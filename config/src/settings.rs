@@ -313,6 +313,28 @@ section! {
 }
 
 section! {
+    "Accounts";
+    /// The keys that this node signs with.
+    AccountSettings {
+        /// Folder of encrypted key files, which other clients can use too. A bare name lies in the data folder.
+        keystore: PathBuf = PathBuf::from("keystore"), "accounts.keystore", "keystore";
+        /// Encrypt new key files at a thirtieth of the cost: for small machines, and for keys without value.
+        light_kdf: bool = false, "accounts.lightkdf", "lightkdf";
+        /// Memory for deriving keys from passwords. The standard cost takes 256 MiB a key; two are derived at a time. A key file
+        /// that asks for more is refused.
+        memory: ByteSize = ByteSize::mebibytes(512), "accounts.memory", "accounts.memory";
+        /// Accounts to unlock at the start, until the node ends: addresses, or positions in the list of key files. Their passwords
+        /// stand in `accounts.password`.
+        unlock: Vec<String> = Vec::new(), "accounts.unlock", "unlock";
+        /// File with the passwords of `accounts.unlock`, a line each; the last line holds for all that follow.
+        password: Option<PathBuf> = None, "accounts.password", "password";
+        /// Unlock accounts, and sign with unlocked ones, over HTTP and WebSocket without a bearer token too. Whoever reaches the
+        /// port can then spend what they hold.
+        allow_insecure_unlock: bool = false, "accounts.allowinsecureunlock", "allow-insecure-unlock";
+    }
+}
+
+section! {
     "Health";
     /// When `GET /health` answers 503. What is not healthy is named in the answer, and in the log when it changes.
     HealthSettings {
@@ -454,6 +476,8 @@ pub struct Settings {
     pub plugins: PluginSettings,
     /// What is counted.
     pub metrics: MetricsSettings,
+    /// Keys.
+    pub accounts: AccountSettings,
     /// What counts as healthy.
     pub health: HealthSettings,
     /// What is told.
@@ -463,7 +487,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    fn sections(&mut self) -> [&mut dyn SectionObject; 14] {
+    fn sections(&mut self) -> [&mut dyn SectionObject; 15] {
         [
             &mut self.node,
             &mut self.database,
@@ -477,6 +501,7 @@ impl Settings {
             &mut self.dev,
             &mut self.plugins,
             &mut self.metrics,
+            &mut self.accounts,
             &mut self.health,
             &mut self.log,
         ]
@@ -531,6 +556,7 @@ pub fn all_settings() -> Vec<SettingInfo> {
     DevSettings::describe(&mut rows);
     PluginSettings::describe(&mut rows);
     MetricsSettings::describe(&mut rows);
+    AccountSettings::describe(&mut rows);
     HealthSettings::describe(&mut rows);
     LogSettings::describe(&mut rows);
     rows

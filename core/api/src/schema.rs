@@ -67,6 +67,14 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         request::<ListAccounts>(),
         request::<SignMessage>(),
         request::<SignTransaction>(),
+        request::<SendTransaction>(),
+        request::<ListWallets>(),
+        request::<CreateAccount>(),
+        request::<ImportKey>(),
+        request::<UnlockAccount>(),
+        request::<LockAccount>(),
+        request::<UseWallet>(),
+        request::<RecoverSigner>(),
         request::<GetClientVersion>(),
         request::<GetNetworkStatus>(),
         request::<GetSyncStatus>(),
@@ -114,6 +122,7 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         event::<SyncChanged>(),
         event::<BlocksUnwound>(),
         event::<ModuleChanged>(),
+        event::<WalletChanged>(),
     ];
     ENTRIES
 }

@@ -290,9 +290,26 @@ fn pool_and_account_frames(frames: &mut Frames) {
     frames.request(GetRawPoolTransaction { hash: HASH }, Some(Bytes::from_static(&[1])));
     frames.request(AwaitSealing { hash: HASH }, ());
     frames.request(ListAccounts, vec![ADDRESS]);
-    frames.request(SignMessage { address: ADDRESS, message: Bytes::from_static(b"hi") }, Bytes::from_static(&[1]));
+    let password = || Some(SecretText::from("pass"));
+    let message = Bytes::from_static(b"hi");
+    frames.request(SignMessage { address: ADDRESS, message, password: None }, Bytes::from_static(&[1]));
     let signed = SignedTransactionReply { raw: Bytes::from_static(&[1]), hash: HASH };
-    frames.request(SignTransaction { request: call_request() }, signed);
+    frames.request(SignTransaction { request: call_request(), password: password() }, signed);
+    frames.request(SendTransaction { request: call_request(), password: password() }, HASH);
+    let account = || WalletAccount { address: ADDRESS, url: "keystore:///k/1".to_owned() };
+    let wallet =
+        Wallet { url: "keystore:///k/1".to_owned(), status: WalletStatus::Unlocked, accounts: vec![account()] };
+    frames.request(ListWallets, vec![wallet]);
+    frames.request(CreateAccount { password: SecretText::default() }, ADDRESS);
+    frames.request(ImportKey { key: SecretText::from("07"), password: SecretText::from("pass") }, ADDRESS);
+    frames.request(UnlockAccount { address: ADDRESS, password: SecretText::from("pass"), seconds: 300 }, ());
+    frames.request(LockAccount { address: ADDRESS }, ());
+    let operation = WalletOperation::Derive { path: "m/44'".to_owned(), is_pinned: true };
+    let use_wallet = UseWallet { url: "trezor://1".to_owned(), operation };
+    frames.request(use_wallet, WalletAnswer::Account(account()));
+    let signature = Bytes::from_static(&[27]);
+    frames.request(RecoverSigner { message: Bytes::from_static(b"hi"), signature }, ADDRESS);
+    frames.event(WalletChanged { change: WalletChange::Opened, url: "keystore:///k/1".to_owned() });
 }
 
 fn node_frames(frames: &mut Frames) {

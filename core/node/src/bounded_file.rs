@@ -12,6 +12,8 @@ use zeroize::Zeroizing;
 const GENESIS: u64 = 256 << 20;
 /// The largest file with the words of a mnemonic.
 const MNEMONIC: u64 = 4 << 10;
+/// The largest file with passwords, or with a key.
+const SECRET: u64 = 1 << 20;
 /// The largest file that says what another node knows about a block.
 const REFERENCE: u64 = 1 << 30;
 
@@ -52,11 +54,28 @@ pub(crate) fn mnemonic(path: &Path) -> io::Result<Mnemonic> {
     Ok(Mnemonic::new(text.trim()))
 }
 
+/// Reads passwords or a key. No copy of them is left behind.
+///
+/// # Errors
+/// When it can't be read, is larger than a megabyte, or is no text.
+pub(crate) fn secret_text(path: &Path) -> io::Result<Zeroizing<String>> {
+    let mut text = Zeroizing::new(String::with_capacity(SECRET as usize + 1));
+    File::open(path)?.take(SECRET + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > SECRET {
+        return Err(too_large(SECRET));
+    }
+    Ok(text)
+}
+
+fn too_large(most: u64) -> io::Error {
+    io::Error::other(format!("the file is larger than {most} bytes, the most that is read of one"))
+}
+
 fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     File::open(path)?.take(most + 1).read_to_end(&mut content)?;
     if content.len() as u64 > most {
-        return Err(io::Error::other(format!("the file is larger than {most} bytes, the most that is read of one")));
+        return Err(too_large(most));
     }
     Ok(content)
 }

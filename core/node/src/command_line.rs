@@ -32,6 +32,7 @@ pub(crate) fn definition() -> Command {
         .subcommand(commands::db::definition())
         .subcommand(commands::genesis::definition())
         .subcommand(commands::verify_headers::definition())
+        .subcommand(commands::account::definition())
         .subcommand(commands::module::definition())
         .subcommand(commands::device::definition())
         .subcommand(commands::config::definition())
@@ -51,6 +52,7 @@ pub(crate) fn dispatch(matches: &ArgMatches) -> Result<(), Stop> {
         Some(("db", matches)) => commands::db::execute(matches),
         Some(("genesis", matches)) => commands::genesis::execute(matches),
         Some(("verify-headers", matches)) => commands::verify_headers::execute(matches),
+        Some(("account", matches)) => commands::account::execute(matches),
         Some(("module", matches)) => commands::module::execute(matches),
         Some(("device", matches)) => commands::device::execute(matches),
         Some(("config", matches)) => commands::config::execute(matches),

@@ -40,6 +40,7 @@ mod node_facts;
 mod open_files;
 mod opened_chain;
 mod panics;
+mod passwords;
 mod plugin_folder;
 mod pool_settings;
 mod process_facts;
@@ -52,6 +53,7 @@ mod shutdown;
 mod socket_client;
 mod start_lines;
 mod version;
+mod wallets;
 
 use std::process::ExitCode;
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenon_accounts::Accounts;
+use tenon_accounts::{Accounts, WalletDirectory};
 use tenon_api::messages::BlockCommitted;
 use tenon_api::{
     BlockCommit, ChainWriter, ConsensusEngine, DatabaseWatch, EngineRecords, PendingTransactions, PluginSpaces,
@@ -35,7 +35,9 @@ use crate::metrics::{self, NodeSource};
 use crate::module_actors::{self, PoolSwitch};
 use crate::opened_chain::OpenedChain;
 use crate::reload::{Reloader, SettingsSource};
-use crate::{development_log, node_facts, plugin_folder, pool_settings, process_facts, service_manager, start_lines};
+use crate::{
+    development_log, node_facts, plugin_folder, pool_settings, process_facts, service_manager, start_lines, wallets,
+};
 
 /// How long actors and tasks may take to finish what they have accepted.
 const DRAIN: Duration = Duration::from_secs(2);
@@ -74,11 +76,11 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// The accounts whose keys the node has.
-    fn accounts(&self, chain: &OpenedChain) -> Accounts {
+    /// The accounts of its mnemonic, if it has one.
+    fn accounts(&self) -> Option<Accounts> {
         match self {
-            Self::Follow => Accounts::none(chain.info.chain_id),
-            Self::Develop { accounts, .. } => accounts.clone(),
+            Self::Follow => None,
+            Self::Develop { accounts, .. } => Some(accounts.clone()),
         }
     }
 }
@@ -125,10 +127,11 @@ impl Node {
         checkpoints::register(&bus, &work, &folder, Arc::clone(&chain.store))?;
         let plugins = plugin_host(&bus, &settings, &memory, &chain)?;
         let is_confined = is_development && !settings.dev.expose;
-        let accounts = role.accounts(&chain);
-        let pool = open_pool(&bus, &settings, &chain, &accounts)?;
-        tenon_accounts::register(&bus, &accounts)?;
-        add_actors(&plugins, role, &bus, &supervisor, &chain, &pool, writer)?;
+        let directory = wallets::directory(&settings, &chain, role.accounts(), &bus)?;
+        let pool = open_pool(&bus, &settings, &chain, &directory)?;
+        tenon_accounts::register(&bus, &directory)?;
+        wallets::unlock_at_start(&settings, &directory).await?;
+        add_actors(&plugins, role, (&bus, &supervisor), &chain, (&pool, &directory), writer)?;
         let endpoints = Arc::new(Announcer::new(&folder, start_lines::chain_name(&chain.info)));
         let servers = Servers::new(plugins.router(), Some(health_check(&health)));
         let servers = Arc::new(servers.with_memory(memory.clone()));
@@ -309,9 +312,9 @@ fn open_pool(
     bus: &Bus,
     settings: &Settings,
     chain: &OpenedChain,
-    accounts: &Accounts,
+    directory: &WalletDirectory,
 ) -> Result<Arc<PoolSwitch>, Stop> {
-    let (options, own) = (pool_settings::options(settings), Arc::new(accounts.clone()));
+    let (options, own) = (pool_settings::options(settings), Arc::new(directory.clone()));
     let pool = Pool::open(Arc::clone(&chain.spec), chain.reader(), own, bus.clone(), options).map_err(Stop::failure)?;
     tenon_txpool::register(bus, &pool)?;
     Ok(PoolSwitch::new(pool))
@@ -321,13 +324,14 @@ fn open_pool(
 fn add_actors(
     host: &PluginHost,
     role: Role,
-    bus: &Bus,
-    supervisor: &Arc<Supervisor>,
+    (bus, supervisor): (&Bus, &Arc<Supervisor>),
     chain: &OpenedChain,
-    pool: &Arc<PoolSwitch>,
+    (pool, directory): (&Arc<PoolSwitch>, &WalletDirectory),
     writer: ChainHandle,
 ) -> Result<(), Stop> {
-    for actor in [module_actors::storage(), module_actors::execution(), module_actors::pool(Arc::clone(pool))] {
+    let accounts = wallets::module(directory.clone());
+    for actor in [module_actors::storage(), module_actors::execution(), module_actors::pool(Arc::clone(pool)), accounts]
+    {
         host.add_actor(actor).map_err(Stop::failure)?;
     }
     let on_demand = SealingOnDemand::default();

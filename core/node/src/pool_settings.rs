@@ -14,11 +14,16 @@ pub(crate) fn options(settings: &Settings) -> PoolOptions {
         account_slots: pool.account_slots,
         local_slots: pool.local_share.of(pool.global_slots),
         lifetime: pool.lifetime,
-        fee_cap: wei(settings.rpc.transaction_fee_cap),
+        fee_cap: fee_cap(settings),
         allows_unprotected: settings.rpc.allow_unprotected,
         journal: Some(settings.in_data_folder(&pool.journal)),
         ..PoolOptions::default()
     }
+}
+
+/// The most that a transaction may cost, wei; 0: no bound.
+pub(crate) fn fee_cap(settings: &Settings) -> U256 {
+    wei(settings.rpc.transaction_fee_cap)
 }
 
 /// A number of ether in wei, exact to a gwei.

@@ -6,8 +6,8 @@
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 const NO_NETWORK: &str = "this release connects to no peers; blocks come with `tenon import FILE` or admin_importChain";
-const NO_KEYS: &str = "a node that follows a chain holds no keys: sign outside and send with eth_sendRawTransaction; \
-                       `tenon dev --mnemonic` has accounts for development";
+const NO_DEVICES: &str =
+    "there are no hardware wallets and external signers yet: --keystore names a folder of key files";
 const NO_CONSOLE: &str = "there is no JavaScript console: `tenon module` administers a running node, and any JSON-RPC client \
                           opens its Unix socket, tenon.ipc of the data folder";
 const NO_MINING: &str = "`tenon dev` makes blocks, and `tenon run` follows a chain";
@@ -19,7 +19,7 @@ const ONE_EXCHANGE: &str = "the exchange has no database of its own: everything 
 /// Commands that are not there, and what to do instead.
 const COMMANDS: &[(&[&str], &str)] = &[
     (&["init"], "the first start takes the genesis: tenon run --genesis FILE --datadir DIR, or --network mainnet"),
-    (&["account", "wallet"], NO_KEYS),
+    (&["wallet"], "tenon account import FILE reads wallets of the presale too"),
     (&["attach", "console", "js"], NO_CONSOLE),
     (&["version"], "tenon --version prints it"),
     (&["version-check"], "tenon --version prints the release"),
@@ -65,10 +65,7 @@ const FLAGS: &[(&[&str], &str)] = &[
         NO_NETWORK,
     ),
     (&["ethstats"], "--metrics serves figures for Prometheus, and GET /health says how the node does"),
-    (
-        &["unlock", "password", "keystore", "lightkdf", "nousb", "usb", "pcscdpath", "signer", "allow-insecure-unlock"],
-        NO_KEYS,
-    ),
+    (&["nousb", "usb", "pcscdpath", "signer"], NO_DEVICES),
     (
         &[
             "mine",
@@ -189,7 +186,7 @@ mod tests {
     fn answers_other_clients_commands_with_what_serves_instead() {
         for (word, wanted) in [
             ("init", "tenon run --genesis FILE --datadir DIR"),
-            ("account", "sign outside and send with eth_sendRawTransaction"),
+            ("wallet", "tenon account import FILE"),
             ("attach", "`tenon module` administers a running node"),
             ("console", "any JSON-RPC client opens its Unix socket"),
             ("version", "tenon --version"),
@@ -206,7 +203,7 @@ mod tests {
             ("--syncmode", "--gcmode chooses how much history is kept"),
             ("--bootnodes", "this release connects to no peers; blocks come with `tenon import FILE`"),
             ("--ethstats", "--metrics serves figures for Prometheus"),
-            ("--unlock", "holds no keys"),
+            ("--usb", "there are no hardware wallets"),
             ("--store-reward", "eth_getRewardByHash"),
             ("--XDCx.datadir", "everything lies in --datadir"),
             ("--apothem", "--network testnet"),

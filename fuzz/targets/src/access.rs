@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-use hmac::{Hmac, Mac as _};
+use hmac::{Hmac, KeyInit as _, Mac as _};
 use serde_json::Value;
 use sha2::Sha256;
 use tenon_ipc::fuzzing::{Judgement, authorization, judge_headers, token_secret};

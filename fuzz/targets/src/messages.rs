@@ -40,14 +40,15 @@ pub(crate) const KINDS: &[Kind] = kinds! {
         GetChainInfo SetHead GetTransactionProof ImportChain ExportChain GetChainConfig GetHeadNumber GetAccount GetCode
         GetStorage GetProof Call EstimateGas CreateAccessList Trace SuggestTip GetFeeHistory GetNextBlockFees SubmitTransaction
         GetPoolStatus GetPoolContent GetPoolTransaction GetPoolNonce GetPendingSince GetRawPoolTransaction
-        ListAccounts SignMessage SignTransaction GetClientVersion GetNetworkStatus GetSyncStatus
+        ListAccounts SignMessage SignTransaction SendTransaction ListWallets CreateAccount ImportKey UnlockAccount
+        LockAccount UseWallet RecoverSigner GetClientVersion GetNetworkStatus GetSyncStatus
         ListNamespaces GetDataFolder StartFrontEnd ListModules GetModule ChangeModule GetRecords ScanRecords
         CommitRecords GetSpaceUsage PurgeSpace GetEpochReward GetBlockSigners GetCandidates GetStakingReturn GetAuthorised
         GetEpochMembers GetRound GetMissedRounds GetEpochSwitches GetEpochBlocks GetVotingPool GetConsensusParameters DumpAccounts
         GetModifiedAccounts GetPreimage GetStorageRange GetDatabaseProperty CompactDatabase GetBadBlocks
         MakeCheckpoint SetExposure GetMemoryStatistics ListThreads SetLogLevel SetLogModules AwaitSealing ReloadSettings ListNamespaceVersions;
     events
-        BlockCommitted NewHead LogsChanged TransactionPending SyncChanged BlocksUnwound ModuleChanged;
+        BlockCommitted NewHead LogsChanged TransactionPending SyncChanged BlocksUnwound ModuleChanged WalletChanged;
 };
 
 /// A message by its position in the list, a byte whose lowest bit says whether it is the reply, then the frame.

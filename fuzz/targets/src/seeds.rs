@@ -69,6 +69,12 @@ pub(crate) fn words(target: &str) -> Vec<String> {
                 \"enabled\" \"disabled\" \"unloaded\" \"eth\" \"net\"";
             [text(JSON), text(members)].concat()
         }
+        "key_file" => {
+            let members = "\"address\" \"crypto\" \"cipher\" \"aes-128-ctr\" \"ciphertext\" \"cipherparams\" \"iv\" \"kdf\" \
+                \"scrypt\" \"pbkdf2\" \"kdfparams\" \"dklen\" \"n\" \"r\" \"p\" \"c\" \"prf\" \"hmac-sha256\" \"salt\" \"mac\" \
+                \"version\" \"1\" 3 \"encseed\" \"ethaddr\" xdc 18446744073709551615 4294967296";
+            [text(JSON), text(members)].concat()
+        }
         "header_file" => [text(JSON), text("\"rlp\" \"hash\" 0xf9")].concat(),
         "plugin_manifest" => text("good good_ eth >= 1.2 , {} ReadChain Sign _subscribe"),
         "bearer_token" => {
@@ -127,6 +133,7 @@ fn made(target: &str) -> Vec<Vec<u8>> {
         "plugin_library" => plugin_libraries(),
         "table_record" => crate::node_files::table_facts(),
         "stored_records" => crate::stored::examples(&blocks()),
+        "key_file" => crate::key_files::files(),
         "bearer_token" => crate::access::tokens(),
         "device_frames" => crate::device::packets(),
         "device_messages" => crate::device::bodies(),

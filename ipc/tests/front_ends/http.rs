@@ -87,7 +87,7 @@ fn token(age: u64) -> String {
 
 fn token_with(age: u64, members: &str) -> String {
     use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
-    use hmac::{Hmac, Mac as _};
+    use hmac::{Hmac, KeyInit as _, Mac as _};
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
     let signed = format!(
         "{}.{}",

@@ -1,17 +1,29 @@
 use std::{collections::HashMap, sync::Arc};
 
-use alloy_primitives::{Bytes, eip191_hash_message};
-use tenon_api::{Address, OwnAccounts, Transaction, messages::CallRequest};
+use futures_util::{FutureExt as _, future::BoxFuture};
+use tenon_api::{
+    Address, Transaction,
+    messages::{CallRequest, Wallet, WalletAccount, WalletStatus},
+};
 use zeroize::Zeroizing;
 
-use crate::{AccountsError, derivation, key::Key, transaction};
+use crate::{
+    AccountsError, derivation,
+    key::Key,
+    keystore_wallets::KeySigner,
+    port::{Authority, Signer, WalletBackend},
+    transaction,
+};
+
+/// URL of the wallet of a mnemonic. The words are no part of it.
+const URL: &str = "development://mnemonic";
 
 /// The mnemonic that development networks everywhere use. Its keys are public: never fund them on a real chain.
 pub const DEV_MNEMONIC: &str = "test test test test test test test test test test test junk";
 /// The most accounts that are derived from one mnemonic.
 pub const MAX_ACCOUNTS: u32 = 1000;
 
-/// The keys of this node. Cloning shares them.
+/// The keys of a mnemonic, which are always unlocked: those of a development network. Cloning shares them.
 #[derive(Clone, Debug)]
 pub struct Accounts {
     inner: Arc<Inner>,
@@ -21,7 +33,7 @@ pub struct Accounts {
 struct Inner {
     chain_id: u64,
     /// In the order of the derivation path: account 0 first.
-    keys: Vec<Key>,
+    keys: Vec<Arc<Key>>,
     /// Position in `keys`.
     positions: HashMap<Address, usize>,
 }
@@ -65,36 +77,24 @@ impl Accounts {
 
     /// The secret of an account, for the engine of a development network, which signs blocks with it.
     pub fn secret(&self, address: Address) -> Option<Zeroizing<[u8; 32]>> {
-        self.key(address).ok().map(Key::secret)
+        self.key(address).ok().map(|key| key.secret())
     }
 
     fn from_keys(keys: Vec<Key>, chain_id: u64) -> Self {
+        let keys: Vec<_> = keys.into_iter().map(Arc::new).collect();
         let positions = keys.iter().enumerate().map(|(position, key)| (key.address(), position)).collect();
         Self { inner: Arc::new(Inner { chain_id, keys, positions }) }
     }
 
     /// All addresses, account 0 first.
     pub fn addresses(&self) -> Vec<Address> {
-        self.inner.keys.iter().map(Key::address).collect()
+        self.inner.keys.iter().map(|key| key.address()).collect()
     }
 
     /// Every account with its secret key, for the development banner. Nothing else may call this.
     pub fn reveal(&self) -> Vec<RevealedAccount> {
-        let reveal = |key: &Key| RevealedAccount { address: key.address(), secret_key: key.reveal() };
+        let reveal = |key: &Arc<Key>| RevealedAccount { address: key.address(), secret_key: key.reveal() };
         self.inner.keys.iter().map(reveal).collect()
-    }
-
-    /// Signs a message in the personal-message form of EIP-191: 65 bytes `r ‖ s ‖ v` with `v` 27 or 28.
-    ///
-    /// # Errors
-    /// [`AccountsError::UnknownAccount`].
-    pub fn sign_message(&self, address: Address, message: &[u8]) -> Result<Bytes, AccountsError> {
-        let signature = self.key(address)?.sign(eip191_hash_message(message)).ok_or(AccountsError::UnknownAccount)?;
-        let mut bytes = Vec::with_capacity(65);
-        bytes.extend_from_slice(&signature.r.to_be_bytes::<32>());
-        bytes.extend_from_slice(&signature.s.to_be_bytes::<32>());
-        bytes.push(27 + u8::from(signature.y_parity));
-        Ok(bytes.into())
     }
 
     /// Signs a complete transaction of type 0, 1, 2 or 4 with the key of its `from`.
@@ -113,15 +113,40 @@ impl Accounts {
         Ok(transaction)
     }
 
-    fn key(&self, address: Address) -> Result<&Key, AccountsError> {
+    fn key(&self, address: Address) -> Result<&Arc<Key>, AccountsError> {
         let position = self.inner.positions.get(&address).ok_or(AccountsError::UnknownAccount)?;
         self.inner.keys.get(*position).ok_or(AccountsError::UnknownAccount)
     }
 }
 
-impl OwnAccounts for Accounts {
+impl WalletBackend for Accounts {
+    fn wallets(&self) -> Vec<Wallet> {
+        if self.inner.keys.is_empty() {
+            return Vec::new();
+        }
+        let accounts =
+            self.inner.keys.iter().enumerate().map(|(index, key)| WalletAccount {
+                address: key.address(),
+                url: format!("{URL}/m/44'/60'/0'/0/{index}"),
+            });
+        vec![Wallet { url: URL.to_owned(), status: WalletStatus::Unlocked, accounts: accounts.collect() }]
+    }
+
+    fn addresses(&self) -> Vec<Address> {
+        Self::addresses(self)
+    }
+
     fn has_key(&self, address: Address) -> bool {
         self.inner.positions.contains_key(&address)
+    }
+
+    fn signer<'a>(
+        &'a self,
+        address: Address,
+        _authority: Authority<'a>,
+    ) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>> {
+        let signer = self.key(address).map(|key| Box::new(KeySigner(Arc::clone(key))) as Box<dyn Signer>);
+        std::future::ready(signer).boxed()
     }
 }
 
@@ -167,7 +192,7 @@ mod tests {
         for phrase in cases {
             let error = Accounts::from_mnemonic(phrase, 1, 1).unwrap_err();
 
-            assert_eq!(error, AccountsError::InvalidMnemonic, "{phrase:?}");
+            assert!(matches!(error, AccountsError::InvalidMnemonic), "{phrase:?}");
             assert!(!error.to_string().contains("nonsense"));
         }
     }
@@ -176,7 +201,7 @@ mod tests {
     fn refuses_more_accounts_than_the_bound() {
         let error = Accounts::from_mnemonic(DEV_MNEMONIC, MAX_ACCOUNTS + 1, 1).unwrap_err();
 
-        assert_eq!(error, AccountsError::TooManyAccounts { wanted: 1001, most: 1000 });
+        assert!(matches!(error, AccountsError::TooManyAccounts { wanted: 1001, most: 1000 }));
     }
 
     #[test]
@@ -187,36 +212,6 @@ mod tests {
         for revealed in accounts.reveal() {
             assert!(!printed.contains(&revealed.secret_key[2..]));
         }
-    }
-
-    #[test]
-    fn signs_messages_as_other_wallets_do() {
-        // The same message and key signed by ethers: `wallet.signMessage("hello world")` has this form; the
-        // signature is checked by recovery below, its last byte by the convention 27 or 28.
-        let accounts = dev();
-        let signer = accounts.addresses()[0];
-
-        let signature = accounts.sign_message(signer, b"hello world").unwrap();
-
-        assert_eq!(signature.len(), 65);
-        assert!(matches!(signature[64], 27 | 28));
-        let recovered = recover(eip191_hash_message(b"hello world").0, &signature);
-        assert_eq!(recovered, signer);
-    }
-
-    #[test]
-    fn an_unknown_account_signs_nothing() {
-        let stranger = address!("00000000000000000000000000000000000000aa");
-
-        assert_eq!(dev().sign_message(stranger, b"x").unwrap_err().to_string(), "unknown account");
-    }
-
-    fn recover(hash: [u8; 32], signature: &[u8]) -> Address {
-        use secp256k1::{Message, SECP256K1, ecdsa::*};
-        let id = RecoveryId::try_from(i32::from(signature[64]) - 27).unwrap();
-        let signature = RecoverableSignature::from_compact(&signature[..64], id).unwrap();
-        let public = SECP256K1.recover_ecdsa(Message::from_digest(hash), &signature).unwrap();
-        Address::from_slice(&alloy_primitives::keccak256(&public.serialize_uncompressed()[1..])[12..])
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! intermediate secrets can then be wiped: a chain code and a parent key are as good as the child key.
 
 use coins_bip39::{English, Mnemonic};
-use hmac::{Hmac, Mac};
+use hmac::{Hmac, KeyInit as _, Mac};
 use secp256k1::{PublicKey, Scalar, SecretKey};
 use sha2::Sha512;
 use zeroize::Zeroizing;

@@ -1,44 +1,79 @@
-use tenon_api::messages::{ListAccounts, SignMessage, SignTransaction, SignedTransactionReply};
+use tenon_api::messages::{
+    CreateAccount, ImportKey, ListAccounts, ListWallets, LockAccount, RecoverSigner, SendTransaction, SignMessage,
+    SignTransaction, SignedTransactionReply, UnlockAccount, UseWallet,
+};
 use tenon_bus::{Bus, CallContext, RegisterError};
 
-use crate::Accounts;
+use crate::{WalletDirectory, key::recover_signer};
 
-/// Answers the requests `0x0500..`. A signature takes some forty microseconds, so all are read handlers.
+/// Answers the requests `0x0500..`. Lists are reads; what signs may wait, for a password to be stretched or for a person.
 ///
 /// # Errors
 /// [`RegisterError`] when another module answers one of them already.
-pub fn register(bus: &Bus, accounts: &Accounts) -> Result<(), RegisterError> {
-    let keys = accounts.clone();
-    bus.handle_read(move |_: ListAccounts, _: &CallContext| Ok(keys.addresses()))?;
-    let keys = accounts.clone();
-    bus.handle_read(move |request: SignMessage, _: &CallContext| {
-        Ok(keys.sign_message(request.address, &request.message)?)
+pub fn register(bus: &Bus, directory: &WalletDirectory) -> Result<(), RegisterError> {
+    let wallets = directory.clone();
+    bus.handle_read(move |_: ListAccounts, _: &CallContext| Ok(wallets.addresses()))?;
+    let wallets = directory.clone();
+    bus.handle_read(move |_: ListWallets, _: &CallContext| Ok(wallets.wallets()))?;
+    let wallets = directory.clone();
+    bus.handle_read(move |request: LockAccount, _: &CallContext| {
+        wallets.lock(request.address);
+        Ok(())
     })?;
-    let keys = accounts.clone();
-    bus.handle_read(move |request: SignTransaction, _: &CallContext| {
-        let transaction = keys.sign_transaction(&request.request)?;
-        let raw = tenon_chain::encode_transaction(&transaction).into();
-        Ok(SignedTransactionReply { raw, hash: transaction.hash })
+    let wallets = directory.clone();
+    bus.handle_read(move |request: UseWallet, _: &CallContext| {
+        Ok(wallets.use_wallet(&request.url, &request.operation)?)
+    })?;
+    bus.handle_read(|request: RecoverSigner, _: &CallContext| {
+        Ok(recover_signer(&request.message, &request.signature)?)
+    })?;
+    register_signing(bus, directory)?;
+    register_keeping(bus, directory)
+}
+
+fn register_signing(bus: &Bus, directory: &WalletDirectory) -> Result<(), RegisterError> {
+    let wallets = directory.clone();
+    bus.handle(move |request: SignMessage, context| {
+        let wallets = wallets.clone();
+        async move {
+            let SignMessage { address, message, password } = request;
+            Ok(wallets.sign_message(address, &message, password.as_ref(), &context).await?)
+        }
+    })?;
+    let wallets = directory.clone();
+    bus.handle(move |request: SignTransaction, context| {
+        let wallets = wallets.clone();
+        async move {
+            let SignTransaction { request, password } = request;
+            let transaction = wallets.sign_transaction(&request, password.as_ref(), &context).await?;
+            let raw = tenon_chain::encode_transaction(&transaction).into();
+            Ok(SignedTransactionReply { raw, hash: transaction.hash })
+        }
+    })?;
+    let wallets = directory.clone();
+    bus.handle(move |request: SendTransaction, context| {
+        let wallets = wallets.clone();
+        async move { wallets.send_transaction(request, &context).await }
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use tenon_api::messages::CallRequest;
-
-    use super::*;
-    use crate::DEV_MNEMONIC;
-
-    #[test]
-    fn answers_on_the_bus() {
-        let bus = Bus::new();
-        let accounts = Accounts::from_mnemonic(DEV_MNEMONIC, 2, 1).unwrap();
-
-        register(&bus, &accounts).unwrap();
-
-        let listed = bus.try_read(ListAccounts, &CallContext::new()).unwrap().unwrap();
-        assert_eq!(listed, accounts.addresses());
-        let refused = bus.try_read(SignTransaction { request: CallRequest::default() }, &CallContext::new());
-        assert_eq!(refused.unwrap().unwrap_err().message, "unknown account");
-    }
+fn register_keeping(bus: &Bus, directory: &WalletDirectory) -> Result<(), RegisterError> {
+    let wallets = directory.clone();
+    bus.handle(move |request: CreateAccount, context| {
+        let wallets = wallets.clone();
+        async move { Ok(wallets.create_account(request.password, &context).await?) }
+    })?;
+    let wallets = directory.clone();
+    bus.handle(move |request: ImportKey, context| {
+        let wallets = wallets.clone();
+        async move { Ok(wallets.import_key(&request.key, request.password, &context).await?) }
+    })?;
+    let wallets = directory.clone();
+    bus.handle(move |request: UnlockAccount, context| {
+        let wallets = wallets.clone();
+        async move {
+            let UnlockAccount { address, password, seconds } = request;
+            Ok(wallets.unlock(address, &password, seconds, &context).await?)
+        }
+    })
 }

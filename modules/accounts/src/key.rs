@@ -1,9 +1,14 @@
 use std::fmt;
 
-use alloy_primitives::keccak256;
-use secp256k1::{Message, PublicKey, SECP256K1, SecretKey, ecdsa::RecoverableSignature};
-use tenon_api::{Address, B256, U256};
+use alloy_primitives::{eip191_hash_message, keccak256};
+use secp256k1::{
+    Message, PublicKey, SECP256K1, SecretKey,
+    ecdsa::{RecoverableSignature, RecoveryId},
+};
+use tenon_api::{Address, B256, Bytes, U256};
 use zeroize::Zeroizing;
+
+use crate::AccountsError;
 
 /// A secret key and the address that belongs to it. The secret is wiped when the value is dropped.
 pub(crate) struct Key {
@@ -14,6 +19,33 @@ pub(crate) struct Key {
 /// The address that belongs to a secret key; none when the number is no valid one.
 pub fn address_of_secret(secret: Zeroizing<[u8; 32]>) -> Option<Address> {
     Key::from_secret(secret).map(|key| key.address())
+}
+
+/// Who signed a message in the form of EIP-191.
+///
+/// # Errors
+/// [`AccountsError::SignatureLength`], [`AccountsError::SignatureParity`], [`AccountsError::NotRecovered`].
+pub(crate) fn recover_signer(message: &[u8], signature: &[u8]) -> Result<Address, AccountsError> {
+    let (compact, v) = match signature {
+        [compact @ .., v] if compact.len() == 64 => (compact, *v),
+        _ => return Err(AccountsError::SignatureLength),
+    };
+    let parity = i32::from(v) - 27;
+    if !matches!(parity, 0 | 1) {
+        return Err(AccountsError::SignatureParity);
+    }
+    let failed = |_| AccountsError::NotRecovered;
+    let id = RecoveryId::try_from(parity).map_err(failed)?;
+    let signature = RecoverableSignature::from_compact(compact, id).map_err(failed)?;
+    let digest = Message::from_digest(eip191_hash_message(message).0);
+    let public = SECP256K1.recover_ecdsa(digest, &signature).map_err(failed)?;
+    Ok(address_of(&public))
+}
+
+/// The last 20 bytes of the hash of both coordinates.
+fn address_of(public: &PublicKey) -> Address {
+    // The first byte says "uncompressed".
+    Address::from_slice(&keccak256(&public.serialize_uncompressed()[1..])[12..])
 }
 
 /// A signature over a hash.
@@ -28,10 +60,8 @@ impl Key {
     /// None when the number is no valid secret key.
     pub(crate) fn from_secret(secret: Zeroizing<[u8; 32]>) -> Option<Self> {
         let mut key = SecretKey::from_byte_array(*secret).ok()?;
-        let public = PublicKey::from_secret_key_global(&key).serialize_uncompressed();
+        let address = address_of(&PublicKey::from_secret_key_global(&key));
         key.non_secure_erase();
-        // The first byte says "uncompressed"; the address is made from the two coordinates.
-        let address = Address::from_slice(&keccak256(&public[1..])[12..]);
         Some(Self { secret, address })
     }
 
@@ -55,6 +85,17 @@ impl Key {
         let signature = SECP256K1.sign_ecdsa_recoverable(Message::from_digest(hash.0), &key);
         key.non_secure_erase();
         Some(HashSignature::from(&signature))
+    }
+}
+
+impl HashSignature {
+    /// `r ‖ s ‖ v` with `v` 27 or 28.
+    pub(crate) fn to_message_bytes(self) -> Bytes {
+        let mut bytes = Vec::with_capacity(65);
+        bytes.extend_from_slice(&self.r.to_be_bytes::<32>());
+        bytes.extend_from_slice(&self.s.to_be_bytes::<32>());
+        bytes.push(27 + u8::from(self.y_parity));
+        bytes.into()
     }
 }
 

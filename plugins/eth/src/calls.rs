@@ -3,9 +3,10 @@
 use tenon_sdk::{
     prelude::*,
     shapes::{BlockOverridesArgument, CallArguments, JsonWriter, StateOverridesArgument, write_access_list},
+    transactions::fill_for_access_list,
 };
 
-use crate::{Answer, EthContext, block_or_latest, deferred::Deferred, filling, too_many_arguments};
+use crate::{Answer, EthContext, block_or_latest, chain_info, deferred::Deferred, too_many_arguments};
 
 /// Overrides of the block, which native chains do not have.
 type BlockOverridesParam = Deferred<Option<BlockOverridesArgument>>;
@@ -69,7 +70,7 @@ pub(crate) async fn create_access_list(
     let request = if is_native {
         require_sealed(&context, block).await?;
         choose_sender(&context, &mut arguments).await?;
-        filling::fill_for_access_list(&context, arguments).await?
+        fill_for_access_list(&context, arguments, chain_info(&context).await?.chain_id).await?
     } else {
         arguments.into_unchecked_request()
     };

@@ -18,7 +18,6 @@ mod changes;
 mod criteria;
 mod deferred;
 mod fees;
-mod filling;
 mod filters;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -26,10 +25,8 @@ mod logs;
 mod mining;
 mod native;
 mod registry;
-mod rlp;
 mod sending;
 mod settings;
-mod signed;
 mod state;
 mod storage_key;
 mod subscriptions;
@@ -42,7 +39,6 @@ mod tests;
 
 use std::sync::{Arc, Mutex, OnceLock};
 
-use futures_util::lock::Mutex as AsyncMutex;
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
 use crate::{deferred::Deferred, registry::Registry, settings::Settings};
@@ -55,9 +51,6 @@ pub struct Eth {
     filters: Registry,
     /// The header that a subscription has written last, for all the others: a block is written once, whoever listens.
     announced: Mutex<Option<(B256, Arc<JsonWriter>)>>,
-    /// Held from choosing a nonce until the transaction is in the pool, so that two sends of one account never
-    /// choose the same. One lock for all accounts: sending through the node's own keys is rare.
-    sending: AsyncMutex<()>,
 }
 
 impl Plugin for Eth {
@@ -67,7 +60,6 @@ impl Plugin for Eth {
             chain_info: OnceLock::new(),
             filters: Registry::new(handover, |client, bytes| host.hold(client, bytes).map(Some)),
             announced: Mutex::default(),
-            sending: AsyncMutex::new(()),
         })
     }
 

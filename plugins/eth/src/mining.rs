@@ -13,9 +13,16 @@ pub(crate) async fn etherbase(context: EthContext) -> Result<Address, Failure> {
     chosen_etherbase(&context).await?.ok_or_else(|| Failure::server(NO_ETHERBASE))
 }
 
+/// What the settings say, else the first account of the wallets, as with the reference.
 async fn chosen_etherbase(context: &EthContext) -> Result<Option<Address>, Failure> {
+    if let Some(etherbase) = context.settings.etherbase {
+        return Ok(Some(etherbase));
+    }
+    if let Some(first) = context.call(ListAccounts).await?.first() {
+        return Ok(Some(*first));
+    }
     let is_native = crate::profile(context).await? == Profile::Native;
-    Ok(context.settings.etherbase.or_else(|| is_native.then_some(NATIVE_ETHERBASE)))
+    Ok(is_native.then_some(NATIVE_ETHERBASE))
 }
 
 pub(crate) async fn mining(_context: EthContext) -> Result<bool, Failure> {

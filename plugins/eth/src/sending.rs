@@ -3,16 +3,10 @@
 use tenon_sdk::{
     prelude::*,
     shapes::{CallArguments, JsonWriter, write_transaction},
+    transactions::{self, rlp::Item, signed_json, unsigned_json, with_nonce},
 };
 
-use crate::{
-    Answer, EthContext,
-    filling::{self, with_nonce},
-    native::require_native,
-    rlp::Item,
-    signed::{signed_json, unsigned_json},
-    transactions::TRANSACTION_BYTES,
-};
+use crate::{Answer, EthContext, chain_info, native::require_native, transactions::TRANSACTION_BYTES};
 
 pub(crate) async fn send_raw_transaction(context: EthContext, raw: Bytes) -> Result<B256, Failure> {
     if crate::profile(&context).await? == Profile::Native
@@ -50,25 +44,22 @@ pub(crate) fn malformed(raw: &[u8]) -> Option<String> {
 /// The transaction that would be sent, without signature. Native chains only.
 pub(crate) async fn fill_transaction(context: EthContext, arguments: CallArguments) -> Answer {
     require_native(&context, "eth_fillTransaction").await?;
-    let request = filling::fill(&context, arguments).await?;
+    let request = fill(&context, arguments).await?;
     let request = with_nonce(&context, request).await?;
     Ok(unsigned_json(&request))
 }
 
 pub(crate) async fn send_transaction(context: EthContext, arguments: CallArguments) -> Result<B256, Failure> {
     require_account(&context, arguments.from).await?;
-    let request = filling::fill(&context, arguments).await?;
-    let sending = context.sending.lock().await;
-    let request = with_nonce(&context, request).await?;
-    let hash = sign_and_submit(&context, request).await?;
-    // The nonce is taken: the next sender must not wait for this one's block, or each would get a block of its own.
-    drop(sending);
+    // The node chooses the nonce, for all plugins that send.
+    let request = fill(&context, arguments).await?;
+    let hash = context.call(SendTransaction { request, password: None }).await?;
     Ok(sealed(&context, hash).await)
 }
 
 pub(crate) async fn sign(context: EthContext, address: Address, message: Bytes) -> Result<Bytes, Failure> {
     require_account(&context, Some(address)).await?;
-    context.call(SignMessage { address, message }).await
+    context.call(SignMessage { address, message, password: None }).await
 }
 
 /// Signs without sending: what decides about money must have been said by the caller.
@@ -84,8 +75,8 @@ pub(crate) async fn sign_transaction(context: EthContext, arguments: CallArgumen
         return Err(Failure::server("not specify Nonce"));
     }
     require_account(&context, arguments.from).await?;
-    let request = filling::fill(&context, arguments).await?;
-    let signed = context.call(SignTransaction { request: request.clone() }).await?;
+    let request = fill(&context, arguments).await?;
+    let signed = context.call(SignTransaction { request: request.clone(), password: None }).await?;
     signed_json(&request, &signed)
 }
 
@@ -100,8 +91,7 @@ pub(crate) async fn resend(
         return Err(Failure::server("missing transaction nonce in transaction spec"));
     }
     require_account(&context, arguments.from).await?;
-    let mut request = filling::fill(&context, arguments).await?;
-    let sending = context.sending.lock().await;
+    let mut request = fill(&context, arguments).await?;
     if find_pooled(&context, &request).await?.is_none() {
         let nonce = request.nonce.unwrap_or_default();
         return Err(Failure::server(format!("transaction with nonce {nonce} not found")));
@@ -113,8 +103,7 @@ pub(crate) async fn resend(
     if let Some(gas_limit) = gas_limit.filter(|gas_limit| gas_limit.0 > 0) {
         request.gas = Some(gas_limit.0);
     }
-    let hash = sign_and_submit(&context, request).await?;
-    drop(sending);
+    let hash = context.call(SendTransaction { request, password: None }).await?;
     Ok(sealed(&context, hash).await)
 }
 
@@ -164,6 +153,11 @@ pub(crate) async fn pending_transactions(context: EthContext) -> Answer {
     Ok(json)
 }
 
+/// A whole transaction but for its nonce, which the node chooses when it is sent.
+async fn fill(context: &EthContext, arguments: CallArguments) -> Result<CallRequest, Failure> {
+    transactions::fill(context, arguments, chain_info(context).await?.chain_id).await
+}
+
 /// Refuses an account whose key is not here before anything else is looked at.
 async fn require_account(context: &EthContext, address: Option<Address>) -> Result<(), Failure> {
     let accounts = context.call(ListAccounts).await?;
@@ -179,9 +173,4 @@ async fn sealed(context: &EthContext, hash: B256) -> B256 {
     // Whatever hinders the waiting, the transaction is in the pool, and the sender has to know it.
     let _ = context.call(AwaitSealing { hash }).await;
     hash
-}
-
-async fn sign_and_submit(context: &EthContext, request: CallRequest) -> Result<B256, Failure> {
-    let signed = context.call(SignTransaction { request }).await?;
-    context.call(SubmitTransaction { raw: signed.raw }).await
 }

@@ -1,13 +1,12 @@
 //! Uncles: `docs/spec/rpc-eth.md` 9. Only blocks from before the merge have them, and only on the Ethereum profile.
 
-use tenon_sdk::{prelude::*, shapes::write_uncle};
-
-use crate::{
-    Answer, EthContext,
-    deferred::Deferred,
-    named_block, null,
-    rlp::{Item, list_length},
+use tenon_sdk::{
+    prelude::*,
+    shapes::write_uncle,
+    transactions::rlp::{Item, list_length},
 };
+
+use crate::{Answer, EthContext, deferred::Deferred, named_block, null};
 
 /// What a block object and an uncle object need beyond the header.
 pub(crate) struct UncleSeal {

@@ -6,6 +6,7 @@
 //! | methods, subscriptions, work of its own | [`Table`], [`Sink`], [`Table::background`] |
 //! | blocks, state, logs, calls | [`Node`], for a [`Context`] and a [`Host`]; every message of [`api`] through their `call` |
 //! | events, and the chain step by step through reorganisations | [`Context::events`], [`Follower`] |
+//! | transactions of the node's accounts | [`transactions`] |
 //! | records that outlast a restart | [`Storage`], [`Batch`] |
 //! | tests without a node | [`testing`] |
 //!
@@ -49,6 +50,7 @@ mod sink;
 mod storage;
 mod table;
 pub mod testing;
+pub mod transactions;
 
 pub use context::{Context, Delivery, Events, HeldMemory, Host, LogLevel};
 pub use follower::{Follower, Step};

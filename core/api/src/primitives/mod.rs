@@ -9,6 +9,7 @@ mod commit;
 mod header;
 mod log;
 mod receipt;
+mod secret;
 mod transaction;
 
 pub use account::{Account, AccountProof, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, StorageProof};
@@ -18,6 +19,7 @@ pub use commit::{AccountChange, BlockCommit, SlotChange, TrieNodeWrite, TriePosi
 pub use header::{EMPTY_OMMERS_HASH, Header, NativeSeal, SealedHeader};
 pub use log::{LocatedLog, Log, LogFilter};
 pub use receipt::{Receipt, ReceiptOutcome};
+pub use secret::SecretText;
 pub use transaction::{
     AccessListItem, RecoveredTransaction, SignedAuthorization, Transaction, TransactionPayload, TransactionSignature,
     TransactionType,

@@ -1,5 +1,6 @@
 //! The subcommands: each file has the definition of one and what it does.
 
+pub(crate) mod account;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod db;

@@ -21,15 +21,15 @@ fn node(base_fee: Option<u64>) -> FakeHost {
         .answer(move |_: GetHead| Ok(Arc::new(head.clone())))
         .answer(|_: ListAccounts| Ok(vec![ACCOUNT.parse().expect("address")]))
         .answer(|_: SuggestTip| Ok(U256::from(7)))
-        .answer(|_: GetPoolNonce| Ok(3))
         .answer(|_: EstimateGas| Ok(21_000))
-        .answer(|request: SignTransaction| {
+        .answer(|request: SendTransaction| {
             let CallRequest { gas, gas_price, max_fee_per_gas, max_priority_fee_per_gas, nonce, chain_id, .. } =
                 request.request;
             let text = |price: Option<U256>| price.map_or("-".to_owned(), |price| price.to_string());
             let prices = [gas_price, max_fee_per_gas, max_priority_fee_per_gas].map(text).join(" ");
-            let [gas, nonce, chain_id] = [gas, nonce, chain_id].map(Option::unwrap_or_default);
-            assert_eq!(chain_id, CHAIN_ID);
+            let [gas, chain_id] = [gas, chain_id].map(Option::unwrap_or_default);
+            let nonce = nonce.map_or("-".to_owned(), |nonce| nonce.to_string());
+            assert_eq!((chain_id, request.password), (CHAIN_ID, None));
             Err(Failure::server(format!("gas {gas} nonce {nonce} prices {prices}")))
         })
 }
@@ -41,11 +41,11 @@ fn refusal(answer: Result<Value, Failure>) -> String {
 #[test]
 fn missing_members_are_filled_in() {
     let cases = [
-        (Some(100), r#""to":"FROM""#, "gas 21000 nonce 3 prices - 207 7"),
-        (None, r#""to":"FROM""#, "gas 21000 nonce 3 prices 7 - -"),
+        (Some(100), r#""to":"FROM""#, "gas 21000 nonce - prices - 207 7"),
+        (None, r#""to":"FROM""#, "gas 21000 nonce - prices 7 - -"),
         (Some(100), r#""to":"FROM","gas":"0x9999","nonce":"0x1","gasPrice":"0x5""#, "gas 39321 nonce 1 prices 5 - -"),
-        (Some(100), r#""to":"FROM","maxPriorityFeePerGas":"0x9""#, "gas 21000 nonce 3 prices - 209 9"),
-        (Some(100), r#""to":"FROM","maxFeePerGas":"0x8""#, "gas 21000 nonce 3 prices - 8 7"),
+        (Some(100), r#""to":"FROM","maxPriorityFeePerGas":"0x9""#, "gas 21000 nonce - prices - 209 9"),
+        (Some(100), r#""to":"FROM","maxFeePerGas":"0x8""#, "gas 21000 nonce - prices - 8 7"),
         (Some(100), r#""to":"FROM","maxFeePerGas":"0x6""#, "maxFeePerGas (0x6) < maxPriorityFeePerGas (0x7)"),
         (Some(100), r#""to":"FROM","gasPrice":"0x0""#, "gasPrice must be non-zero after EIP-1559 fork"),
         (

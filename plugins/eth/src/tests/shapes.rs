@@ -1,10 +1,9 @@
 //! Shapes that the public suite does not show: uncles, the pending block, the native profile, announcements.
 
 use serde_json::{Value, json};
-use tenon_sdk::prelude::*;
+use tenon_sdk::{prelude::*, transactions::rlp::Item};
 
 use super::{call, hash_of, head, host, recorded, sealed};
-use crate::rlp::Item;
 
 fn native_block() -> StoredBlock {
     let seal = NativeSeal {
@@ -194,8 +193,20 @@ fn ranges_of_logs_follow_the_rules_of_the_profile() {
 }
 
 #[test]
+fn the_first_account_is_the_etherbase_where_none_is_configured() {
+    let account = Address::repeat_byte(7);
+    for profile in [Profile::Ethereum, Profile::Native] {
+        let node = host(profile).answer(move |_: ListAccounts| Ok(vec![account, Address::ZERO]));
+
+        assert_eq!(call(&node, "eth_coinbase", ""), Ok(json!(account)));
+        let not_ready = "mining not ready: no work available yet, don't panic";
+        assert_eq!(call(&node, "eth_getWork", ""), Err(Failure::server(not_ready)));
+    }
+}
+
+#[test]
 fn mining_methods_answer_as_a_node_that_does_not_mine() {
-    let node = host(Profile::Ethereum);
+    let node = host(Profile::Ethereum).answer(|_: ListAccounts| Ok(Vec::new()));
 
     assert_eq!(call(&node, "eth_mining", "[]"), Ok(json!(false)));
     assert_eq!(call(&node, "eth_hashrate", ""), Ok(json!("0x0")));

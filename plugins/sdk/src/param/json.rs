@@ -1,6 +1,7 @@
 //! Booleans, strings, plain numbers, lists, and whatever serde can read.
 
 use serde::de::DeserializeOwned;
+use tenon_api::SecretText;
 
 use super::{ArgumentError, Param, ParamDescription, RawArgument};
 
@@ -63,6 +64,17 @@ impl Param for String {
 
     fn description() -> ParamDescription {
         ParamDescription::required(r#"{"type":"string"}"#)
+    }
+}
+
+/// A password or another secret text; `null` is the empty one.
+impl Param for SecretText {
+    fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
+        String::decode(raw).map(Self::new)
+    }
+
+    fn description() -> ParamDescription {
+        String::description()
     }
 }
 

@@ -23,7 +23,7 @@ use crate::{
     outcome::{Check, Passed, require_equal},
 };
 
-const NO_CIPHERS: &str = "AES-CTR and ECIES: they belong to the peer protocol and to key files";
+const NO_CIPHERS: &str = "AES-CTR and ECIES as the peer protocol uses them";
 const OLD_GENESIS: &str = "genesis blocks in the header form of 2014";
 
 #[derive(Deserialize)]

@@ -5,6 +5,7 @@ mod blocks;
 mod difficulty;
 mod genesis;
 mod headers;
+mod key_store;
 mod rlp;
 mod state_tests;
 mod transactions;
@@ -69,7 +70,6 @@ pub enum Suite {
 
 /// What keeps the runner from judging an ABI case.
 const NO_ABI: &str = "encoding of contract calls: the node takes call data as bytes";
-const NO_KEY_STORE: &str = "encrypted key files: modules/accounts has development keys only";
 const NO_PROOF_OF_WORK: &str = "checking ethash proofs of work: no chain of this node is mined";
 
 impl Suite {
@@ -148,7 +148,7 @@ impl Suite {
                     Self::Genesis => genesis::run(&text, &cases),
                     Self::Basic => basic::run(&text, &cases),
                     Self::Abi => cases.all_not_built(&text, NO_ABI),
-                    Self::KeyStore => cases.all_not_built(&text, NO_KEY_STORE),
+                    Self::KeyStore => key_store::run(&text, &cases),
                     Self::ProofOfWork => cases.all_not_built(&text, NO_PROOF_OF_WORK),
                 }
             });

@@ -73,9 +73,10 @@ async fn ask(context: &IntruderContext, question: &str) -> Result<(), Failure> {
         "ReadChain: events" => context.events::<NewHead>().next().await.map(drop),
         "CallEvm: a call" => context.call_contract(Address::ZERO, Bytes::new(), BlockTag::Latest).await.map(drop),
         "SubmitTransactions: a transaction" => context.submit(Bytes::from_static(b"\x02")).await.map(drop),
-        "Sign: a message" => {
-            context.call(SignMessage { address: Address::ZERO, message: Bytes::from_static(b"mine") }).await.map(drop)
-        }
+        "Sign: a message" => context
+            .call(SignMessage { address: Address::ZERO, message: Bytes::from_static(b"mine"), password: None })
+            .await
+            .map(drop),
         "Administer: another head" => context.call(SetHead { number: BlockNumber(0) }).await,
         "Administer: unload a module" => context.call(unload).await.map(drop),
         "ReadNode: its version" => context.call(GetClientVersion).await.map(drop),

@@ -1,12 +1,23 @@
 //! Filling in what a caller leaves out of a transaction: `docs/spec/rpc-eth.md` 12.2.
 
-use tenon_sdk::{prelude::*, shapes::CallArguments};
+use alloy_primitives::U256;
+use tenon_api::{
+    BlockId, Failure,
+    messages::{BlockOverrides, CallRequest, EstimateGas, GetHead, GetPoolNonce, SuggestTip},
+};
 
-use crate::{EthContext, chain_info};
+use crate::{Context, shapes::CallArguments};
 
-/// A whole transaction: only the nonce may still be open, because it is chosen under the sending lock.
-pub(crate) async fn fill(context: &EthContext, arguments: CallArguments) -> Result<CallRequest, Failure> {
-    let mut request = fill_all_but_gas(context, arguments).await?;
+/// A whole transaction: only the nonce may still be open, because the node chooses it when the transaction is sent.
+///
+/// # Errors
+/// `-32000` in the reference's words when members are missing or contradict one another; those of the estimate.
+pub async fn fill<S: Send + Sync + 'static>(
+    context: &Context<S>,
+    arguments: CallArguments,
+    chain_id: u64,
+) -> Result<CallRequest, Failure> {
+    let mut request = fill_all_but_gas(context, arguments, chain_id).await?;
     if request.gas.is_none() {
         request.gas = Some(estimate(context, &request).await?);
     }
@@ -15,15 +26,25 @@ pub(crate) async fn fill(context: &EthContext, arguments: CallArguments) -> Resu
 
 /// A call as the reference completes it before it looks for accesses: as for sending, but with all gas that a call may
 /// have, and with the nonce that a creation would have.
-pub(crate) async fn fill_for_access_list(
-    context: &EthContext,
+///
+/// # Errors
+/// As [`fill`], but for those of the estimate.
+pub async fn fill_for_access_list<S: Send + Sync + 'static>(
+    context: &Context<S>,
     arguments: CallArguments,
+    chain_id: u64,
 ) -> Result<CallRequest, Failure> {
-    with_nonce(context, fill_all_but_gas(context, arguments).await?).await
+    with_nonce(context, fill_all_but_gas(context, arguments, chain_id).await?).await
 }
 
 /// The same with the nonce that the pool expects next of its sender, unless it has one.
-pub(crate) async fn with_nonce(context: &EthContext, mut request: CallRequest) -> Result<CallRequest, Failure> {
+///
+/// # Errors
+/// Those of the pool.
+pub async fn with_nonce<S: Send + Sync + 'static>(
+    context: &Context<S>,
+    mut request: CallRequest,
+) -> Result<CallRequest, Failure> {
     if request.nonce.is_none() {
         let address = request.from.unwrap_or_default();
         request.nonce = Some(context.call(GetPoolNonce { address }).await?);
@@ -31,7 +52,11 @@ pub(crate) async fn with_nonce(context: &EthContext, mut request: CallRequest) -
     Ok(request)
 }
 
-async fn fill_all_but_gas(context: &EthContext, arguments: CallArguments) -> Result<CallRequest, Failure> {
+async fn fill_all_but_gas<S: Send + Sync + 'static>(
+    context: &Context<S>,
+    arguments: CallArguments,
+    own_id: u64,
+) -> Result<CallRequest, Failure> {
     let input_differs = matches!((&arguments.data, &arguments.input), (Some(data), Some(input)) if data != input);
     let chain_id = arguments.chain_id;
     let mut request = arguments.into_request()?;
@@ -45,7 +70,6 @@ async fn fill_all_but_gas(context: &EthContext, arguments: CallArguments) -> Res
     if request.to.is_none() && request.input.is_empty() {
         return Err(Failure::server("contract creation without any data provided"));
     }
-    let own_id = chain_info(context).await?.chain_id;
     if let Some(given) = chain_id.filter(|given| *given != U256::from(own_id)) {
         return Err(Failure::server(format!("chainId does not match node's (have={given}, want={own_id})")));
     }
@@ -53,7 +77,7 @@ async fn fill_all_but_gas(context: &EthContext, arguments: CallArguments) -> Res
     Ok(request)
 }
 
-async fn estimate(context: &EthContext, request: &CallRequest) -> Result<u64, Failure> {
+async fn estimate<S: Send + Sync + 'static>(context: &Context<S>, request: &CallRequest) -> Result<u64, Failure> {
     let request = CallRequest { nonce: None, chain_id: None, ..request.clone() };
     let block_overrides = BlockOverrides::default();
     // The payload counts as `data` here, whichever member it came in.
@@ -62,7 +86,7 @@ async fn estimate(context: &EthContext, request: &CallRequest) -> Result<u64, Fa
     context.call(EstimateGas { request, block, state_overrides: Vec::new(), block_overrides, has_no_data }).await
 }
 
-async fn fill_prices(context: &EthContext, request: &mut CallRequest) -> Result<(), Failure> {
+async fn fill_prices<S: Send + Sync + 'static>(context: &Context<S>, request: &mut CallRequest) -> Result<(), Failure> {
     if let (Some(max_fee), Some(tip)) = (request.max_fee_per_gas, request.max_priority_fee_per_gas) {
         if max_fee.is_zero() {
             return Err(Failure::server("maxFeePerGas must be non-zero"));
@@ -89,7 +113,11 @@ async fn fill_prices(context: &EthContext, request: &mut CallRequest) -> Result<
 }
 
 /// A missing tip is the suggested one, a missing cap leaves room for the base fee to double.
-async fn fill_caps(context: &EthContext, request: &mut CallRequest, base_fee: U256) -> Result<(), Failure> {
+async fn fill_caps<S: Send + Sync + 'static>(
+    context: &Context<S>,
+    request: &mut CallRequest,
+    base_fee: U256,
+) -> Result<(), Failure> {
     let tip = match request.max_priority_fee_per_gas {
         Some(tip) => tip,
         None => context.call(SuggestTip).await?,

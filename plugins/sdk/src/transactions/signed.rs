@@ -1,12 +1,14 @@
 //! The object that shows a signed transaction to the one who asked for the signature: `docs/spec/rpc-eth.md` 6.4,
 //! 12.4.
 
-use tenon_sdk::{
-    prelude::*,
-    shapes::{JsonWriter, write_access_list},
+use alloy_primitives::{B256, U256, keccak256};
+use tenon_api::{
+    AccessListItem, Failure,
+    messages::{CallRequest, SignedTransactionReply},
 };
 
-use crate::rlp::{Item, write_bytes, write_list, write_number};
+use super::rlp::{Item, write_bytes, write_list, write_number};
+use crate::shapes::{JsonWriter, write_access_list};
 
 /// RLP of nothing, and of the number 0.
 const EMPTY_STRING: u8 = 0x80;
@@ -36,14 +38,17 @@ impl Signature {
 
 /// `{raw, tx}`: the canonical bytes and the signed transaction. The reference shows the unsigned one, which is
 /// a defect.
-pub(crate) fn signed_json(request: &CallRequest, signed: &SignedTransactionReply) -> Result<JsonWriter, Failure> {
+///
+/// # Errors
+/// `-32000` when the bytes are no canonical transaction.
+pub fn signed_json(request: &CallRequest, signed: &SignedTransactionReply) -> Result<JsonWriter, Failure> {
     let signature = Signature::read(&signed.raw)
         .ok_or_else(|| Failure::server("the signed transaction is in no form that this node knows"))?;
     Ok(answer(request, &signed.raw, signature, signed.hash))
 }
 
 /// `{raw, tx}` of a transaction that nobody has signed: its signature is all zeroes.
-pub(crate) fn unsigned_json(request: &CallRequest) -> JsonWriter {
+pub fn unsigned_json(request: &CallRequest) -> JsonWriter {
     let raw = unsigned_bytes(request);
     let signature = Signature { transaction_type: unsigned_type(request), v: U256::ZERO, r: U256::ZERO, s: U256::ZERO };
     answer(request, &raw, signature, keccak256(&raw))
@@ -139,6 +144,8 @@ fn optional_quantity(json: &mut JsonWriter, name: &str, value: Option<U256>) {
 
 #[cfg(test)]
 mod tests {
+    use alloy_primitives::Bytes;
+
     use super::*;
 
     /// From tests/eth_sendRawTransaction of execution-apis (CC0): types 1, 2 and 0.

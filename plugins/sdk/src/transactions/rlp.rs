@@ -1,22 +1,22 @@
-//! Just enough RLP to cut lists into items. Decoding chain data is the node's work; this plugin only needs
-//! the hashes of uncles (a block carries their headers, not their hashes) and the signatures of transactions
-//! that it has in canonical form.
+//! Just enough RLP to cut lists into items. Decoding chain data is the node's work; plugins need the hashes of uncles (a block
+//! carries their headers, not their hashes) and the signatures of transactions that they have in canonical form.
 
-use tenon_sdk::prelude::*;
+use alloy_primitives::U256;
 
 /// An item of a list.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Item<'a> {
+pub struct Item<'a> {
     /// Header and payload.
-    pub(crate) encoded: &'a [u8],
+    pub encoded: &'a [u8],
     /// Payload only.
-    pub(crate) payload: &'a [u8],
-    pub(crate) is_list: bool,
+    pub payload: &'a [u8],
+    /// Whether it is a list.
+    pub is_list: bool,
 }
 
 impl<'a> Item<'a> {
     /// Cuts the first item off `bytes`; none when they are malformed.
-    pub(crate) fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+    pub fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let first = *bytes.first()?;
         let (header, length, is_list) = match first {
             0..=0x7f => (0, 1, false),
@@ -31,13 +31,13 @@ impl<'a> Item<'a> {
     }
 
     /// The only item of `bytes`.
-    pub(crate) fn whole(bytes: &'a [u8]) -> Option<Self> {
+    pub fn whole(bytes: &'a [u8]) -> Option<Self> {
         let (item, rest) = Self::split(bytes)?;
         rest.is_empty().then_some(item)
     }
 
     /// The items of this list.
-    pub(crate) fn items(&self) -> Option<Vec<Self>> {
+    pub fn items(&self) -> Option<Vec<Self>> {
         let mut rest = self.payload;
         let mut items = Vec::new();
         while !rest.is_empty() {
@@ -49,7 +49,7 @@ impl<'a> Item<'a> {
     }
 
     /// Whether this list has fewer items than so many; looks at no more than it must, as a sender chooses how many there are.
-    pub(crate) fn has_fewer_items_than(&self, count: usize) -> Option<bool> {
+    pub fn has_fewer_items_than(&self, count: usize) -> Option<bool> {
         let mut rest = self.payload;
         for _ in 0..count {
             if rest.is_empty() {
@@ -61,7 +61,7 @@ impl<'a> Item<'a> {
     }
 
     /// The payload as a number; none when it is longer than 32 bytes.
-    pub(crate) fn number(&self) -> Option<U256> {
+    pub fn number(&self) -> Option<U256> {
         U256::try_from_be_slice(self.payload)
     }
 }
@@ -86,7 +86,7 @@ fn long_length(bytes: &[u8], count: u8) -> Option<LongLength> {
 }
 
 /// Appends a string.
-pub(crate) fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+pub fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
     if !matches!(bytes, [0..=0x7f]) {
         write_header(out, 0x80, bytes.len());
     }
@@ -94,12 +94,12 @@ pub(crate) fn write_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Appends a number: its bytes without leading zeroes.
-pub(crate) fn write_number(out: &mut Vec<u8>, number: U256) {
+pub fn write_number(out: &mut Vec<u8>, number: U256) {
     write_bytes(out, &number.to_be_bytes_trimmed_vec());
 }
 
 /// Appends a list with this payload.
-pub(crate) fn write_list(out: &mut Vec<u8>, payload: &[u8]) {
+pub fn write_list(out: &mut Vec<u8>, payload: &[u8]) {
     write_header(out, 0xc0, payload.len());
     out.extend_from_slice(payload);
 }
@@ -116,7 +116,7 @@ fn write_header(out: &mut Vec<u8>, kind: u8, length: usize) {
 }
 
 /// Length of the RLP of a list whose payload has so many bytes.
-pub(crate) const fn list_length(payload: usize) -> usize {
+pub const fn list_length(payload: usize) -> usize {
     if payload < 56 {
         return payload + 1;
     }

@@ -1,0 +1,62 @@
+//! Text that must not be kept: passwords, PINs, keys.
+
+use std::fmt;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use zeroize::Zeroizing;
+
+/// A password or another secret text. It is wiped when it is dropped, and `Debug` does not show it.
+///
+/// It is serialised as a text, because secrets cross the plugin boundary: whoever encodes a message that holds one wipes the
+/// frame.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct SecretText(Zeroizing<String>);
+
+impl SecretText {
+    /// Takes over a text. No copy of it is left behind by this.
+    pub fn new(text: String) -> Self {
+        Self(Zeroizing::new(text))
+    }
+
+    /// The secret itself. Never put it into an error, a log line or a name.
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for SecretText {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("SecretText(…)")
+    }
+}
+
+impl From<&str> for SecretText {
+    fn from(text: &str) -> Self {
+        Self::new(text.to_owned())
+    }
+}
+
+impl Serialize for SecretText {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for SecretText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(Self::new)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_not_shown() {
+        let secret = SecretText::from("correct horse");
+
+        assert_eq!(format!("{secret:?} {:?}", Some(&secret)), "SecretText(…) Some(SecretText(…))");
+        assert_eq!(secret.expose(), "correct horse");
+    }
+}

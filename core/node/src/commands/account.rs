@@ -1,0 +1,231 @@
+//! `tenon account`: the key files of a data folder, and the locks of a running node.
+
+use std::fs::OpenOptions;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
+use serde_json::{Value, json};
+use tenon_accounts::keystore::{KeyFile, KeyFileError, KeyFolder, KeyFolderError, KeyList, ListedKey};
+use tenon_accounts::parse_key_text;
+use tenon_api::Address;
+use tenon_config::{Layers, Resolved, SettingInfo, Settings};
+
+use crate::commands::print;
+use crate::exit::Stop;
+use crate::passwords::Passwords;
+use crate::socket_client::SocketClient;
+use crate::{bounded_file, command_line, wallets};
+
+const EXAMPLES: &str = "\
+Examples:
+  tenon account new                            a key, encrypted under a password that is asked for
+  tenon account list                           the key files, and whose they are
+  tenon account import key.txt                 a key in hexadecimal, or another client's key file
+  tenon account update 0xf39F…                 another password, and today's cost
+  tenon account export 0xf39F… key.json        a copy of the encrypted file, once its password was right
+  tenon account unlock 0xf39F… --for 10m       lets a running node sign with it
+  tenon account lock 0xf39F…
+
+Passwords are asked for, or come from --password FILE or --password-fd NUMBER, a line each: the present one first, then the new one.";
+
+/// For how long an account is unlocked when nothing is said, seconds.
+const UNLOCKED_FOR: u64 = 300;
+
+pub(crate) fn definition() -> Command {
+    let account = || Arg::new("account").value_name("ADDRESS").required(true).help("The account").value_parser(address);
+    let file =
+        |help| Arg::new("file").value_name("FILE").required(true).help(help).value_parser(value_parser!(PathBuf));
+    let time = Arg::new("for")
+        .long("for")
+        .value_name("TIME")
+        .help("For this time, such as 10m; `0s`: until it is locked or the node ends [default: 5m]")
+        .value_parser(|text: &str| tenon_config::parse_duration(text).map(|time| time.as_secs()));
+    let commands = [
+        Command::new("new").about("Make a key and keep it in a new key file"),
+        Command::new("list")
+            .about("List the key files")
+            .arg(Arg::new("json").long("json").action(ArgAction::SetTrue).help("JSON instead of lines")),
+        Command::new("import")
+            .about("Keep a key in a new key file")
+            .arg(file("A key as 64 hexadecimal digits, or a key file of another client, one of the presale too")),
+        Command::new("update").about("Encrypt a key under another password").arg(account()),
+        Command::new("export")
+            .about("Copy an encrypted key file, once its password was right")
+            .arg(account())
+            .arg(file("The copy, which must not exist yet")),
+        Command::new("unlock").about("Let a running node sign with an account").arg(account()).arg(time),
+        Command::new("lock").about("Let a running node forget the key of an account").arg(account()),
+    ];
+    let descriptor = || {
+        Arg::new("password-fd")
+            .long("password-fd")
+            .value_name("NUMBER")
+            .help("Read passwords from this open descriptor")
+            .value_parser(value_parser!(u32))
+            .conflicts_with("accounts.password")
+    };
+    let complete = |command: Command| {
+        tenon_config::add_flags(command.arg(descriptor()), is_wanted, |row| row.key != "accounts.memory", &[])
+    };
+    Command::new("account")
+        .about("Make, import and change key files; unlock and lock accounts of a running node")
+        .after_help(EXAMPLES)
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .subcommands(commands.map(complete))
+}
+
+fn is_wanted(row: &SettingInfo) -> bool {
+    const KEYS: [&str; 6] =
+        ["datadir", "ipc.path", "accounts.keystore", "accounts.lightkdf", "accounts.password", "accounts.memory"];
+    KEYS.contains(&row.key)
+}
+
+/// An address with `0x`, `xdc` or neither.
+fn address(text: &str) -> Result<Address, String> {
+    let digits = text.strip_prefix("xdc").unwrap_or(text);
+    digits.parse().map_err(|_| "expected an address: 40 hexadecimal digits".to_owned())
+}
+
+pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
+    let Some((command, matches)) = matches.subcommand() else {
+        return Err(Stop::Usage("tenon account: which one?".into()));
+    };
+    let resolved = command_line::settings(Layers::new("account"), matches)?;
+    let account = || matches.get_one::<Address>("account").copied().unwrap_or_default();
+    let path = || matches.get_one::<PathBuf>("file").cloned().unwrap_or_default();
+    if command == "lock" {
+        SocketClient::find(&resolved)?.call("personal_lockAccount", &json!([account()]))?;
+        return Ok(());
+    }
+    let folder = wallets::key_folder(&resolved.settings, is_native(&resolved.settings))?;
+    if command == "list" {
+        return list(&folder, matches.get_flag("json"));
+    }
+    let mut passwords = passwords(matches, &resolved.settings)?;
+    match command {
+        "new" => {
+            made(&folder.create(passwords.next_new("Password of the new key: ")?.expose().as_bytes()).map_err(stop)?)
+        }
+        "import" => import(&folder, &path(), &mut passwords),
+        "update" => update(&folder, account(), &mut passwords),
+        "export" => export(&folder, account(), &path(), &mut passwords),
+        _ => {
+            let seconds = matches.get_one::<u64>("for").copied().unwrap_or(UNLOCKED_FOR);
+            unlock(&resolved, account(), seconds, &mut passwords)
+        }
+    }
+}
+
+fn passwords(matches: &ArgMatches, settings: &Settings) -> Result<Passwords, Stop> {
+    match (matches.get_one::<u32>("password-fd"), &settings.accounts.password) {
+        (Some(number), _) => Passwords::from_descriptor(*number),
+        (None, Some(path)) => Passwords::from_file(path),
+        (None, None) => Ok(Passwords::Terminal),
+    }
+}
+
+/// Whether the data folder holds a native chain: new key files then have the names that the reference client gives.
+fn is_native(settings: &Settings) -> bool {
+    let genesis = bounded_file::genesis(&settings.node.datadir.join("genesis.json")).unwrap_or_default();
+    let genesis: Value = serde_json::from_slice(&genesis).unwrap_or_default();
+    genesis["config"]["XDPoS"].is_object()
+}
+
+fn stop(error: KeyFolderError) -> Stop {
+    match error {
+        KeyFolderError::File { source: KeyFileError::WrongPassword, path } => {
+            Stop::Failure(format!("{}: {}", path.display(), KeyFileError::WrongPassword))
+        }
+        error => Stop::failure(error),
+    }
+}
+
+fn made(stored: &tenon_accounts::keystore::StoredKey) -> Result<(), Stop> {
+    let (address, path) = (stored.address, stored.path.display());
+    print(format!("{address}\n{path}\n\nKeep a copy of this file and its password: without both, what the account holds is lost.\n").as_bytes())
+}
+
+fn listed(folder: &KeyFolder) -> Result<Vec<ListedKey>, Stop> {
+    let list = KeyList::new(folder.path().to_owned());
+    list.look().map_err(|error| Stop::Failure(format!("{}: {error}", folder.path().display())))?;
+    Ok(list.listed().keys().to_vec())
+}
+
+fn list(folder: &KeyFolder, is_json: bool) -> Result<(), Stop> {
+    let keys = listed(folder)?;
+    if is_json {
+        let entry = |key: &ListedKey| json!({ "address": key.address, "path": key.path.display().to_string() });
+        let entries: Vec<_> = keys.iter().map(entry).collect();
+        return print(format!("{}\n", Value::from(entries)).as_bytes());
+    }
+    let lines = keys.iter().map(|key| format!("{}  {}\n", key.address, key.path.display()));
+    print(lines.collect::<String>().as_bytes())
+}
+
+/// The one file of an account.
+fn file_of(folder: &KeyFolder, account: Address) -> Result<PathBuf, Stop> {
+    let keys = listed(folder)?;
+    let paths: Vec<_> = keys.iter().filter(|key| key.address == account).map(|key| key.path.clone()).collect();
+    match paths.as_slice() {
+        [path] => Ok(path.clone()),
+        [] => Err(Stop::Failure(format!("{}: no key file of {account}", folder.path().display()))),
+        several => {
+            let names: Vec<_> = several.iter().map(|path| path.display().to_string()).collect();
+            Err(Stop::Failure(format!("{account} has several key files; remove all but one: {}", names.join(", "))))
+        }
+    }
+}
+
+fn import(folder: &KeyFolder, path: &Path, passwords: &mut Passwords) -> Result<(), Stop> {
+    let text = bounded_file::secret_text(path).map_err(|error| Stop::Usage(format!("{}: {error}", path.display())))?;
+    let stored = if text.trim_start().starts_with('{') {
+        let unreadable = |source| stop(KeyFolderError::File { path: path.to_owned(), source });
+        let file = KeyFile::parse(text.as_bytes(), folder.limits()).map_err(unreadable)?;
+        let password = passwords.next("Password of the file: ")?;
+        let address = file.check(password.expose().as_bytes()).map_err(unreadable)?;
+        refuse_known(folder, address)?;
+        let new_password = passwords.next_new("Password of the new key file: ")?;
+        folder.adopt(&file, password.expose().as_bytes(), new_password.expose().as_bytes())
+    } else {
+        let secret =
+            parse_key_text(text.trim()).map_err(|error| Stop::Usage(format!("{}: {error}", path.display())))?;
+        refuse_known(folder, tenon_accounts::address_of_secret(secret.clone()).unwrap_or_default())?;
+        folder.import(secret, passwords.next_new("Password of the new key file: ")?.expose().as_bytes())
+    };
+    made(&stored.map_err(stop)?)
+}
+
+fn refuse_known(folder: &KeyFolder, address: Address) -> Result<(), Stop> {
+    match listed(folder)?.iter().find(|key| key.address == address) {
+        Some(key) => Err(Stop::Failure(format!("{address} has a key file already: {}", key.path.display()))),
+        None => Ok(()),
+    }
+}
+
+fn update(folder: &KeyFolder, account: Address, passwords: &mut Passwords) -> Result<(), Stop> {
+    let path = file_of(folder, account)?;
+    let password = passwords.next("Present password: ")?;
+    // Before another one is asked for.
+    folder.read(&path).and_then(|file| file.check(password.expose().as_bytes()).map_err(Into::into)).map_err(stop)?;
+    let new_password = passwords.next_new("New password: ")?;
+    folder.change_password(&path, password.expose().as_bytes(), new_password.expose().as_bytes()).map_err(stop)
+}
+
+fn export(folder: &KeyFolder, account: Address, to: &Path, passwords: &mut Passwords) -> Result<(), Stop> {
+    let path = file_of(folder, account)?;
+    let password = passwords.next("Password: ")?;
+    folder.read(&path).and_then(|file| file.check(password.expose().as_bytes()).map_err(Into::into)).map_err(stop)?;
+    let failed = |error: std::io::Error| Stop::Failure(format!("{}: {error}", to.display()));
+    let text = std::fs::read(&path).map_err(failed)?;
+    let mut copy = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to).map_err(failed)?;
+    copy.write_all(&text).and_then(|()| copy.sync_all()).map_err(failed)
+}
+
+fn unlock(resolved: &Resolved, account: Address, seconds: u64, passwords: &mut Passwords) -> Result<(), Stop> {
+    let mut node = SocketClient::find(resolved)?;
+    let password = passwords.next("Password: ")?;
+    node.call("personal_unlockAccount", &json!([account, password.expose(), seconds])).map(drop)
+}

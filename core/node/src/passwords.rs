@@ -1,0 +1,148 @@
+//! Where passwords come from: a file, a descriptor that is open already, or the terminal. Never an argument, which other users of the
+//! machine can read.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+
+use rustix::termios::{LocalModes, OptionalActions, tcgetattr, tcsetattr};
+use tenon_api::SecretText;
+use zeroize::Zeroizing;
+
+use crate::bounded_file;
+use crate::exit::Stop;
+
+/// The terminal of this process, whatever its streams are.
+const TERMINAL: &str = "/dev/tty";
+
+/// Passwords, one after another.
+pub(crate) enum Passwords {
+    /// The lines of a file; the last line holds for all that follow.
+    Lines {
+        /// Those that are left, the next one last.
+        left: Vec<SecretText>,
+        /// The one before.
+        last: SecretText,
+    },
+    /// Asked for at the terminal.
+    Terminal,
+}
+
+impl Passwords {
+    /// The lines of a file.
+    ///
+    /// # Errors
+    /// [`Stop::Usage`] naming the file.
+    pub(crate) fn from_file(path: &Path) -> Result<Self, Stop> {
+        let text = bounded_file::secret_text(path)
+            .map_err(|error| Stop::Usage(format!("accounts.password: {}: {error}", path.display())))?;
+        let mut left: Vec<_> = text.lines().map(SecretText::from).collect();
+        left.reverse();
+        Ok(Self::Lines { left, last: SecretText::default() })
+    }
+
+    /// The lines that an open descriptor gives.
+    ///
+    /// # Errors
+    /// [`Stop::Usage`] naming the descriptor.
+    pub(crate) fn from_descriptor(number: u32) -> Result<Self, Stop> {
+        Self::from_file(&PathBuf::from(format!("/dev/fd/{number}")))
+    }
+
+    /// The next password; the terminal is asked in these words.
+    ///
+    /// # Errors
+    /// [`Stop::Usage`] when there is no terminal.
+    pub(crate) fn next(&mut self, words: &str) -> Result<SecretText, Stop> {
+        match self {
+            Self::Lines { left, last } => {
+                if let Some(next) = left.pop() {
+                    *last = next;
+                }
+                Ok(last.clone())
+            }
+            Self::Terminal => ask(words),
+        }
+    }
+
+    /// The next password, which the terminal is asked for twice, as nobody can read what was typed.
+    ///
+    /// # Errors
+    /// [`Stop::Usage`] when there is no terminal, or the two differ.
+    pub(crate) fn next_new(&mut self, words: &str) -> Result<SecretText, Stop> {
+        let password = self.next(words)?;
+        if matches!(self, Self::Terminal) && ask("The same again: ")? != password {
+            return Err(Stop::Usage("the two passwords differ; nothing was done".into()));
+        }
+        Ok(password)
+    }
+}
+
+/// Asks at the terminal, without showing what is typed.
+fn ask(words: &str) -> Result<SecretText, Stop> {
+    let no_terminal = |error: std::io::Error| {
+        Stop::Usage(format!(
+            "no terminal to ask for a password ({error}); give --password FILE or --password-fd NUMBER"
+        ))
+    };
+    let mut terminal = OpenOptions::new().read(true).write(true).open(TERMINAL).map_err(no_terminal)?;
+    terminal.write_all(words.as_bytes()).map_err(no_terminal)?;
+    let line = {
+        let _hidden = Hidden::new(&terminal).map_err(no_terminal)?;
+        let mut line = Zeroizing::new(String::with_capacity(4096));
+        BufReader::new(&terminal).read_line(&mut line).map_err(no_terminal)?;
+        line
+    };
+    terminal.write_all(b"\n").map_err(no_terminal)?;
+    Ok(SecretText::from(line.trim_end_matches(['\r', '\n'])))
+}
+
+/// A terminal that does not show what is typed. It does again when this is dropped.
+struct Hidden<'a> {
+    terminal: &'a File,
+    before: rustix::termios::Termios,
+}
+
+impl<'a> Hidden<'a> {
+    fn new(terminal: &'a File) -> std::io::Result<Self> {
+        let before = tcgetattr(terminal.as_fd())?;
+        let mut hidden = before.clone();
+        hidden.local_modes.remove(LocalModes::ECHO);
+        tcsetattr(terminal.as_fd(), OptionalActions::Flush, &hidden)?;
+        Ok(Self { terminal, before })
+    }
+}
+
+impl Drop for Hidden<'_> {
+    fn drop(&mut self) {
+        // There is nothing better to do with its error.
+        let _ = tcsetattr(self.terminal.as_fd(), OptionalActions::Flush, &self.before);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_of_a_file_holds_for_all_that_follow() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("passwords");
+        std::fs::write(&path, "one\r\n\ntwo words \n").unwrap();
+        let mut passwords = Passwords::from_file(&path).unwrap();
+
+        let taken: Vec<_> = (0..4).map(|_| passwords.next("").unwrap().expose().to_owned()).collect();
+
+        assert_eq!(taken, ["one", "", "two words ", "two words "]);
+    }
+
+    #[test]
+    fn an_empty_file_is_the_empty_password() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("passwords");
+        std::fs::write(&path, "").unwrap();
+
+        assert_eq!(Passwords::from_file(&path).unwrap().next("").unwrap().expose(), "");
+    }
+}

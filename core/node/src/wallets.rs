@@ -1,0 +1,156 @@
+//! The wallets of the node: from settings, unlocked at the start, and as a module.
+
+use std::sync::{Mutex, PoisonError};
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use tenon_accounts::keystore::{CostLimits, FileNames, KeyDerivation, KeyFolder};
+use tenon_accounts::{Accounts, KeystoreOptions, WalletDirectory};
+use tenon_api::messages::{
+    CreateAccount, ImportKey, ListAccounts, ListWallets, LockAccount, RecoverSigner, SendTransaction, SignMessage,
+    SignTransaction, UnlockAccount, UseWallet,
+};
+use tenon_api::{Failure, Request as _, Topic};
+use tenon_bus::{Bus, CallContext};
+use tenon_config::Settings;
+use tenon_host::{ActorControl, ActorModule, ActorStage, ActorSwitch};
+use tokio::task::JoinHandle;
+
+use crate::exit::Stop;
+use crate::opened_chain::OpenedChain;
+use crate::passwords::Passwords;
+use crate::pool_settings;
+
+/// The requests that the wallets answer.
+const REQUESTS: &[Topic] = &[
+    ListAccounts::TOPIC,
+    SignMessage::TOPIC,
+    SignTransaction::TOPIC,
+    SendTransaction::TOPIC,
+    ListWallets::TOPIC,
+    CreateAccount::TOPIC,
+    ImportKey::TOPIC,
+    UnlockAccount::TOPIC,
+    LockAccount::TOPIC,
+    UseWallet::TOPIC,
+    RecoverSigner::TOPIC,
+];
+
+/// The wallets that the settings describe.
+///
+/// # Errors
+/// [`Stop::Usage`] when there is no working directory for a relative path.
+pub(crate) fn directory(
+    settings: &Settings,
+    chain: &OpenedChain,
+    development: Option<Accounts>,
+    bus: &Bus,
+) -> Result<WalletDirectory, Stop> {
+    let options = KeystoreOptions {
+        folder: key_folder(settings, chain.spec.native.is_some())?,
+        memory: settings.accounts.memory.0,
+        allows_insecure_unlock: settings.accounts.allow_insecure_unlock,
+    };
+    let directory = WalletDirectory::new(chain.info.chain_id, bus.clone(), development, Some(options));
+    Ok(directory.with_fee_cap(pool_settings::fee_cap(settings)))
+}
+
+/// The folder of key files. On native chains names of new files are those of the reference client.
+///
+/// # Errors
+/// [`Stop::Usage`].
+pub(crate) fn key_folder(settings: &Settings, is_native: bool) -> Result<KeyFolder, Stop> {
+    let accounts = &settings.accounts;
+    let path = settings.in_data_folder(&accounts.keystore);
+    // URLs of wallets have absolute paths.
+    let path = std::path::absolute(&path)
+        .map_err(|error| Stop::Usage(format!("accounts.keystore: {}: {error}", path.display())))?;
+    let names = if is_native { FileNames::Prefixed } else { FileNames::Plain };
+    let derivation = if accounts.light_kdf { KeyDerivation::LIGHT } else { KeyDerivation::STANDARD };
+    Ok(KeyFolder::new(path, names, derivation, CostLimits { memory: accounts.memory.0, ..CostLimits::default() }))
+}
+
+/// Unlocks the accounts of `accounts.unlock`, until the node ends.
+///
+/// # Errors
+/// [`Stop::Usage`] naming the account that is not there, or whose password is wrong.
+pub(crate) async fn unlock_at_start(settings: &Settings, directory: &WalletDirectory) -> Result<(), Stop> {
+    let words = &settings.accounts.unlock;
+    if words.is_empty() {
+        return Ok(());
+    }
+    let Some(path) = &settings.accounts.password else {
+        return Err(Stop::Usage(
+            "accounts.unlock: give the passwords in a file, as accounts.password (--password)".into(),
+        ));
+    };
+    let mut passwords = Passwords::from_file(path)?;
+    for word in words {
+        let usage = |error: &dyn std::fmt::Display| Stop::Usage(format!("accounts.unlock: {word}: {error}"));
+        let account = directory
+            .account_at_start(word.trim())
+            .ok_or_else(|| usage(&"it is neither an address nor a position in the list of key files"))?;
+        let password = passwords.next("");
+        directory
+            .unlock(account, &password?, 0, &CallContext::new())
+            .await
+            .map_err(|error| usage(&Failure::from(error)))?;
+        tracing::info!(%account, "account unlocked until the node ends");
+    }
+    Ok(())
+}
+
+/// The wallets as a module: stopped, all accounts are locked and nothing is signed.
+pub(crate) fn module(directory: WalletDirectory) -> ActorModule {
+    ActorModule {
+        name: "accounts",
+        summary: "Signs with the keys of this node.",
+        uses: &["pool"],
+        answers: REQUESTS,
+        stage: ActorStage::BeforePlugins,
+        is_wanted: true,
+        control: ActorControl::Switch(Box::new(AccountsActor { directory, following: Mutex::default() })),
+    }
+}
+
+struct AccountsActor {
+    directory: WalletDirectory,
+    /// What follows the folder of key files. Nothing awaits under the lock.
+    following: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl AccountsActor {
+    fn exchange(&self, task: Option<JoinHandle<()>>) -> Option<JoinHandle<()>> {
+        std::mem::replace(&mut *self.following.lock().unwrap_or_else(PoisonError::into_inner), task)
+    }
+}
+
+impl ActorSwitch for AccountsActor {
+    fn start(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        async {
+            let before = self.exchange(Some(tokio::spawn(self.directory.clone().follow())));
+            before.iter().for_each(JoinHandle::abort);
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn stop(&self) -> BoxFuture<'_, Result<(), Failure>> {
+        async {
+            if let Some(task) = self.exchange(None) {
+                task.abort();
+                // An error says that it was aborted, which is what was wanted.
+                let _ = task.await;
+            }
+            self.directory.lock_all();
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn failure(&self) -> Option<String> {
+        let following = self.following.lock().unwrap_or_else(PoisonError::into_inner);
+        let has_ended = following.as_ref().is_some_and(JoinHandle::is_finished);
+        has_ended.then(|| "it fell over and does not follow the key files; enable it again".to_owned())
+    }
+}

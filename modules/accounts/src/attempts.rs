@@ -1,0 +1,166 @@
+//! The delay after wrong passwords. It grows for each account and client, and locks nobody out: another client's attempts, and a
+//! right password, are not delayed by it.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use tenon_api::Address;
+use tenon_bus::ClientId;
+use tokio::{
+    sync::{Mutex as Turn, OwnedMutexGuard},
+    time::{Instant, sleep_until},
+};
+
+/// The delay after the first wrong password; each further one doubles it.
+const FIRST_DELAY: Duration = Duration::from_millis(250);
+const LONGEST_DELAY: Duration = Duration::from_secs(8);
+/// How long wrong passwords are remembered.
+const REMEMBERED: Duration = Duration::from_secs(600);
+/// Pairs of account and client that are remembered. The oldest give way.
+const MAX_REMEMBERED: usize = 1024;
+
+/// What is remembered, by account and client.
+type Known = HashMap<(Address, ClientId), Arc<Turn<Wrong>>>;
+
+/// Wrong passwords.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    /// Nothing awaits under the lock.
+    known: Mutex<Known>,
+}
+
+/// The wrong passwords of one client for one account. Whoever holds it makes an attempt; others of the client wait.
+#[derive(Debug)]
+pub(crate) struct Wrong {
+    count: u32,
+    not_before: Instant,
+}
+
+/// The right to try one password.
+pub(crate) struct Attempt(OwnedMutexGuard<Wrong>);
+
+impl Attempts {
+    /// Waits until the client may try a password for the account.
+    pub(crate) async fn begin(&self, account: Address, client: ClientId) -> Attempt {
+        let turn = self.turn(account, client);
+        let wrong = turn.lock_owned().await;
+        sleep_until(wrong.not_before).await;
+        Attempt(wrong)
+    }
+
+    fn turn(&self, account: Address, client: ClientId) -> Arc<Turn<Wrong>> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        if known.len() >= MAX_REMEMBERED {
+            known.retain(|_, turn| turn.try_lock().map_or(true, |wrong| !wrong.is_forgotten(now)));
+        }
+        if known.len() >= MAX_REMEMBERED
+            && let Some(oldest) = oldest(&known)
+        {
+            known.remove(&oldest);
+        }
+        let new = || Arc::new(Turn::new(Wrong { count: 0, not_before: now }));
+        Arc::clone(known.entry((account, client)).or_insert_with(new))
+    }
+}
+
+fn oldest(known: &Known) -> Option<(Address, ClientId)> {
+    let ages = known.iter().filter_map(|(pair, turn)| Some((turn.try_lock().ok()?.not_before, *pair)));
+    ages.min_by_key(|(not_before, _)| *not_before).map(|(_, pair)| pair)
+}
+
+impl Wrong {
+    fn is_forgotten(&self, now: Instant) -> bool {
+        self.count == 0 || now.saturating_duration_since(self.not_before) > REMEMBERED
+    }
+}
+
+impl Attempt {
+    /// The password was right.
+    pub(crate) fn succeed(mut self) {
+        self.0.count = 0;
+    }
+
+    /// The password was wrong: the next attempt has to wait.
+    pub(crate) fn fail(mut self) {
+        let now = Instant::now();
+        if self.0.is_forgotten(now) {
+            self.0.count = 0;
+        }
+        let doubled = FIRST_DELAY.saturating_mul(1_u32.checked_shl(self.0.count.min(16)).unwrap_or(u32::MAX));
+        self.0.count = self.0.count.saturating_add(1);
+        self.0.not_before = now + doubled.min(LONGEST_DELAY);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ACCOUNT: Address = Address::repeat_byte(1);
+
+    async fn waited(attempts: &Attempts, account: Address, client: u32) -> (Duration, Attempt) {
+        let began = Instant::now();
+        let attempt = attempts.begin(account, ClientId::of_process(client)).await;
+        (began.elapsed(), attempt)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn each_wrong_password_doubles_the_delay_up_to_a_bound() {
+        let attempts = Attempts::default();
+        let mut delays = Vec::new();
+
+        for _ in 0..9 {
+            let (delay, attempt) = waited(&attempts, ACCOUNT, 1).await;
+            delays.push(delay.as_millis());
+            attempt.fail();
+        }
+
+        assert_eq!(delays, [0, 250, 500, 1000, 2000, 4000, 8000, 8000, 8000]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_right_password_ends_the_delay_and_nobody_else_is_delayed() {
+        let attempts = Attempts::default();
+        for _ in 0..5 {
+            waited(&attempts, ACCOUNT, 1).await.1.fail();
+        }
+
+        let (other_client, _) = waited(&attempts, ACCOUNT, 2).await;
+        let (other_account, _) = waited(&attempts, Address::repeat_byte(2), 1).await;
+        let (same, attempt) = waited(&attempts, ACCOUNT, 1).await;
+        attempt.succeed();
+        let (after, _) = waited(&attempts, ACCOUNT, 1).await;
+
+        assert_eq!((other_client, other_account), (Duration::ZERO, Duration::ZERO));
+        assert_eq!((same, after), (Duration::from_secs(4), Duration::ZERO));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn attempts_of_one_client_take_turns() {
+        let attempts = Arc::new(Attempts::default());
+        let (_, first) = waited(&attempts, ACCOUNT, 1).await;
+        let second = tokio::spawn({
+            let attempts = Arc::clone(&attempts);
+            async move { waited(&attempts, ACCOUNT, 1).await.0 }
+        });
+        tokio::time::sleep(Duration::from_secs(1)).await;
+
+        first.fail();
+
+        assert_eq!(second.await.unwrap(), Duration::from_millis(1250));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_remembered_is_bounded() {
+        let attempts = Attempts::default();
+        for client in 0..2 * MAX_REMEMBERED as u32 {
+            waited(&attempts, ACCOUNT, client).await.1.fail();
+        }
+
+        assert_eq!(attempts.known.lock().unwrap().len(), MAX_REMEMBERED);
+    }
+}

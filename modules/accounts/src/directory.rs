@@ -1,0 +1,265 @@
+//! All wallets of the node behind one face.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use tenon_api::{
+    Address, B256, Bytes, Failure, OwnAccounts, SecretText, Transaction, U256,
+    messages::{CallRequest, GetPoolNonce, SendTransaction, SubmitTransaction, Wallet, WalletAnswer, WalletOperation},
+};
+use tenon_bus::{Bus, CallContext};
+
+use crate::{
+    Accounts, AccountsError,
+    keystore_wallets::{KeystoreOptions, KeystoreWallets},
+    port::{Authority, Signable, Signer, WalletBackend},
+    reservations::Reservations,
+    transaction,
+    unlocked::UnlockTime,
+};
+
+/// The wallets of this node. Cloning shares them.
+#[derive(Clone)]
+pub struct WalletDirectory {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    chain_id: u64,
+    /// The most that a transaction may cost which is signed but not sent, wei; 0: no bound. What is sent the pool checks.
+    fee_cap: U256,
+    bus: Bus,
+    backends: Vec<Arc<dyn WalletBackend>>,
+    keystore: Option<Arc<KeystoreWallets>>,
+    reservations: Reservations,
+}
+
+impl WalletDirectory {
+    /// The wallets of a mnemonic and of a folder of key files, where there are such. Transactions are signed for
+    /// `chain_id`.
+    pub fn new(chain_id: u64, bus: Bus, development: Option<Accounts>, keystore: Option<KeystoreOptions>) -> Self {
+        let keystore = keystore.map(|options| Arc::new(KeystoreWallets::new(options, bus.clone())));
+        let mut backends: Vec<Arc<dyn WalletBackend>> = Vec::new();
+        // By scheme: `development` before `keystore`.
+        backends.extend(development.map(|accounts| Arc::new(accounts) as Arc<dyn WalletBackend>));
+        backends.extend(keystore.clone().map(|keystore| keystore as Arc<dyn WalletBackend>));
+        let reservations = Reservations::default();
+        let fee_cap = U256::ZERO;
+        Self { inner: Arc::new(Inner { chain_id, fee_cap, bus, backends, keystore, reservations }) }
+    }
+
+    /// The same, before it is shared, with a bound on what a transaction may cost that is signed without being sent, wei.
+    #[must_use]
+    pub fn with_fee_cap(mut self, fee_cap: U256) -> Self {
+        if let Some(inner) = Arc::get_mut(&mut self.inner) {
+            inner.fee_cap = fee_cap;
+        }
+        self
+    }
+
+    /// All addresses, in the order of the wallets.
+    pub fn addresses(&self) -> Vec<Address> {
+        self.inner.backends.iter().flat_map(|backend| backend.addresses()).collect()
+    }
+
+    /// All wallets, in the order of their URLs.
+    pub fn wallets(&self) -> Vec<Wallet> {
+        self.inner.backends.iter().flat_map(|backend| backend.wallets()).collect()
+    }
+
+    /// Follows the folder of key files, and locks accounts whose time has run out. Never ends; one task at a time runs it.
+    pub async fn follow(self) {
+        match &self.inner.keystore {
+            Some(keystore) => Arc::clone(keystore).follow().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Forgets the keys of all accounts that were unlocked.
+    pub fn lock_all(&self) {
+        if let Some(keystore) = &self.inner.keystore {
+            keystore.lock_all();
+        }
+    }
+
+    /// Signs a message in the personal-message form of EIP-191: 65 bytes `r ‖ s ‖ v` with `v` 27 or 28.
+    ///
+    /// # Errors
+    /// [`AccountsError`].
+    pub async fn sign_message(
+        &self,
+        address: Address,
+        message: &[u8],
+        password: Option<&SecretText>,
+        context: &CallContext,
+    ) -> Result<Bytes, AccountsError> {
+        let signer = self.signer(address, Authority { password, context }).await?;
+        Ok(signer.sign(Signable::Message(message)).await?.to_message_bytes())
+    }
+
+    /// Signs a complete transaction of type 0, 1, 2 or 4 with the key of its `from`.
+    ///
+    /// # Errors
+    /// [`AccountsError`].
+    pub async fn sign_transaction(
+        &self,
+        request: &CallRequest,
+        password: Option<&SecretText>,
+        context: &CallContext,
+    ) -> Result<Transaction, AccountsError> {
+        let address = request.from.ok_or(AccountsError::UnknownAccount)?;
+        self.backend(address)?;
+        let unsigned = transaction::unsigned(request, self.inner.chain_id)?;
+        self.check_fee(&unsigned)?;
+        let signer = self.signer(address, Authority { password, context }).await?;
+        self.signed(&*signer, unsigned).await
+    }
+
+    /// Signs a transaction and hands it to the pool, with the next nonce of its sender unless it has one.
+    ///
+    /// # Errors
+    /// As [`WalletDirectory::sign_transaction`], and what the pool says.
+    pub async fn send_transaction(&self, request: SendTransaction, context: &CallContext) -> Result<B256, Failure> {
+        let SendTransaction { mut request, password } = request;
+        let sender = request.from.ok_or(AccountsError::UnknownAccount)?;
+        // Deriving a key takes a second, in which the sender's other transactions do not wait.
+        let signer = self.signer(sender, Authority { password: password.as_ref(), context }).await?;
+        let _reservation = match request.nonce {
+            Some(_) => None,
+            None => {
+                let reservation = self.inner.reservations.reserve(sender).await;
+                request.nonce = Some(self.inner.bus.call(GetPoolNonce { address: sender }, context).await?);
+                Some(reservation)
+            }
+        };
+        let unsigned = transaction::unsigned(&request, self.inner.chain_id)?;
+        let transaction = self.signed(&*signer, unsigned).await?;
+        let raw = tenon_chain::encode_transaction(&transaction).into();
+        self.inner.bus.call(SubmitTransaction { raw }, context).await
+    }
+
+    fn check_fee(&self, transaction: &Transaction) -> Result<(), AccountsError> {
+        let fee = transaction.max_fee_per_gas().saturating_mul(U256::from(transaction.gas_limit));
+        match self.inner.fee_cap {
+            cap if !cap.is_zero() && fee > cap => Err(AccountsError::FeeTooHigh { fee, cap }),
+            _ => Ok(()),
+        }
+    }
+
+    async fn signed(&self, signer: &dyn Signer, mut transaction: Transaction) -> Result<Transaction, AccountsError> {
+        let signature = signer.sign(Signable::Transaction(&transaction)).await?;
+        transaction::attach(&mut transaction, signature, self.inner.chain_id);
+        Ok(transaction)
+    }
+
+    /// Makes a key and keeps it in a key file.
+    ///
+    /// # Errors
+    /// [`AccountsError::NoKeystore`], [`AccountsError::Folder`], [`AccountsError::Busy`].
+    pub async fn create_account(&self, password: SecretText, context: &CallContext) -> Result<Address, AccountsError> {
+        self.keystore()?.create(password, context).await
+    }
+
+    /// Keeps a given key in a key file.
+    ///
+    /// # Errors
+    /// [`AccountsError`].
+    pub async fn import_key(
+        &self,
+        key: &SecretText,
+        password: SecretText,
+        context: &CallContext,
+    ) -> Result<Address, AccountsError> {
+        self.keystore()?.import(key, password, context).await
+    }
+
+    /// Lets an account sign without a password for so many seconds; 0: until it is locked. Accounts of a mnemonic always do.
+    ///
+    /// # Errors
+    /// [`AccountsError`]; the account is then as it was.
+    pub async fn unlock(
+        &self,
+        address: Address,
+        password: &SecretText,
+        seconds: u64,
+        context: &CallContext,
+    ) -> Result<(), AccountsError> {
+        let time = UnlockTime::from_seconds(seconds)?;
+        match &self.inner.keystore {
+            Some(keystore) if keystore.has_key(address) || self.backend(address).is_err() => {
+                keystore.unlock(address, password, time, context).await
+            }
+            _ => self.backend(address).map(|_| ()),
+        }
+    }
+
+    /// Forgets the key of an account.
+    pub fn lock(&self, address: Address) {
+        if let Some(keystore) = &self.inner.keystore {
+            keystore.lock(address);
+        }
+    }
+
+    /// Asks something of a wallet that no key file and no mnemonic has.
+    ///
+    /// # Errors
+    /// [`AccountsError::NoWalletUrl`], [`AccountsError::UnknownWallet`], [`AccountsError::NotSupported`].
+    pub fn use_wallet(&self, url: &str, operation: &WalletOperation) -> Result<WalletAnswer, AccountsError> {
+        let mut parts = url.split("://");
+        if !matches!((parts.next(), parts.next(), parts.next()), (Some(scheme), Some(_), None) if !scheme.is_empty()) {
+            return Err(AccountsError::NoWalletUrl);
+        }
+        if !self.wallets().iter().any(|wallet| wallet.url == url) {
+            return Err(AccountsError::UnknownWallet);
+        }
+        match operation {
+            // A key file has nothing to open: the reference says yes.
+            WalletOperation::Open { .. } => Ok(WalletAnswer::Done),
+            WalletOperation::Derive { .. } => Err(AccountsError::NotSupported("not supported")),
+            WalletOperation::Initialize => {
+                Err(AccountsError::NotSupported("specified wallet does not support initialization"))
+            }
+            WalletOperation::Unpair { .. } => {
+                Err(AccountsError::NotSupported("specified wallet does not support pairing"))
+            }
+        }
+    }
+
+    /// The account that a word of `--unlock` means: an address, or a position in the list of key files.
+    pub fn account_at_start(&self, word: &str) -> Option<Address> {
+        let digits = word.strip_prefix("xdc").unwrap_or(word);
+        if let Ok(position) = word.parse::<usize>() {
+            return self.inner.keystore.as_ref()?.addresses().get(position).copied();
+        }
+        digits.parse().ok()
+    }
+
+    async fn signer(&self, address: Address, authority: Authority<'_>) -> Result<Box<dyn Signer>, AccountsError> {
+        self.backend(address)?.signer(address, authority).await
+    }
+
+    fn backend(&self, address: Address) -> Result<&dyn WalletBackend, AccountsError> {
+        let backend = self.inner.backends.iter().find(|backend| backend.has_key(address));
+        backend.map(|backend| &**backend).ok_or(AccountsError::UnknownAccount)
+    }
+
+    fn keystore(&self) -> Result<&KeystoreWallets, AccountsError> {
+        self.inner.keystore.as_deref().ok_or(AccountsError::NoKeystore)
+    }
+}
+
+impl OwnAccounts for WalletDirectory {
+    fn has_key(&self, address: Address) -> bool {
+        self.backend(address).is_ok()
+    }
+}
+
+impl std::fmt::Debug for WalletDirectory {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let schemes: BTreeMap<String, usize> = self.wallets().iter().fold(BTreeMap::new(), |mut counts, wallet| {
+            let scheme = wallet.url.split(':').next().unwrap_or_default().to_owned();
+            *counts.entry(scheme).or_default() += 1;
+            counts
+        });
+        formatter.debug_struct("WalletDirectory").field("wallets", &schemes).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,57 @@
+//! A secret key as a text of hexadecimal digits.
+
+use zeroize::Zeroizing;
+
+use crate::{KeyTextError, key::Key};
+
+/// Reads 64 digits, also with `0x`.
+///
+/// # Errors
+/// [`KeyTextError`], which never repeats more than one letter.
+pub fn parse_key_text(text: &str) -> Result<Zeroizing<[u8; 32]>, KeyTextError> {
+    let digits = text.strip_prefix("0x").unwrap_or(text);
+    if let Some(letter) = digits.chars().find(|letter| !letter.is_ascii_hexdigit()) {
+        return Err(KeyTextError::Letter(letter));
+    }
+    if !digits.len().is_multiple_of(2) {
+        return Err(KeyTextError::OddLength);
+    }
+    let mut secret = Zeroizing::new([0; 32]);
+    alloy_primitives::hex::decode_to_slice(digits, secret.as_mut_slice()).map_err(|_| KeyTextError::Length)?;
+    if secret.iter().all(|byte| *byte == 0) {
+        return Err(KeyTextError::Zero);
+    }
+    match Key::from_secret(secret.clone()) {
+        Some(_) => Ok(secret),
+        None => Err(KeyTextError::TooLarge),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_key_is_refused_in_the_recorded_words() {
+        let (zero, order) = ("0".repeat(64), "fffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141");
+        let cases = [
+            ("xyz", "invalid hex character 'x' in private key"),
+            ("0", "invalid hex data for private key"),
+            ("", "invalid length, need 256 bits"),
+            ("07", "invalid length, need 256 bits"),
+            (zero.as_str(), "invalid private key, zero or negative"),
+            (order, "invalid private key, >=N"),
+        ];
+        for (text, wanted) in cases {
+            assert_eq!(parse_key_text(text).unwrap_err().to_string(), wanted, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_read_with_and_without_prefix() {
+        let digits = "07".repeat(32);
+
+        assert_eq!(*parse_key_text(&digits).unwrap(), [7; 32]);
+        assert_eq!(*parse_key_text(&format!("0x{digits}")).unwrap(), [7; 32]);
+    }
+}

@@ -1,0 +1,173 @@
+//! Deriving keys from passwords: slow by design, so that it is bounded, in time, memory and number.
+
+use std::{
+    io,
+    sync::{Arc, Condvar, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
+
+use tenon_api::Failure;
+use tenon_bus::{CallContext, WorkPool};
+
+use crate::AccountsError;
+
+/// Derivations at a time. Each takes a core for about a second.
+const PLACES: usize = 2;
+/// Derivations that may wait, half of them of one client.
+const QUEUE: usize = 64;
+/// How often a waiting derivation looks whether its caller has gone.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// What the system takes for the lowest priority of a thread.
+const LOWEST_PRIORITY: i32 = 19;
+
+/// The budget of key derivation. Cloning shares it.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyWork {
+    /// Clients share it fairly, and are told when it is full.
+    pool: WorkPool,
+    gate: Arc<Gate>,
+}
+
+/// What is free. The pool lends clients that wait long a thread beyond its number; this is never exceeded.
+#[derive(Debug)]
+struct Gate {
+    memory: u64,
+    /// Nothing awaits under the lock.
+    free: Mutex<Free>,
+    changed: Condvar,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Free {
+    places: usize,
+    /// Bytes.
+    memory: u64,
+}
+
+/// A place and memory, given back when it is dropped.
+struct Taken<'a> {
+    gate: &'a Gate,
+    memory: u64,
+}
+
+impl KeyWork {
+    /// A budget of `memory` bytes.
+    pub(crate) fn new(memory: u64) -> Self {
+        let gate = Gate { memory, free: Mutex::new(Free { places: PLACES, memory }), changed: Condvar::new() };
+        Self { pool: WorkPool::new("key derivation", PLACES, QUEUE), gate: Arc::new(gate) }
+    }
+
+    /// Runs a job that allocates `memory` bytes, on a thread of the lowest priority. One that has not begun when its caller
+    /// leaves is not run.
+    ///
+    /// # Errors
+    /// [`AccountsError::Busy`] when too many wait, or the caller's deadline has passed.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        context: &CallContext,
+        memory: u64,
+        job: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, AccountsError> {
+        let gate = Arc::clone(&self.gate);
+        let guarded = move |context: &CallContext| {
+            let _taken = gate.take(memory, context)?;
+            at_lowest_priority(job).map_err(|error| Failure::server(format!("no thread to derive a key: {error}")))
+        };
+        self.pool.run(context, guarded).await.map_err(AccountsError::Busy)
+    }
+}
+
+impl Gate {
+    fn take(&self, memory: u64, context: &CallContext) -> Result<Taken<'_>, Failure> {
+        // What no budget holds was refused before: the limits of key files are those of the budget.
+        let memory = memory.min(self.memory);
+        let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        while free.places == 0 || free.memory < memory {
+            if context.is_cancelled() {
+                return Err(Failure::limit("request timed out"));
+            }
+            free = self.changed.wait_timeout(free, LOOK_EVERY).unwrap_or_else(PoisonError::into_inner).0;
+        }
+        free.places -= 1;
+        free.memory -= memory;
+        Ok(Taken { gate: self, memory })
+    }
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let mut free = self.gate.free.lock().unwrap_or_else(PoisonError::into_inner);
+        free.places += 1;
+        free.memory += self.memory;
+        self.gate.changed.notify_all();
+    }
+}
+
+/// Runs a job on a thread of its own: a priority that was lowered is not raised again without privileges.
+fn at_lowest_priority<T: Send>(job: impl FnOnce() -> T + Send) -> io::Result<T> {
+    thread::scope(|scope| {
+        let run = move || {
+            // Refused only where the system has no such notion.
+            let _ = rustix::process::nice(LOWEST_PRIORITY);
+            job()
+        };
+        let thread = thread::Builder::new().name("key derivation".to_owned()).spawn_scoped(scope, run)?;
+        thread.join().map_err(|_| io::Error::other("it panicked"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn no_more_run_than_places_and_memory_allow() {
+        let work = KeyWork::new(100);
+        let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let job = |memory| {
+            let (work, running, most) = (work.clone(), Arc::clone(&running), Arc::clone(&most));
+            async move {
+                let counted = move || {
+                    most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    thread::sleep(Duration::from_millis(60));
+                    running.fetch_sub(1, Ordering::SeqCst);
+                };
+                work.run(&CallContext::new(), memory, counted).await
+            }
+        };
+
+        let small: Vec<_> = (0..6).map(|_| tokio::spawn(job(10))).collect();
+        for task in small {
+            task.await.unwrap().unwrap();
+        }
+        let of_small = most.swap(0, Ordering::SeqCst);
+        let large: Vec<_> = (0..3).map(|_| tokio::spawn(job(80))).collect();
+        for task in large {
+            task.await.unwrap().unwrap();
+        }
+
+        assert!(of_small <= PLACES, "{of_small}");
+        assert_eq!(most.load(Ordering::SeqCst), 1);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_job_runs_at_the_lowest_priority_and_leaves_others_theirs() {
+        let work = KeyWork::new(0);
+
+        let priority = work.run(&CallContext::new(), 0, || rustix::process::nice(0).unwrap()).await.unwrap();
+
+        assert_eq!(priority, LOWEST_PRIORITY);
+        assert!(rustix::process::nice(0).unwrap() < LOWEST_PRIORITY);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_panic_is_an_error() {
+        let answer = KeyWork::new(0).run(&CallContext::new(), 0, || panic!("on purpose")).await;
+
+        let answer: Result<(), AccountsError> = answer;
+        assert_eq!(answer.unwrap_err().to_string(), "no thread to derive a key: it panicked");
+    }
+}

@@ -1,0 +1,314 @@
+//! Key files as wallets, one wallet a file (`docs/spec/rpc-node.md` 6.3, 6.4).
+
+use std::{
+    fs,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
+
+use futures_util::{FutureExt as _, future::BoxFuture};
+use tenon_api::{
+    Address, SecretText,
+    messages::{Wallet, WalletAccount, WalletChange, WalletChanged, WalletStatus},
+};
+use tenon_bus::{Bus, CallContext, Transport};
+use tokio::time::Instant;
+
+use crate::{
+    AccountsError,
+    attempts::Attempts,
+    key::{HashSignature, Key},
+    key_text::parse_key_text,
+    key_work::KeyWork,
+    keystore::{KeyChanges, KeyFileError, KeyFolder, KeyFolderError, KeyList, ListedKey, StoredKey},
+    port::{Authority, Signable, Signer, WalletBackend},
+    unlocked::{UnlockTime, UnlockedKeys},
+};
+
+/// How often the folder is asked whether names in it have changed.
+const GLANCE_EVERY: Duration = Duration::from_millis(500);
+/// After how many glances every file is looked at: a file can be written without a change of its folder.
+const GLANCES_A_LOOK: u32 = 6;
+/// For an address that is not in the list the folder is looked at again, at most this often.
+const LOOK_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+/// How key files are used.
+#[derive(Clone, Debug)]
+pub struct KeystoreOptions {
+    /// Where they lie.
+    pub folder: KeyFolder,
+    /// Memory for deriving keys from passwords, bytes. Two keys are derived at a time, if it is enough for them.
+    pub memory: u64,
+    /// Whether accounts are unlocked, and unlocked accounts used, over HTTP and WebSocket without a bearer token.
+    pub allows_insecure_unlock: bool,
+}
+
+/// The wallets of a folder of key files.
+pub(crate) struct KeystoreWallets {
+    options: KeystoreOptions,
+    list: KeyList,
+    unlocked: UnlockedKeys,
+    attempts: Attempts,
+    work: KeyWork,
+    bus: Bus,
+    /// When the folder was looked at for an address that was not in the list. Nothing awaits under the lock.
+    looked: Mutex<Option<Instant>>,
+}
+
+impl KeystoreWallets {
+    pub(crate) fn new(options: KeystoreOptions, bus: Bus) -> Self {
+        let list = KeyList::new(options.folder.path().to_owned());
+        let work = KeyWork::new(options.memory);
+        let wallets = Self {
+            options,
+            list,
+            unlocked: UnlockedKeys::default(),
+            attempts: Attempts::default(),
+            work,
+            bus,
+            looked: Mutex::default(),
+        };
+        wallets.options.folder.remove_abandoned();
+        wallets.look();
+        wallets
+    }
+
+    /// Looks at the folder and tells what changed.
+    pub(crate) fn look(&self) {
+        match self.list.look() {
+            Ok(changes) => self.tell(&changes),
+            Err(error) => {
+                tracing::warn!(%error, folder = %self.options.folder.path().display(), "key files can't be listed")
+            }
+        }
+    }
+
+    fn tell(&self, changes: &KeyChanges) {
+        let listed = self.list.listed();
+        for key in &changes.dropped {
+            // Its key goes with the last file of an account.
+            if !listed.has(key.address) {
+                self.unlocked.lock(key.address);
+            }
+            self.publish(WalletChange::Dropped, url(key));
+        }
+        changes.arrived.iter().for_each(|key| self.publish(WalletChange::Arrived, url(key)));
+    }
+
+    fn publish(&self, change: WalletChange, url: String) {
+        self.bus.publish(WalletChanged { change, url });
+    }
+
+    fn publish_of_account(&self, change: WalletChange, address: Address) {
+        let listed = self.list.listed();
+        let files = listed.keys().iter().filter(|key| key.address == address);
+        files.for_each(|key| self.publish(change, url(key)));
+    }
+
+    /// Follows the folder and locks what has been unlocked long enough. Never ends.
+    pub(crate) async fn follow(self: Arc<Self>) {
+        let mut glances = 0_u32;
+        let mut before = None;
+        let mut interval = tokio::time::interval(GLANCE_EVERY);
+        loop {
+            tokio::select! {
+                expired = self.unlocked.lock_expired() => {
+                    expired.into_iter().for_each(|address| self.publish_of_account(WalletChange::Locked, address));
+                }
+                _ = interval.tick() => {
+                    let changed = folder_stamp(&self.options.folder);
+                    glances += 1;
+                    if changed != before || glances >= GLANCES_A_LOOK {
+                        (before, glances) = (changed, 0);
+                        let wallets = Arc::clone(&self);
+                        // An error says that the process ends.
+                        let _ = tokio::task::spawn_blocking(move || wallets.look()).await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Forgets all keys.
+    pub(crate) fn lock_all(&self) {
+        let locked = self.unlocked.lock_all();
+        locked.into_iter().for_each(|address| self.publish_of_account(WalletChange::Locked, address));
+    }
+
+    pub(crate) fn lock(&self, address: Address) {
+        if self.unlocked.lock(address) {
+            self.publish_of_account(WalletChange::Locked, address);
+        }
+    }
+
+    /// Unlocks an account.
+    ///
+    /// # Errors
+    /// [`AccountsError`]; the account is then as it was.
+    pub(crate) async fn unlock(
+        &self,
+        address: Address,
+        password: &SecretText,
+        time: UnlockTime,
+        context: &CallContext,
+    ) -> Result<(), AccountsError> {
+        if !self.may_use(context) {
+            return Err(AccountsError::UnlockForbidden);
+        }
+        let key = self.open(address, password, context).await?;
+        if self.unlocked.unlock(key, time) {
+            self.publish_of_account(WalletChange::Opened, address);
+        }
+        Ok(())
+    }
+
+    /// Makes a key and keeps it.
+    ///
+    /// # Errors
+    /// [`AccountsError::Folder`], [`AccountsError::Busy`].
+    pub(crate) async fn create(&self, password: SecretText, context: &CallContext) -> Result<Address, AccountsError> {
+        self.store(context, move |folder| folder.create(password.expose().as_bytes())).await
+    }
+
+    /// Keeps a given key.
+    ///
+    /// # Errors
+    /// [`AccountsError::KeyText`], [`AccountsError::Exists`]; as [`KeystoreWallets::create`].
+    pub(crate) async fn import(
+        &self,
+        key: &SecretText,
+        password: SecretText,
+        context: &CallContext,
+    ) -> Result<Address, AccountsError> {
+        let secret = parse_key_text(key.expose())?;
+        let address = crate::address_of_secret(secret.clone()).ok_or(crate::KeyTextError::TooLarge)?;
+        if self.list.listed().has(address) {
+            return Err(AccountsError::Exists);
+        }
+        self.store(context, move |folder| folder.import(secret, password.expose().as_bytes())).await
+    }
+
+    async fn store(
+        &self,
+        context: &CallContext,
+        job: impl FnOnce(&KeyFolder) -> Result<StoredKey, KeyFolderError> + Send + 'static,
+    ) -> Result<Address, AccountsError> {
+        let folder = self.options.folder.clone();
+        let memory = folder.memory_of_new_file();
+        let stored = self.work.run(context, memory, move || job(&folder)).await??;
+        self.look();
+        Ok(stored.address)
+    }
+
+    /// Whether whoever asks may use unlocked accounts: over TCP only with a token, unless the operator allows it.
+    fn may_use(&self, context: &CallContext) -> bool {
+        let origin = context.origin();
+        match origin.transport {
+            Transport::Inside | Transport::Socket => true,
+            Transport::Http | Transport::WebSocket => origin.has_token || self.options.allows_insecure_unlock,
+        }
+    }
+
+    /// Decrypts the key of an account. A client whose passwords were wrong waits before the next is tried.
+    async fn open(&self, address: Address, password: &SecretText, context: &CallContext) -> Result<Key, AccountsError> {
+        let path = self.file_of(address)?;
+        let attempt = self.attempts.begin(address, context.origin().client).await;
+        let file = self.options.folder.read(&path)?;
+        let memory = file.memory();
+        let password = password.clone();
+        let opened = self.work.run(context, memory, move || file.open(password.expose().as_bytes())).await?;
+        let opened = opened.and_then(|key| match key.address() {
+            have if have == address => Ok(key),
+            have => Err(KeyFileError::OtherAccount { have, want: address }),
+        });
+        match &opened {
+            Err(KeyFileError::WrongPassword) => attempt.fail(),
+            _ => attempt.succeed(),
+        }
+        opened.map_err(|source| KeyFolderError::File { path, source }.into())
+    }
+
+    /// The one file of an account. The folder is looked at again before an account is unknown.
+    fn file_of(&self, address: Address) -> Result<PathBuf, AccountsError> {
+        if !self.list.listed().has(address) && self.may_look_again() {
+            self.look();
+        }
+        let listed = self.list.listed();
+        let paths: Vec<_> = listed.keys().iter().filter(|key| key.address == address).map(|key| &key.path).collect();
+        match paths.as_slice() {
+            [] => Err(AccountsError::NoKeyFile),
+            [path] => Ok((*path).clone()),
+            several => Err(AccountsError::SeveralKeyFiles(several.iter().map(|path| (*path).clone()).collect())),
+        }
+    }
+
+    fn may_look_again(&self) -> bool {
+        let mut looked = self.looked.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        let is_due = looked.is_none_or(|before| now.saturating_duration_since(before) >= LOOK_AGAIN_AFTER);
+        if is_due {
+            *looked = Some(now);
+        }
+        is_due
+    }
+
+    fn status(&self, address: Address) -> WalletStatus {
+        match self.unlocked.get(address) {
+            Some(_) => WalletStatus::Unlocked,
+            None => WalletStatus::Locked,
+        }
+    }
+}
+
+fn url(key: &ListedKey) -> String {
+    format!("keystore://{}", key.path.display())
+}
+
+fn folder_stamp(folder: &KeyFolder) -> Option<SystemTime> {
+    fs::metadata(folder.path()).and_then(|metadata| metadata.modified()).ok()
+}
+
+impl WalletBackend for KeystoreWallets {
+    fn wallets(&self) -> Vec<Wallet> {
+        let wallet = |key: &ListedKey| Wallet {
+            url: url(key),
+            status: self.status(key.address),
+            accounts: vec![WalletAccount { address: key.address, url: url(key) }],
+        };
+        self.list.listed().keys().iter().map(wallet).collect()
+    }
+
+    fn addresses(&self) -> Vec<Address> {
+        self.list.listed().keys().iter().map(|key| key.address).collect()
+    }
+
+    fn has_key(&self, address: Address) -> bool {
+        self.list.listed().has(address)
+    }
+
+    fn signer<'a>(
+        &'a self,
+        address: Address,
+        authority: Authority<'a>,
+    ) -> BoxFuture<'a, Result<Box<dyn Signer>, AccountsError>> {
+        async move {
+            let key = match authority.password {
+                Some(password) => Arc::new(self.open(address, password, authority.context).await?),
+                None if self.may_use(authority.context) => self.unlocked.get(address).ok_or(AccountsError::Locked)?,
+                None => return Err(AccountsError::Locked),
+            };
+            Ok(Box::new(KeySigner(key)) as Box<dyn Signer>)
+        }
+        .boxed()
+    }
+}
+
+/// Signs with a key in memory, which is wiped with its last owner.
+pub(crate) struct KeySigner(pub(crate) Arc<Key>);
+
+impl Signer for KeySigner {
+    fn sign<'a>(&'a self, what: Signable<'a>) -> BoxFuture<'a, Result<HashSignature, AccountsError>> {
+        std::future::ready(self.0.sign(what.hash()).ok_or(AccountsError::UnknownAccount)).boxed()
+    }
+}

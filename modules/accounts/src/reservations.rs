@@ -1,0 +1,89 @@
+//! Nonces: one transaction of a sender at a time chooses its nonce and reaches the pool, whichever plugins send.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use tenon_api::Address;
+use tokio::sync::{Mutex as Turn, OwnedMutexGuard};
+
+/// Who chooses a nonce now. Nobody waits for another sender's.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Reservations {
+    /// Nothing awaits under the lock.
+    senders: Arc<Mutex<HashMap<Address, Arc<Turn<()>>>>>,
+}
+
+/// The right to choose the next nonce of a sender, given back when it is dropped.
+pub(crate) struct Reservation {
+    sender: Address,
+    turn: Arc<Turn<()>>,
+    /// None while it is being given back.
+    held: Option<OwnedMutexGuard<()>>,
+    of: Reservations,
+}
+
+impl Reservations {
+    /// Waits for its turn, in the order of asking.
+    pub(crate) async fn reserve(&self, sender: Address) -> Reservation {
+        let turn = Arc::clone(self.senders().entry(sender).or_default());
+        let mut reservation = Reservation { sender, turn, held: None, of: self.clone() };
+        reservation.held = Some(Arc::clone(&reservation.turn).lock_owned().await);
+        reservation
+    }
+
+    fn senders(&self) -> MutexGuard<'_, HashMap<Address, Arc<Turn<()>>>> {
+        self.senders.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        drop(self.held.take());
+        let mut senders = self.of.senders();
+        // The table's own and this one's: nobody else waits.
+        if Arc::strong_count(&self.turn) <= 2 {
+            senders.remove(&self.sender);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    const SENDER: Address = Address::repeat_byte(1);
+
+    #[tokio::test]
+    async fn one_sender_takes_turns_and_others_do_not_wait() {
+        let reservations = Reservations::default();
+        let first = reservations.reserve(SENDER).await;
+        let mut second = Box::pin(reservations.reserve(SENDER));
+
+        assert!(second.as_mut().now_or_never().is_none());
+        assert!(reservations.reserve(Address::repeat_byte(2)).now_or_never().is_some());
+        drop(first);
+        let second = second.now_or_never();
+
+        assert!(second.is_some());
+        drop(second);
+        assert!(reservations.senders().is_empty());
+    }
+
+    #[tokio::test]
+    async fn one_that_leaves_while_it_waits_holds_nobody_up() {
+        let reservations = Reservations::default();
+        let first = reservations.reserve(SENDER).await;
+        let mut leaving = Box::pin(reservations.reserve(SENDER));
+        assert!(leaving.as_mut().now_or_never().is_none());
+
+        drop(leaving);
+        drop(first);
+
+        assert!(reservations.senders().is_empty());
+        assert!(reservations.reserve(SENDER).now_or_never().is_some());
+    }
+}

@@ -1,0 +1,341 @@
+//! The directory on a bus: who may sign what, when and with which words.
+
+use std::{path::Path, sync::Arc, time::Duration};
+
+use alloy_primitives::{address, hex};
+use tenon_api::{Address, B256, Bytes, Failure, OwnAccounts as _, SecretText, U256, messages::*};
+use tenon_bus::{Bus, CallContext, ClientId, Delivery, Origin, Subscription, Transport};
+
+use crate::{
+    Accounts, DEV_MNEMONIC, KeystoreOptions, WalletDirectory,
+    keystore::{CostLimits, FileNames, KeyDerivation, KeyFolder},
+    register,
+};
+
+const CHEAP: KeyDerivation = KeyDerivation::Scrypt { log_n: 1, r: 1, p: 1 };
+const KEY: &str = "0707070707070707070707070707070707070707070707070707070707070707";
+const STRANGER: Address = address!("00000000000000000000000000000000000000aa");
+
+struct Node {
+    folder: tempfile::TempDir,
+    bus: Bus,
+    directory: WalletDirectory,
+    account: Address,
+}
+
+impl Node {
+    /// A node with one key file, whose password is `pass`.
+    fn new() -> Self {
+        Self::with(None, false)
+    }
+
+    fn with(development: Option<Accounts>, allows_insecure_unlock: bool) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let secret = crate::parse_key_text(KEY).unwrap();
+        let account = key_folder(folder.path()).import(secret, b"pass").unwrap().address;
+        let bus = Bus::new();
+        let options = KeystoreOptions { folder: key_folder(folder.path()), memory: 1 << 20, allows_insecure_unlock };
+        let ether = U256::from(1_000_000_000_000_000_000_u64);
+        let directory = WalletDirectory::new(1, bus.clone(), development, Some(options)).with_fee_cap(ether);
+        register(&bus, &directory).unwrap();
+        Self { folder, bus, directory, account }
+    }
+
+    async fn unlock(&self, password: &str, seconds: u64, context: &CallContext) -> Result<(), Failure> {
+        let password = SecretText::from(password);
+        self.bus.call(UnlockAccount { address: self.account, password, seconds }, context).await
+    }
+
+    async fn sign(&self, password: Option<&str>, context: &CallContext) -> Result<Bytes, Failure> {
+        let password = password.map(SecretText::from);
+        let message = Bytes::from_static(b"hello world");
+        self.bus.call(SignMessage { address: self.account, message, password }, context).await
+    }
+}
+
+fn key_folder(path: &Path) -> KeyFolder {
+    KeyFolder::new(path.join("keystore"), FileNames::Plain, CHEAP, CostLimits::default())
+}
+
+fn over(transport: Transport, has_token: bool) -> CallContext {
+    let origin = Origin { has_token, ..Origin::new(transport, ClientId::of_process(1)) };
+    CallContext::new().from_origin(origin)
+}
+
+fn socket() -> CallContext {
+    over(Transport::Socket, false)
+}
+
+fn words<T: std::fmt::Debug>(answer: Result<T, Failure>) -> String {
+    answer.unwrap_err().message
+}
+
+fn signer_of(signature: &[u8]) -> Address {
+    crate::key::recover_signer(b"hello world", signature).unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_locked_account_signs_with_its_password_alone() {
+    let node = Node::new();
+
+    assert_eq!(words(node.sign(None, &socket()).await), "authentication needed: password or unlock");
+    assert_eq!(words(node.sign(Some("wrong"), &socket()).await), "could not decrypt key with given password");
+    let signature = node.sign(Some("pass"), &socket()).await.unwrap();
+
+    assert_eq!(signer_of(&signature), node.account);
+    assert!(node.sign(None, &socket()).await.is_err(), "it is locked as before");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_unlocked_account_signs_until_it_is_locked() {
+    let node = Node::new();
+
+    assert_eq!(words(node.unlock("wrong", 300, &socket()).await), "could not decrypt key with given password");
+    node.unlock("pass", 300, &socket()).await.unwrap();
+    let signature = node.sign(None, &socket()).await.unwrap();
+    let status = node.directory.wallets()[0].status;
+    node.bus.call(LockAccount { address: node.account }, &socket()).await.unwrap();
+
+    assert_eq!((signer_of(&signature), status), (node.account, WalletStatus::Unlocked));
+    assert_eq!(words(node.sign(None, &socket()).await), "authentication needed: password or unlock");
+    node.bus.call(LockAccount { address: STRANGER }, &socket()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_tcp_an_unlocked_account_needs_a_token() {
+    let node = Node::new();
+    for transport in [Transport::Http, Transport::WebSocket] {
+        let without = over(transport, false);
+        let with = over(transport, true);
+
+        assert_eq!(words(node.unlock("pass", 0, &without).await), "account unlock with HTTP access is forbidden");
+        node.unlock("pass", 0, &socket()).await.unwrap();
+        assert_eq!(words(node.sign(None, &without).await), "authentication needed: password or unlock");
+        assert!(node.sign(None, &with).await.is_ok());
+        assert!(node.sign(Some("pass"), &without).await.is_ok(), "a password is its own right");
+        node.directory.lock_all();
+        node.unlock("pass", 0, &with).await.unwrap();
+        node.directory.lock_all();
+    }
+
+    let insecure = Node::with(None, true);
+    insecure.unlock("pass", 0, &over(Transport::Http, false)).await.unwrap();
+    assert!(insecure.sign(None, &over(Transport::WebSocket, false)).await.is_ok());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses_without_a_file_or_with_two_are_refused_in_the_recorded_words() {
+    let node = Node::new();
+    let unlock = UnlockAccount { address: STRANGER, password: SecretText::default(), seconds: 1 };
+    let sign = SignMessage { address: STRANGER, message: Bytes::new(), password: None };
+    let twice = node.folder.path().join("keystore/second");
+    let first = node.directory.wallets()[0].url.strip_prefix("keystore://").unwrap().to_owned();
+
+    assert_eq!(words(node.bus.call(unlock.clone(), &socket()).await), "no key for given address or file");
+    assert_eq!(words(node.bus.call(sign, &socket()).await), "unknown account");
+    let too_long = UnlockAccount { seconds: u64::MAX, ..unlock };
+    assert_eq!(words(node.bus.call(too_long, &socket()).await), "unlock duration too large");
+    std::fs::copy(&first, &twice).unwrap();
+    while node.directory.wallets().len() < 2 {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+        let _ = tokio::time::timeout(Duration::from_millis(700), node.directory.clone().follow()).await;
+    }
+    let wanted = format!("multiple keys match address ({first}, {})", twice.display());
+    assert_eq!(words(node.sign(Some("pass"), &socket()).await), wanted);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_are_made_and_imported() {
+    let node = Node::new();
+    let password = SecretText::from("");
+    let import = |key: &str| ImportKey { key: SecretText::from(key), password: SecretText::from("other") };
+
+    let created = node.bus.call(CreateAccount { password }, &socket()).await.unwrap();
+    let imported = node.bus.call(import(&"08".repeat(32)), &socket()).await.unwrap();
+
+    let listed = node.bus.call(ListAccounts, &socket()).await.unwrap();
+    assert_eq!(listed.len(), 3);
+    assert!([node.account, created, imported].iter().all(|account| node.directory.has_key(*account)));
+    assert_eq!(words(node.bus.call(import(KEY), &socket()).await), "account already exists");
+    assert_eq!(words(node.bus.call(import("07"), &socket()).await), "invalid length, need 256 bits");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_mnemonic_is_a_wallet_beside_the_key_files() {
+    let node = Node::with(Some(Accounts::from_mnemonic(DEV_MNEMONIC, 2, 1).unwrap()), false);
+    let development = address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266");
+    let message = Bytes::from_static(b"hello world");
+    let sign = SignMessage { address: development, message, password: None };
+    let unlock = UnlockAccount { address: development, password: SecretText::default(), seconds: 1 };
+
+    let wallets = node.bus.call(ListWallets, &socket()).await.unwrap();
+    let signature = node.bus.call(sign, &over(Transport::Http, false)).await.unwrap();
+
+    assert_eq!(wallets[0].url, "development://mnemonic");
+    assert_eq!(wallets[0].accounts[0].url, "development://mnemonic/m/44'/60'/0'/0/0");
+    assert!(wallets[1].url.starts_with("keystore:///"));
+    assert_eq!(signer_of(&signature), development);
+    node.bus.call(unlock, &socket()).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_only_devices_can_is_refused_in_the_recorded_words() {
+    let node = Node::new();
+    let url = node.directory.wallets()[0].url.clone();
+    let context = CallContext::new();
+    let ask = |url: &str, operation| node.bus.call(UseWallet { url: url.to_owned(), operation }, &context);
+    let derive = || WalletOperation::Derive { path: "m/44'".to_owned(), is_pinned: false };
+    let unpair = WalletOperation::Unpair { pin: SecretText::from("1") };
+    let initialize = WalletOperation::Initialize;
+    let open = WalletOperation::Open { passphrase: SecretText::default() };
+
+    for no_url in ["", "keystore", "://x", "a://b://c"] {
+        assert_eq!(words(ask(no_url, derive()).await), "protocol scheme missing", "{no_url}");
+    }
+    assert_eq!(words(ask("trezor://1", derive()).await), "unknown wallet");
+    assert_eq!(words(ask(&url, derive()).await), "not supported");
+    assert_eq!(words(ask(&url, unpair).await), "specified wallet does not support pairing");
+    assert_eq!(words(ask(&url, initialize).await), "specified wallet does not support initialization");
+    assert_eq!(ask(&url, open).await, Ok(WalletAnswer::Done));
+}
+
+async fn next(events: &mut Subscription<WalletChanged>) -> WalletChange {
+    let next = tokio::time::timeout(Duration::from_secs(20), events.next());
+    match next.await.expect("an event").expect("an open bus") {
+        Delivery::Event(event) => event.change,
+        Delivery::Missed(count) => panic!("missed {count}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wallets_tell_what_happens_to_them() {
+    let node = Node::new();
+    let mut events = node.bus.subscribe::<WalletChanged>();
+    let following = tokio::spawn(node.directory.clone().follow());
+
+    node.unlock("pass", 1, &socket()).await.unwrap();
+    assert_eq!(next(&mut events).await, WalletChange::Opened);
+    assert_eq!(next(&mut events).await, WalletChange::Locked);
+    key_folder(node.folder.path()).create(b"").unwrap();
+    assert_eq!(next(&mut events).await, WalletChange::Arrived);
+    node.unlock("pass", 0, &socket()).await.unwrap();
+    assert_eq!(next(&mut events).await, WalletChange::Opened);
+    std::fs::remove_dir_all(node.folder.path().join("keystore")).unwrap();
+    assert_eq!(next(&mut events).await, WalletChange::Dropped);
+    assert_eq!(next(&mut events).await, WalletChange::Dropped);
+
+    assert_eq!(words(node.sign(None, &socket()).await), "unknown account");
+    following.abort();
+}
+
+/// A pool that counts, and that takes nothing but the next nonce.
+fn add_pool(bus: &Bus) -> Arc<std::sync::Mutex<Vec<u64>>> {
+    let taken = Arc::new(std::sync::Mutex::new(Vec::new()));
+    let nonces = Arc::clone(&taken);
+    bus.handle_read(move |_: GetPoolNonce, _: &CallContext| Ok(nonces.lock().unwrap().len() as u64)).unwrap();
+    let nonces = Arc::clone(&taken);
+    bus.handle(move |request: SubmitTransaction, _| {
+        let nonces = Arc::clone(&nonces);
+        async move {
+            tokio::task::yield_now().await;
+            let transaction = tenon_chain::decode_transaction(&request.raw).unwrap();
+            nonces.lock().unwrap().push(transaction.nonce);
+            Ok::<B256, Failure>(transaction.hash)
+        }
+    })
+    .unwrap();
+    taken
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn transactions_without_nonce_get_each_their_own() {
+    let node = Node::new();
+    let taken = add_pool(&node.bus);
+    let request = CallRequest {
+        from: Some(node.account),
+        to: Some(STRANGER),
+        gas: Some(21_000),
+        gas_price: Some(U256::from(1)),
+        ..CallRequest::default()
+    };
+    let send = |request| SendTransaction { request, password: None };
+    assert_eq!(
+        words(node.bus.call(send(request.clone()), &socket()).await),
+        "authentication needed: password or unlock"
+    );
+    node.unlock("pass", 0, &socket()).await.unwrap();
+
+    let sends: Vec<_> = (0..200)
+        .map(|number| {
+            let (bus, message) = (node.bus.clone(), send(request.clone()));
+            tokio::spawn(async move {
+                let context = socket();
+                let sending = bus.call(message, &context);
+                // Some callers leave before their turn, or in the middle of it.
+                match number % 7 {
+                    0 => drop(tokio::time::timeout(Duration::from_micros(number), sending).await),
+                    _ => drop(sending.await.unwrap()),
+                }
+            })
+        })
+        .collect();
+    for task in sends {
+        task.await.unwrap();
+    }
+
+    let taken = taken.lock().unwrap();
+    let wanted: Vec<u64> = (0..taken.len() as u64).collect();
+    assert!(taken.len() >= 171, "{}", taken.len());
+    assert_eq!(*taken, wanted);
+}
+
+/// The signature that eth-account makes of the message with the first development key.
+#[test]
+fn the_signer_of_a_message_is_recovered() {
+    let signature = hex!(
+        "a461f509887bd19e312c0c58467ce8ff8e300d3c1a90b608a760c5b80318eaf1"
+        "5fe57c96f9175d6cd4daad4663763baa7e78836e067d0163e9a2ccf2ff753f5b1b"
+    );
+    let recover = |signature: &[u8]| crate::key::recover_signer(b"hello world", signature);
+    let with_last = |byte: u8| [&signature[..64], &[byte]].concat();
+
+    assert_eq!(recover(&signature).unwrap(), address!("f39Fd6e51aad88F6F4ce6aB8827279cffFb92266"));
+    assert_eq!(recover(&signature[..64]).unwrap_err().to_string(), "signature must be 65 bytes long");
+    for byte in [0, 1, 26, 29] {
+        let error = recover(&with_last(byte)).unwrap_err().to_string();
+        assert_eq!(error, "invalid Ethereum signature (V is not 27 or 28)");
+    }
+    assert_eq!(recover(&[&[0; 64][..], &[27]].concat()).unwrap_err().to_string(), "recovery failed");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transaction_that_could_cost_more_than_the_cap_is_not_signed() {
+    let node = Node::new();
+    let sign = |gas: u64| SignTransaction {
+        request: CallRequest {
+            from: Some(node.account),
+            to: Some(STRANGER),
+            gas: Some(gas),
+            gas_price: Some(U256::from(20_000_000_000_u64)),
+            nonce: Some(0),
+            ..CallRequest::default()
+        },
+        password: None,
+    };
+
+    assert_eq!(
+        words(node.bus.call(sign(100_000_000), &socket()).await),
+        "tx fee (2.00 ether) exceeds the configured cap (1.00 ether)"
+    );
+    assert_eq!(words(node.bus.call(sign(50_000_000), &socket()).await), "authentication needed: password or unlock");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_printed_holds_no_secret() {
+    let node = Node::new();
+    node.unlock("pass", 0, &socket()).await.unwrap();
+
+    let printed = format!("{:?} {:?}", node.directory, node.bus.call(ListWallets, &socket()).await);
+
+    assert!(!printed.contains("pass") && !printed.contains(KEY), "{printed}");
+}

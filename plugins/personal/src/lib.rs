@@ -1,0 +1,121 @@
+//! The `personal` namespace (`docs/spec/rpc-node.md` 6): accounts are made, unlocked and used with their passwords.
+//!
+//! It owns the words and forms of the namespace. What must always hold: a password or key that comes in goes to the node as it
+//! came, is wiped when the call ends, and is part of no answer and no line of the log. It knows neither key files nor curves.
+
+#![deny(unsafe_code)]
+
+mod sending;
+#[cfg(test)]
+mod tests;
+mod wallets;
+
+use tenon_sdk::prelude::*;
+
+struct Personal;
+
+impl Plugin for Personal {
+    fn start(_host: Host, _settings: &str, _handover: &[u8]) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+}
+
+type PersonalContext = Context<Personal>;
+
+/// For how long an account is unlocked when nothing is said, seconds.
+const UNLOCKED_FOR: u64 = 300;
+
+fn table() -> Table<Personal> {
+    let table = Table::new("personal", "1.0").capabilities(&[
+        Capability::ReadChain,
+        Capability::ReadNode,
+        Capability::CallEvm,
+        Capability::SubmitTransactions,
+        Capability::Sign,
+        Capability::Administer,
+    ]);
+    with_sending(with_wallets(with_accounts(table)))
+}
+
+tenon_sdk::export!(Personal, table);
+
+fn with_accounts(table: Table<Personal>) -> Table<Personal> {
+    table
+        .read("personal_listAccounts", &[], "Addresses of all accounts, in the order of their wallets.", list_accounts)
+        .slow_method("personal_newAccount", &["password"], "Makes an account and keeps it in a key file.", new_account)
+        .slow_method("personal_importRawKey", &["key", "password"], "Keeps a key in a key file.", import_raw_key)
+        .slow_method(
+            "personal_unlockAccount",
+            &["address", "password", "seconds"],
+            "Lets an account sign without a password: for 300 seconds, for so many, or with 0 until it is locked.",
+            unlock_account,
+        )
+        .method("personal_lockAccount", &["address"], "Forgets the key of an account.", lock_account)
+}
+
+fn with_wallets(table: Table<Personal>) -> Table<Personal> {
+    table
+        .read(
+            "personal_listWallets",
+            &["ignored", "alsoIgnored"],
+            "Wallets with their status and accounts. Takes no parameters: up to two texts are passed over.",
+            wallets::list,
+        )
+        .method("personal_openWallet", &["url", "passphrase"], "Opens a hardware wallet.", wallets::open)
+        .method(
+            "personal_deriveAccount",
+            &["url", "path", "pin"],
+            "Derives an account of a hardware wallet.",
+            wallets::derive,
+        )
+        .method("personal_initializeWallet", &["url"], "Makes a secret in an empty smart card.", wallets::initialize)
+        .method("personal_unpair", &["url", "pin"], "Ends the pairing with a smart card.", wallets::unpair)
+}
+
+fn with_sending(table: Table<Personal>) -> Table<Personal> {
+    const SENDS: &str = "Fills in, signs with the password, and sends a transaction; gives its hash.";
+    table
+        .slow_method("personal_sendTransaction", &["transaction", "password"], SENDS, sending::send_transaction)
+        .slow_method("personal_signAndSendTransaction", &["transaction", "password"], SENDS, sending::send_transaction)
+        .slow_read(
+            "personal_signTransaction",
+            &["transaction", "password"],
+            "Signs a complete transaction with the password, without sending it.",
+            sending::sign_transaction,
+        )
+        .slow_read(
+            "personal_sign",
+            &["message", "address", "password"],
+            "Signs a message (EIP-191) with the password; without one the account must be unlocked.",
+            sending::sign,
+        )
+        .read("personal_ecRecover", &["message", "signature"], "Who signed a message (EIP-191).", sending::recover)
+}
+
+async fn list_accounts(context: PersonalContext) -> Result<Vec<Address>, Failure> {
+    context.call(ListAccounts).await
+}
+
+async fn new_account(context: PersonalContext, password: SecretText) -> Result<Address, Failure> {
+    context.call(CreateAccount { password }).await
+}
+
+async fn import_raw_key(context: PersonalContext, key: SecretText, password: SecretText) -> Result<Address, Failure> {
+    context.call(ImportKey { key, password }).await
+}
+
+async fn unlock_account(
+    context: PersonalContext,
+    address: Address,
+    password: SecretText,
+    seconds: Option<Number>,
+) -> Result<bool, Failure> {
+    let seconds = seconds.map_or(UNLOCKED_FOR, |seconds| seconds.0);
+    context.call(UnlockAccount { address, password, seconds }).await?;
+    Ok(true)
+}
+
+async fn lock_account(context: PersonalContext, address: Address) -> Result<bool, Failure> {
+    context.call(LockAccount { address }).await?;
+    Ok(true)
+}

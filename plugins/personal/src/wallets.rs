@@ -1,0 +1,88 @@
+//! Wallets: listed, and asked what only devices have an answer to.
+
+use tenon_sdk::{prelude::*, shapes::JsonWriter};
+
+use crate::PersonalContext;
+
+/// The interface document gives the method two texts, which the reference does not take: they may be secrets, and are passed
+/// over unread.
+pub(crate) async fn list(
+    context: PersonalContext,
+    _ignored: Option<SecretText>,
+    _also_ignored: Option<SecretText>,
+) -> Result<JsonWriter, Failure> {
+    let wallets = context.call(ListWallets).await?;
+    let mut json = JsonWriter::with_capacity(wallets.len() * 400 + 2);
+    json.begin_list();
+    for wallet in &wallets {
+        json.begin_object();
+        json.key("url").string(&wallet.url);
+        json.key("status").string(status_text(wallet.status));
+        if !wallet.accounts.is_empty() {
+            json.key("accounts");
+            json.begin_list();
+            wallet.accounts.iter().for_each(|account| write_account(&mut json, account));
+            json.end_list();
+        }
+        json.end_object();
+    }
+    json.end_list();
+    Ok(json)
+}
+
+const fn status_text(status: WalletStatus) -> &'static str {
+    match status {
+        WalletStatus::Locked => "Locked",
+        WalletStatus::Unlocked => "Unlocked",
+    }
+}
+
+fn write_account(json: &mut JsonWriter, account: &WalletAccount) {
+    json.begin_object();
+    json.key("address").data(account.address);
+    json.key("url").string(&account.url);
+    json.end_object();
+}
+
+pub(crate) async fn open(
+    context: PersonalContext,
+    url: String,
+    passphrase: Option<SecretText>,
+) -> Result<Option<bool>, Failure> {
+    let operation = WalletOperation::Open { passphrase: passphrase.unwrap_or_default() };
+    context.call(UseWallet { url, operation }).await?;
+    Ok(None)
+}
+
+pub(crate) async fn derive(
+    context: PersonalContext,
+    url: String,
+    path: String,
+    pin: Option<bool>,
+) -> Result<JsonWriter, Failure> {
+    let operation = WalletOperation::Derive { path, is_pinned: pin.unwrap_or_default() };
+    match context.call(UseWallet { url, operation }).await? {
+        WalletAnswer::Account(account) => {
+            let mut json = JsonWriter::with_capacity(200);
+            write_account(&mut json, &account);
+            Ok(json)
+        }
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) async fn initialize(context: PersonalContext, url: String) -> Result<String, Failure> {
+    match context.call(UseWallet { url, operation: WalletOperation::Initialize }).await? {
+        WalletAnswer::Mnemonic(words) => Ok(words.expose().to_owned()),
+        _ => Err(unexpected()),
+    }
+}
+
+pub(crate) async fn unpair(context: PersonalContext, url: String, pin: SecretText) -> Result<Option<bool>, Failure> {
+    context.call(UseWallet { url, operation: WalletOperation::Unpair { pin } }).await?;
+    Ok(None)
+}
+
+fn unexpected() -> Failure {
+    Failure::server("the wallet answered something else than it was asked")
+}

@@ -1,0 +1,9 @@
+//! Transactions that the node is to sign: what a caller leaves out is filled in, and what was signed is shown. For namespaces that
+//! sign with the node's accounts.
+
+mod filling;
+pub mod rlp;
+mod signed;
+
+pub use filling::{fill, fill_for_access_list, with_nonce};
+pub use signed::{signed_json, unsigned_json};

@@ -1,0 +1,42 @@
+"""Commands that make and change key files, killed at random: what was answered opens, and nothing unfinished counts as a key."""
+
+import json
+import os
+import random
+import subprocess
+import time
+
+from eth_account import Account
+
+from tenon_node import BINARY, folder, run
+
+KILLS = int(os.environ.get("TENON_KILLS", "30"))
+SEED = int(os.environ.get("TENON_SEED", str(random.randrange(2**32))))
+
+
+def test_a_killed_command_leaves_whole_key_files_only():
+    chance = random.Random(SEED)
+    print(f"TENON_SEED={SEED}")
+    with folder() as path:
+        (path / "password").write_text("pass\n")
+        (path / "passwords").write_text("pass\npass\n")
+        common = ["--datadir", path / "data", "--lightkdf"]
+        first = run("account", "new", *common, "--password", path / "password").stdout.split()[0]
+        answered = {first.lower()}
+        for number in range(KILLS):
+            makes = number % 2 == 0
+            command = ["new"] if makes else ["update", first]
+            arguments = [str(BINARY), "account", *command, *map(str, common), "--password", str(path / "passwords")]
+            with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+                time.sleep(chance.random() * 1.5)
+                process.kill()
+                said = process.stdout.read()
+            if makes and said.endswith("lost.\n"):
+                answered.add(said.split()[0].lower())
+
+        listed = json.loads(run("account", "list", "--json", *common).stdout)
+        assert answered <= {entry["address"].lower() for entry in listed}
+        for entry in listed:
+            with open(entry["path"]) as file:
+                assert Account.from_key(Account.decrypt(file.read(), "pass")).address.lower() == entry["address"].lower()
+            assert not os.path.basename(entry["path"]).startswith(".")
