@@ -121,7 +121,8 @@ pub const METHOD_ONLY_READS: u32 = 1;
 
 /// Flag of [`TenonMethod`]: no client calls the method, and no list names it. Its name is that of another method of the table with
 /// [`AHEAD_SUFFIX`]. Before the first of several calls of that one in a batch, the host calls it with one parameter, the list of
-/// their parameters (`[[["0x01"], ["0x02"]]]`), so that the plugin can do together what they have in common. Its answer is not read.
+/// their parameters (`[[["0x01"], ["0x02"]]]`), so that the plugin can do together what they have in common. Its answer is not read. A host
+/// that does not know the flag serves it to clients as a method: it must do no harm there.
 pub const METHOD_AHEAD: u32 = 2;
 
 /// The end of the names of methods with [`METHOD_AHEAD`].

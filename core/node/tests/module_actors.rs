@@ -122,7 +122,7 @@ fn parts_that_can_not_be_stopped_say_why_and_none_can_be_replaced_or_unloaded() 
 
     let list = module_well(folder, &["list"]);
     let names = module_well(folder, &["names"]);
-    let parts = "execution\nhttp\nmetrics\npool\nsealing\nsocket\nstorage\nwebsocket\n";
+    let parts = "accounts\nexecution\nhttp\nmetrics\npool\nsealing\nsocket\nstorage\nwebsocket\n";
     assert_eq!(names, format!("admin\neth\nnet\nrpc\nweb3\n{parts}"));
     for (name, why) in [
         ("storage", "it answers every read"),

@@ -181,7 +181,7 @@ fn answers_other_clients_words_with_what_serves_instead_and_in_one_style() {
             &["init", "genesis.json"][..],
             "tenon: there is no command `init`: the first start takes the genesis: tenon run --genesis FILE",
         ),
-        (&["account", "new"], "tenon: there is no command `account`: a node that follows a chain holds no keys"),
+        (&["wallet"], "tenon: there is no command `wallet`: tenon account import FILE"),
         (
             &["attach"],
             "tenon: there is no command `attach`: there is no JavaScript console: `tenon module` administers",
@@ -197,7 +197,6 @@ fn answers_other_clients_words_with_what_serves_instead_and_in_one_style() {
             "tenon: there is no flag `--bootnodes`: this release connects to no peers",
         ),
         (&["run", "--ethstats=a:b@c"], "tenon: there is no flag `--ethstats`: --metrics serves figures for Prometheus"),
-        (&["run", "--unlock", "0"], "tenon: there is no flag `--unlock`: a node that follows a chain holds no keys"),
         (&["run", "--store-reward"], "tenon: there is no flag `--store-reward`: rewards are answered for every epoch"),
         (
             &["run", "--XDCx.datadir", "x"],

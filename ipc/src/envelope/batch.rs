@@ -23,11 +23,11 @@ const ENTRY_BYTES: usize = 512;
 /// By how much a batch's memory grows at a time, at least.
 const MEMORY_STEP: usize = 64 << 10;
 
-/// The most calls that are prepared together: what that costs stands between the calls of other clients.
-const MOST_AHEAD: usize = 64;
+/// Calls that are prepared together: what that costs stands between the calls of other clients.
+const MAX_PREPARED_CALLS: usize = 32;
 
-/// The most bytes that their parameters have together.
-const BYTES_AHEAD: usize = 64 << 10;
+/// Bytes that their parameters have together.
+const MAX_PREPARED_BYTES: usize = 64 << 10;
 
 /// One entry of the answer.
 struct Entry<'a, S: RpcService> {
@@ -155,6 +155,7 @@ impl<S: RpcService> Dispatcher<S> {
             if self.service.is_called_ahead(&method) {
                 if prepared == 0 {
                     prepared = self.prepare(&message.items[place..], text, &method, caller).await;
+                    batch.turn.step(0).await;
                 }
                 prepared = prepared.saturating_sub(1);
             }
@@ -191,10 +192,10 @@ impl<S: RpcService> Dispatcher<S> {
             _ => None,
         });
         let params: Vec<&str> = same
-            .take(MOST_AHEAD)
+            .take(MAX_PREPARED_CALLS)
             .take_while(|params| {
                 bytes += params.len();
-                bytes <= BYTES_AHEAD
+                bytes <= MAX_PREPARED_BYTES
             })
             .collect();
         if params.len() > 1 {

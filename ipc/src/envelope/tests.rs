@@ -169,7 +169,7 @@ fn no_more_calls_are_shown_ahead_than_the_bounds_allow() {
         seen.filter_map(|line| line.strip_prefix("send ahead ").map(|params| params.split(';').count()))
             .collect::<Vec<_>>()
     };
-    assert_eq!(shown(&vec![call("1"); 150]), [64, 64, 22]);
+    assert_eq!(shown(&vec![call("1"); 86]), [32, 32, 22]);
     assert_eq!(shown(&vec![call(&"1".repeat(30_000)); 5]), [2, 2]);
     assert!(shown(&vec![call(&"1".repeat(100_000)); 3]).is_empty());
 }

@@ -10,8 +10,8 @@ use crate::codec::{authorization_signing_hash, signing_hash};
 /// Half of the group order: the largest `s` from Homestead on (EIP-2).
 const HALF_ORDER: U256 = uint!(0x7fffffffffffffffffffffffffffffff5d576e7357a4501ddfe92f46681b20a0_U256);
 
-/// Signatures that are recovered together: as many as fill a vector of `tenon_recovery`.
-const TOGETHER: usize = 8;
+/// Fewer signatures are recovered on the caller's thread: handing work over costs more.
+const PARALLEL_FROM: usize = 4;
 
 /// A hash and the signature of it, for `tenon_recovery`.
 pub type SignedHash = ([u8; 32], Signature);
@@ -184,8 +184,9 @@ fn recover_in_parts<T: Sync>(
     part: usize,
     signed_hash: impl Fn(&T) -> Result<SignedHash, RecoverError> + Sync,
 ) -> Vec<Result<Address, RecoverError>> {
-    let part = items.len().div_ceil(rayon::current_num_threads()).max(part).next_multiple_of(TOGETHER);
-    if items.len() <= part {
+    let unit = tenon_recovery::batch_unit();
+    let part = items.len().div_ceil(rayon::current_num_threads()).max(part).next_multiple_of(unit);
+    if items.len() <= part || items.len() < PARALLEL_FROM {
         return recover_all(items, signed_hash);
     }
     items.par_chunks(part).flat_map_iter(|items| recover_all(items, &signed_hash)).collect()
@@ -211,7 +212,7 @@ fn recover_senders_with(
     block: Block,
     signed_hash: impl Fn(&Transaction) -> Result<SignedHash, RecoverError> + Sync,
 ) -> Result<RecoveredBlock, RecoverError> {
-    let senders = recover_in_parts(&block.transactions, TOGETHER, |transaction| signed_hash(transaction));
+    let senders = recover_in_parts(&block.transactions, 1, |transaction| signed_hash(transaction));
     let senders = senders.into_iter().collect::<Result<_, _>>()?;
     Ok(RecoveredBlock { block, senders })
 }

@@ -90,7 +90,9 @@ impl Pool {
             return Ok(());
         }
         for block in blocks.iter().rev() {
-            self.inner.senders.recover_ahead(block.transactions.iter().map(|transaction| &**transaction));
+            for (transaction, sender) in block.transactions.iter().zip(&block.senders) {
+                self.inner.senders.remember(transaction, *sender);
+            }
             for transaction in &block.transactions {
                 let size = tenon_chain::encode_transaction(transaction).len() as u64;
                 let back = self.inner.check_and_insert(transaction, size, None, Source::Reorganisation);

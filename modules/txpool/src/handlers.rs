@@ -20,9 +20,12 @@ pub fn register(bus: &Bus, pool: &Pool) -> Result<(), RegisterError> {
     let own = pool.clone();
     bus.handle::<SubmitTransaction, _, _>(move |request, context| submit(own.clone(), request, source_of(&context)))?;
     let own = pool.clone();
-    bus.handle_read(move |request: RecoverSendersAhead, _: &CallContext| {
-        own.recover_senders_ahead(request.raw.iter().map(|raw| &raw[..]));
-        Ok(())
+    bus.handle::<RecoverSendersAhead, _, _>(move |request, _| {
+        let pool = own.clone();
+        async move {
+            pool.recover_senders_ahead(request.raw.iter().map(|raw| &raw[..]));
+            Ok(())
+        }
     })?;
     let own = pool.clone();
     bus.handle_read(move |_: GetPoolStatus, _: &CallContext| Ok(own.status()))?;

@@ -47,7 +47,10 @@ pub(crate) struct Inner {
 }
 
 /// Transactions of the journal whose senders are recovered together.
-const JOURNAL_RECORDS: usize = 256;
+const JOURNAL_RECORDS: usize = 64;
+
+/// The type byte of blob transactions.
+const BLOB_TYPE: u8 = 3;
 
 /// How often an account is read anew when blocks keep coming under the reading, which takes microseconds.
 const ACCOUNT_READS: u32 = 16;
@@ -191,9 +194,19 @@ impl PendingTransactions for Pool {
 
 impl Inner {
     fn recover_senders_ahead<'a>(&self, raw: impl Iterator<Item = &'a [u8]>) {
-        let decoded = raw.filter_map(|raw| tenon_chain::decode_pooled_transaction(raw).ok());
-        let transactions: Vec<Transaction> = decoded.map(|(transaction, _)| transaction).collect();
-        self.senders.recover_ahead(transactions.iter());
+        // One by one costs as much without vectors. Those with blobs are long, and few.
+        if tenon_recovery::batch_unit() == 1 {
+            return;
+        }
+        let decoded = raw
+            .take(Senders::MAX_AHEAD)
+            .filter(|raw| raw.first() != Some(&BLOB_TYPE))
+            .filter_map(|raw| tenon_chain::decode_pooled_transaction(raw).ok())
+            .map(|(transaction, _)| transaction);
+        // What is refused without recovery stays so.
+        let is_of_chain = |transaction: &Transaction| transaction.chain_id.is_none_or(|id| id == self.spec.chain_id);
+        let is_new = |transaction: &Transaction| !self.state.read().contains(transaction.hash);
+        self.senders.recover_ahead(decoded.filter(is_of_chain).filter(is_new));
     }
 
     /// Takes a transaction in, as it is submitted or received, and tells whether it counts as local.

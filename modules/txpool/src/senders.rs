@@ -1,6 +1,6 @@
 //! Who sent transactions: recovered ahead in batches where several are known to come, and never twice.
 
-use std::num::NonZeroUsize;
+use std::{borrow::Borrow, collections::HashSet, num::NonZeroUsize};
 
 use lru::LruCache;
 use parking_lot::Mutex;
@@ -38,16 +38,27 @@ impl Senders {
         Ok(sender?)
     }
 
-    /// Recovers the senders of transactions that are about to come in one batch, of the first ones if there are more than are
-    /// remembered.
-    pub(crate) fn recover_ahead<'a>(&self, transactions: impl Iterator<Item = &'a Transaction>) {
+    /// Transactions whose senders can be recovered ahead: as many as are remembered.
+    pub(crate) const MAX_AHEAD: usize = REMEMBERED.get();
+
+    /// Remembers the sender of a transaction that was in a block.
+    pub(crate) fn remember(&self, transaction: &Transaction, sender: Address) {
+        if let Ok(signed) = signed_hash_of(transaction, HighS::Refused) {
+            self.remembered.lock().put(signed, Ok(sender));
+        }
+    }
+
+    /// Recovers the senders of transactions that are about to come in one batch, of [`Senders::MAX_AHEAD`] at most.
+    pub(crate) fn recover_ahead(&self, transactions: impl Iterator<Item = impl Borrow<Transaction>>) {
         // A signature that breaks the rules is refused when its transaction comes.
-        let signed = transactions.filter_map(|transaction| signed_hash_of(transaction, HighS::Refused).ok());
-        let mut signed: Vec<SignedHash> = signed.take(REMEMBERED.get()).collect();
+        let transactions = transactions.take(Self::MAX_AHEAD);
+        let signed = transactions.filter_map(|transaction| signed_hash_of(transaction.borrow(), HighS::Refused).ok());
+        let mut signed: HashSet<SignedHash> = signed.collect();
         {
             let remembered = self.remembered.lock();
             signed.retain(|signed| !remembered.contains(signed));
         }
+        let signed: Vec<SignedHash> = signed.into_iter().collect();
         let senders = tenon_recovery::recover_batch(&signed);
         let mut remembered = self.remembered.lock();
         for (signed, sender) in signed.into_iter().zip(senders) {

@@ -59,8 +59,8 @@ fn plus_order(number: [u64; 4]) -> [u64; 4] {
 /// A public key and its hash, or nothing where a signature has to be recovered by itself.
 pub(crate) type Recovered = Option<(PublicKey, [u8; 32])>;
 
-/// Recovers the keys of jobs. None stands where x is not on the curve, where the key would be infinite, and where the ladder met
-/// a case that its formulas do not know (`point.rs`).
+/// Recovers the keys of jobs. None stands where x is not on the curve, where the key would be infinite, and where the ladder added
+/// equal, opposite or infinite points (`point.rs`).
 pub(crate) fn recover<L: Lanes>(table: &GeneratorTable, jobs: &[Job]) -> Vec<Recovered> {
     L::call(Batch::<L>(table, jobs, std::marker::PhantomData))
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use crate::RecoveryError;
 
-/// One result in so many is computed again in builds with debug assertions.
+/// Builds with debug assertions compute one result in 16 again.
 const IN_TESTS: u32 = 16;
 
 /// The checks of this process.
@@ -17,7 +17,8 @@ pub struct CheckStatus {
     pub results: u64,
     /// Of these, how many were computed again by the C library.
     pub checked: u64,
-    /// Of these, how many differed. The C library's result was used, and has been for every signature since the first.
+    /// Of these, how many differed. From the first on the C library recovers all signatures, also those of batches that were
+    /// under way.
     pub wrong: u64,
 }
 
@@ -51,7 +52,7 @@ pub(crate) fn confirmed<T: PartialEq>(
 }
 
 struct Checks {
-    /// One result in so many is computed again; 0 none.
+    /// One result in this number is computed again; 0: none.
     one_in: AtomicU32,
     results: AtomicU64,
     checked: AtomicU64,
@@ -83,7 +84,8 @@ impl Checks {
     ) -> Result<T, RecoveryError> {
         let number = self.results.fetch_add(1, Ordering::Relaxed);
         let one_in = u64::from(self.one_in.load(Ordering::Relaxed));
-        if one_in == 0 || !number.is_multiple_of(one_in) {
+        // One further in each round, so that every lane is checked.
+        if one_in == 0 || number % one_in != number / one_in % one_in {
             return Ok(found);
         }
         self.checked.fetch_add(1, Ordering::Relaxed);
@@ -98,15 +100,31 @@ impl Checks {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a failure fails the test")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_lane_is_checked() {
+        let checks = Checks::new(IN_TESTS);
+        let mut lanes = [0; 8];
+        for number in 0..256_usize {
+            checks
+                .confirmed(number, || {
+                    lanes[number % 8] += 1;
+                    Ok(number)
+                })
+                .unwrap();
+        }
+        assert_eq!(lanes, [2; 8]);
+    }
 
     #[test]
     fn one_result_in_so_many_is_computed_again_and_a_wrong_one_is_replaced() {
         let checks = Checks::new(3);
         let found: Vec<_> =
-            (0..9).map(|number| checks.confirmed(number, || Ok(if number == 6 { 60 } else { number }))).collect();
-        assert_eq!(found, [0, 1, 2, 3, 4, 5, 60, 7, 8].map(Ok));
+            (0..9).map(|number| checks.confirmed(number, || Ok(if number == 4 { 40 } else { number }))).collect();
+        assert_eq!(found, [0, 1, 2, 3, 40, 5, 6, 7, 8].map(Ok));
         assert_eq!(checks.status(), CheckStatus { results: 9, checked: 3, wrong: 1 });
 
         checks.one_in.store(0, Ordering::Relaxed);

@@ -293,7 +293,7 @@ impl<L: Lanes> Element<L> {
     #[inline(always)]
     pub(crate) fn canonical(self) -> Self {
         let (low_48, fold) = (L::splat(LOW_48), L::splat(FOLD_256));
-        // Below 2^256 + 2^37 after this: what was above 2^256 is less than 2.
+        // Below 2^256 after this: what was above it is less than 2, and where it is 1 little is left.
         let [first, second, third, fourth, fifth] = self.0;
         let above = fifth.shift_right::<48>();
         let once = carry([first.add_low_product(above, fold), second, third, fourth, fifth & low_48]);

@@ -45,7 +45,7 @@ use lanes::LANES;
 pub struct Signature {
     /// The x of a point, modulo the group's order.
     pub r: [u8; 32],
-    /// The proof. Its upper half is allowed here.
+    /// (hash + r × private key) / nonce modulo the group's order. Both halves of its range are accepted.
     pub s: [u8; 32],
     /// Bit 0: the point's y is odd. Bit 1: the point's x is r plus the group's order.
     pub recovery_id: u8,
@@ -86,15 +86,21 @@ pub enum RecoveryError {
     NoPublicKey,
 }
 
-/// From how many signatures on a vector is faster than the C library, even if most of its lanes stay empty.
-const FEWEST_IN_A_VECTOR: usize = 2;
+/// A vector is faster than the C library from two signatures on, although most of its lanes stay empty.
+const MIN_VECTOR_SIGNATURES: usize = 2;
 
-/// The most signatures whose inversions are shared: more gain nothing and hold more memory (1.2 kB a vector of eight).
-const MOST_TOGETHER: usize = 1024;
+/// Signatures that share their inversions. Larger batches gain nothing and hold more memory (5.6 kB for eight signatures).
+const MAX_SHARED_INVERSION: usize = 1024;
 
 /// Whether signatures are recovered eight at a time: the processor can, and no check has found a wrong result.
 pub fn is_vectorised() -> bool {
     has_instructions() && !check::has_failed()
+}
+
+/// Signatures that cost as much as one when they are recovered together: work that is split over threads is split into
+/// multiples of this.
+pub fn batch_unit() -> usize {
+    if is_vectorised() { LANES } else { 1 }
 }
 
 fn has_instructions() -> bool {
@@ -129,13 +135,18 @@ fn batch_of<T: PartialEq + Copy>(
     of_vector: impl Fn((PublicKey, [u8; 32])) -> T,
 ) -> Vec<Result<T, RecoveryError>> {
     let mut results = Vec::with_capacity(signatures.len());
-    for together in signatures.chunks(MOST_TOGETHER) {
-        let recovered = in_vectors(together);
+    for together in signatures.chunks(MAX_SHARED_INVERSION) {
+        let (recovered, begin) = (in_vectors(together), results.len());
         for (index, (hash, signature)) in together.iter().enumerate() {
             results.push(match recovered.get(index).copied().flatten() {
                 Some(found) => check::confirmed(of_vector(found), || alone(hash, signature)),
                 None => alone(hash, signature),
             });
+        }
+        if check::has_failed() && !recovered.is_empty() {
+            // One of these vectors, or of another thread's, was wrong: none of them counts.
+            results.truncate(begin);
+            results.extend(together.iter().map(|(hash, signature)| alone(hash, signature)));
         }
     }
     results
@@ -144,7 +155,7 @@ fn batch_of<T: PartialEq + Copy>(
 /// What the vectors found: nothing at a signature's index, or fewer items than signatures, where it has to be done alone.
 fn in_vectors(signatures: &[([u8; 32], Signature)]) -> Vec<Recovered> {
     let rest = signatures.len() % LANES;
-    let count = if rest < FEWEST_IN_A_VECTOR { signatures.len() - rest } else { signatures.len() };
+    let count = if rest < MIN_VECTOR_SIGNATURES { signatures.len() - rest } else { signatures.len() };
     if count == 0 || !is_vectorised() {
         return Vec::new();
     }
@@ -157,12 +168,15 @@ fn in_vectors(signatures: &[([u8; 32], Signature)]) -> Vec<Recovered> {
     jobs.iter().map(|job| job.and_then(|_| recovered.next().flatten())).collect()
 }
 
-/// Recovers with the fastest vectors of this machine.
+/// Recovers in the vectors of this machine, which has the instructions.
+#[cfg(target_arch = "x86_64")]
 fn recover_jobs(table: &GeneratorTable, jobs: &[Job]) -> Vec<Recovered> {
-    #[cfg(target_arch = "x86_64")]
-    if lanes::is_supported() {
-        return batch::recover::<lanes::Avx512>(table, jobs);
-    }
+    batch::recover::<lanes::Avx512>(table, jobs)
+}
+
+/// Not called: no other machine has vectors that are faster than the C library.
+#[cfg(not(target_arch = "x86_64"))]
+fn recover_jobs(table: &GeneratorTable, jobs: &[Job]) -> Vec<Recovered> {
     batch::recover::<lanes::Portable>(table, jobs)
 }
 

@@ -3,7 +3,8 @@
 //! The formulas of addition are not complete: they are wrong where both points are equal, opposite or infinite. In each of
 //! these cases they make Z zero, and from then on every sum and double has Z zero too, since each formula multiplies the old Z.
 //! So no step looks for such a case: [`MultiplyAndAdd`] ends with a Z of zero in that lane, and the caller does that
-//! signature again by itself. No point of the curve has y = 0, so doubling has no such case.
+//! signature again by itself. Whoever knows the nonce of a signature can make one that collides; it costs a seventh more than it does
+//! in the C library alone. Lanes whose x is not on the curve compute on another curve, and are left out at the end. No point of the curve has y = 0, so doubling has no such case.
 
 use crate::{
     field::{Element, Factor},

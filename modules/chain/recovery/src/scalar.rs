@@ -18,8 +18,8 @@ const INTO_MONTGOMERY: [u64; 5] =
 /// 2^260 modulo n: one in Montgomery's form.
 const ONE: [u64; 5] = [0xa_1732_fc9b_ebf0, 0x9_50b7_5fc4_402d, 0x1455_1231, 0, 0];
 
-/// A number below 2n in each lane; limbs 0 to 3 are below 2^52. Whether it is in Montgomery's form, multiplied by 2^260, is
-/// for its user to know.
+/// A number below 2n in each lane; limbs 0 to 3 are below 2^52. The type does not say whether it is in Montgomery's
+/// form, multiplied by 2^260.
 #[derive(Clone, Copy)]
 pub(crate) struct Scalar<L>([L; 5]);
 

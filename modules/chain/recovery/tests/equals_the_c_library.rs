@@ -132,7 +132,7 @@ fn random_signatures_in_batches_of_any_size() {
 }
 
 #[test]
-fn every_batch_of_up_to_a_thousand() {
+fn batches_of_all_small_sizes_and_of_many_up_to_a_thousand() {
     let mut random = StdRng::seed_from_u64(1);
     let signatures: Vec<_> = (0..1_000).map(|_| random_signature(&mut random)).collect();
     let alone: Vec<_> = signatures.iter().map(|(hash, signature)| expected(hash, signature)).collect();

@@ -65,9 +65,9 @@ pub enum HeaderProblem {
     OtherGenesis(B256),
 }
 
-/// Headers whose signatures a thread recovers in one batch before it judges them. Those of v2 have some seventy signatures
-/// each, those of v1 two.
-const TOGETHER: usize = 16;
+/// Headers whose signatures a thread recovers in one batch before it judges them, at most. Those of v2 have some seventy
+/// signatures each, those of v1 two.
+const HEADERS_PER_BATCH: usize = 16;
 
 /// Verifies headers in the order of a chain, with the cores of the machine.
 pub struct HeaderVerifier {
@@ -109,7 +109,8 @@ impl HeaderVerifier {
             self.engine.recover_ahead(&ahead);
             headers.iter().map(|header| self.judge(header)).collect::<Vec<_>>()
         };
-        let verdicts: Vec<_> = self.threads.install(|| headers.par_chunks(TOGETHER).flat_map_iter(judge).collect());
+        let part = (headers.len() / (4 * self.threads.current_num_threads())).clamp(1, HEADERS_PER_BATCH);
+        let verdicts: Vec<_> = self.threads.install(|| headers.par_chunks(part).flat_map_iter(judge).collect());
         let mut standings = Vec::with_capacity(verdicts.len());
         for (header, verdict) in headers.iter().zip(verdicts) {
             match verdict {

@@ -1,7 +1,11 @@
 //! Who signed a digest (`docs/spec/consensus.md` 1.3), with a bounded memory: a header's seal is asked for again as
 //! its author, and a vote's signature again in the certificate that it became a part of.
 
-use std::{num::NonZeroUsize, thread};
+use std::{
+    collections::{HashMap, HashSet},
+    num::NonZeroUsize,
+    thread,
+};
 
 use alloy_primitives::{Address, B256};
 use lru::LruCache;
@@ -60,7 +64,7 @@ pub fn recover(digest: B256, signature: &[u8]) -> Result<Address, SignatureProbl
 
 /// Recovers signers and remembers the last of them.
 pub struct SignerCache {
-    /// By digest and signature. Held for a look-up or an insertion only, never during a recovery.
+    /// By digest and signature. Held for look-ups and insertions only, never during a recovery.
     remembered: Mutex<LruCache<(B256, [u8; SIGNATURE_BYTES]), Address>>,
 }
 
@@ -107,27 +111,35 @@ impl SignerCache {
             keys.iter().map(known).collect()
         };
         let unknown = keys.iter().zip(&signers).filter(|(_, signer)| signer.is_none());
-        let unknown: Vec<_> = unknown.filter_map(|(key, _)| key.ok()).collect();
+        // Each once, however often it stands there.
+        let unknown: HashSet<_> = unknown.filter_map(|(key, _)| key.ok()).collect();
+        let unknown: Vec<_> = unknown.into_iter().collect();
         let batch: Vec<_> = unknown.iter().map(|(digest, bytes)| (digest.0, Signature::from(bytes))).collect();
         let recovered = tenon_recovery::recover_batch(&batch);
-        let places = signers.iter_mut().filter(|signer| signer.is_none());
         let mut remembered = self.remembered.lock();
-        for ((place, key), signer) in places.zip(unknown).zip(recovered) {
+        for (key, signer) in unknown.iter().zip(&recovered) {
             if let Ok(signer) = signer {
-                remembered.put(key, signer);
+                remembered.put(*key, *signer);
             }
-            *place = Some(signer.map_err(SignatureProblem::from));
         }
         drop(remembered);
+        let recovered: HashMap<_, _> = unknown.into_iter().zip(recovered).collect();
+        for (place, key) in signers.iter_mut().zip(&keys).filter(|(place, _)| place.is_none()) {
+            *place = key.ok().and_then(|key| recovered.get(&key)).map(|signer| Ok((*signer)?));
+        }
         // Each place has been filled: what was not known was in the batch.
         signers.into_iter().map(|signer| signer.unwrap_or(Err(SignatureProblem::Recovery))).collect()
     }
 
     /// The signers of many digests under v2's rule, in their order: a high S is refused.
     pub fn recover_each_low_s(&self, signed: &[(B256, &[u8])]) -> Vec<Result<Address, SignatureProblem>> {
-        let mut signers = self.recover_each(signed);
+        let is_high = |signature: &[u8]| signature.len() == SIGNATURE_BYTES && !is_low_s(signature);
+        // Nothing is recovered of one that is refused: an empty signature takes its place.
+        let asked: Vec<(B256, &[u8])> =
+            signed.iter().map(|(digest, bytes)| (*digest, if is_high(bytes) { &[][..] } else { bytes })).collect();
+        let mut signers = self.recover_each(&asked);
         for (signer, (_, signature)) in signers.iter_mut().zip(signed) {
-            if signature.len() == SIGNATURE_BYTES && !is_low_s(signature) {
+            if is_high(signature) {
                 *signer = Err(SignatureProblem::HighS);
             }
         }
@@ -173,12 +185,14 @@ mod tests {
 
     #[test]
     fn many_are_recovered_as_each_alone_in_any_mix_of_known_unknown_and_wrong() {
-        let digests: Vec<B256> = (0..40_u8).map(|number| keccak256([number])).collect();
+        let mut digests: Vec<B256> = (0..40_u8).map(|number| keccak256([number])).collect();
         let mut signatures: Vec<Vec<u8>> = digests.iter().map(|digest| sign(*digest, &key(0))).collect();
         signatures[3].pop();
         signatures[4][64] = 4;
         signatures[5][..32].fill(0xff);
         signatures[6] = signatures[7].clone();
+        digests[9] = digests[8];
+        signatures[9] = signatures[8].clone();
         let alone = SignerCache::default();
         let expected: Vec<_> =
             digests.iter().zip(&signatures).map(|(digest, signature)| alone.recover(*digest, signature)).collect();
@@ -192,7 +206,7 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(cache.recover_each(&signed), expected);
         }
-        assert_eq!(cache.remembered.lock().len(), expected.iter().filter(|signer| signer.is_ok()).count());
+        assert_eq!(cache.remembered.lock().len(), expected.iter().filter(|signer| signer.is_ok()).count() - 1);
     }
 
     #[test]

@@ -123,7 +123,7 @@ fn collisions_are_left_to_the_library<L: Lanes>() {
     let mut seen = 0;
     for step in 0..count {
         for is_opposite in [false, true] {
-            // Of points alone no step has a collision for any R but the infinite one: the first two steps have nothing else.
+            // The first three steps add multiples of R alone, which collide for no R but the infinite one.
             if step < 3 {
                 continue;
             }

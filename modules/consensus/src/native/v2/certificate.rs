@@ -5,14 +5,15 @@ use tenon_api::{Address, B256, Bytes, ChainReader, SealedHeader};
 
 use super::{EpochInfo, V2Engine, V2Error, extra_of, round_of};
 use crate::native::{
+    is_low_s,
     messages::{BlockInfo, QuorumCertificate, TimeoutCertificate},
     v2_seal_hash,
 };
 
-/// Signatures that are recovered together at least: as many as fill a vector of `tenon_recovery`.
-const TOGETHER: usize = 8;
+/// Signatures of a certificate that one thread recovers at least: handing over fewer costs more.
+const MIN_PART: usize = 8;
 
-/// Whether so many of so many masternodes are enough: an IEEE double product without rounding (3.5, pitfall 6).
+/// Whether `count` signers are a quorum of `masternodes`: an IEEE double product without rounding (3.5, pitfall 6).
 #[allow(clippy::cast_precision_loss, reason = "the rule itself is one of doubles")]
 pub fn reaches_threshold(count: usize, masternodes: usize, threshold: f64) -> bool {
     count as f64 >= masternodes as f64 * threshold
@@ -63,6 +64,8 @@ impl V2Engine {
         let Ok(extra) = extra_of(header) else { return Vec::new() };
         let digest = extra.quorum.digest();
         let mut signed: Vec<_> = extra.quorum.signatures.into_iter().map(|signature| (digest, signature)).collect();
+        // A high S is refused without recovery.
+        signed.retain(|(_, signature)| is_low_s(signature));
         if let Some(seal) = &header.native_seal {
             signed.push((v2_seal_hash(header), seal.validator.clone()));
         }
@@ -107,7 +110,8 @@ impl V2Engine {
             let signed: Vec<(B256, &[u8])> = signatures.iter().map(|signature| (digest, &signature[..])).collect();
             self.signers.recover_each_low_s(&signed)
         };
-        let part = signatures.len().div_ceil(rayon::current_num_threads()).next_multiple_of(TOGETHER);
+        let part = signatures.len().div_ceil(rayon::current_num_threads()).max(MIN_PART);
+        let part = part.next_multiple_of(tenon_recovery::batch_unit());
         let mut signers: Vec<Address> = if signatures.len() <= part {
             recover(signatures).into_iter().collect::<Result<_, _>>()?
         } else {

@@ -31,6 +31,9 @@ use crate::{
 /// A trading root is this long; a lending root is what comes last behind it.
 const ROOT_LENGTH: usize = 32;
 
+/// Orders whose signers are recovered together.
+const ORDERS_PER_BATCH: usize = 64;
+
 /// What the exchange must know to open a block.
 pub(crate) struct Opening {
     trie: Arc<dyn TrieReader>,
@@ -126,12 +129,14 @@ impl Opening {
             return market.switch_epoch();
         }
         // What does not decode is skipped.
-        let orders: Vec<Order> = self.orders.iter().filter_map(|order| Order::decode(order).ok()).collect();
-        let signed = are_signed(&orders);
-        for (order, is_signed) in orders.into_iter().zip(signed) {
-            let (user, nonce) = (order.user, order.nonce);
-            if let Err(reason) = market.apply(order, is_signed)? {
-                tracing::debug!(%user, %nonce, reason, "order rejected");
+        for orders in self.orders.chunks(ORDERS_PER_BATCH) {
+            let orders: Vec<Order> = orders.iter().filter_map(|order| Order::decode(order).ok()).collect();
+            let signed = are_signed(&orders);
+            for (order, is_signed) in orders.into_iter().zip(signed) {
+                let (user, nonce) = (order.user, order.nonce);
+                if let Err(reason) = market.apply(order, is_signed)? {
+                    tracing::debug!(%user, %nonce, reason, "order rejected");
+                }
             }
         }
         Ok(())
