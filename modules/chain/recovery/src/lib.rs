@@ -120,7 +120,7 @@ pub fn recover(hash: &[u8; 32], signature: &Signature) -> Result<Address, Recove
 
 /// The accounts that made signatures, each of its hash, in their order.
 pub fn recover_batch(signatures: &[([u8; 32], Signature)]) -> Vec<Result<Address, RecoveryError>> {
-    batch_of(signatures, |hash, signature| recover(hash, signature), |(_, digest)| Address::from_slice(&digest[12..]))
+    batch_of(signatures, recover, |(_, digest)| Address::from_slice(&digest[12..]))
 }
 
 /// The public keys that made signatures, each of its hash, in their order.
