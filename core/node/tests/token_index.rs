@@ -11,6 +11,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
 use support::{RunningNode, list_built_in_plugins, module_well, send_signal, text};
 
 /// The first contract of the first development account.
@@ -78,8 +79,12 @@ impl Indexed {
         build_into(folder);
         let settings = folder.join("node.toml");
         let (index, debug) = (folder.join(INDEX), folder.join(DEBUG));
+        // A foreign build runs in the node's own process only where the operator vouches for it.
+        let vouched: &[Vec<u8>] = if isolation == "in-process" { &[std::fs::read(&index).unwrap()] } else { &[] };
+        let trusted: Vec<String> =
+            vouched.iter().map(|build| alloy_primitives::hex::encode(Sha256::digest(build))).collect();
         let content = format!(
-            "[plugins.debug]\npath = {debug:?}\n[plugins.token]\npath = {index:?}\nisolation = \"{isolation}\"\n\
+            "[plugins]\ntrusted = {trusted:?}\n[plugins.debug]\npath = {debug:?}\n[plugins.token]\npath = {index:?}\nisolation = \"{isolation}\"\n\
              capabilities = [\"ReadChain\", \"Storage\"]\n[plugins.token.settings]\ntokens = [\"{TOKEN}\"]\n"
         );
         std::fs::write(&settings, content).unwrap();
