@@ -124,7 +124,7 @@ def settings_file(path):
     text = '[http]\nport = 9545\napi = ["eth", "net"]\n[rpc]\ngascap = 7\nevmtimeout = "3s"\n[plugins.eth]\nenabled = true\n'
     return (
         text.encode(),
-        lambda file: ("config", "--config", file),
+        lambda file: ("config", "--network", "devnet", "--config", file),
         b"a = " + b"[" * 200_000,
         r":\d+(:\d+)?: |UTF-8",
     )
