@@ -98,7 +98,7 @@ impl KeyDerivation {
         }
     }
 
-    /// Bytes of the table that [`KeyDerivation::derive`] allocates, for a budget. A few blocks beside it are not counted.
+    /// Bytes of the table that `KeyDerivation::derive` allocates, for a budget. A few blocks beside it are not counted.
     pub const fn memory(self) -> u64 {
         match self {
             Self::Scrypt { log_n, r, .. } => (SCRYPT_BLOCK * r as u64) << log_n,

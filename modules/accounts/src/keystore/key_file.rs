@@ -86,7 +86,7 @@ impl KeyFile {
         self.address
     }
 
-    /// Bytes that [`KeyFile::open`] allocates, for a budget.
+    /// Bytes that `KeyFile::open` allocates, for a budget.
     pub const fn memory(&self) -> u64 {
         match &self.protection {
             Protection::Sealed(sealed) => sealed.derivation.memory(),
