@@ -215,7 +215,7 @@ section! {
     "Recovery of signers";
     /// Who made signatures of transactions, headers and votes. Processors with AVX-512 IFMA recover eight at a time.
     RecoverySettings {
-        /// Has one signer in so many recovered again by the C library, to notice a processor that computes wrongly; 0 none. After a
+        /// Recovers one of this many signers again with the C library, to notice a processor that computes wrongly; 0: none. After a
         /// wrong one an error is logged, and all are recovered by the C library.
         check: u32 = 0, "recovery.check", "recovery.check";
     }
