@@ -88,9 +88,9 @@ def next_timed_block(server):
         time.sleep(0.005)
 
 
-def prepare_tenon(datadir):
+def prepare_tenon(datadir, program=servers.TENON):
     """Makes the chain with a node that makes blocks by the clock."""
-    with servers.tenon(datadir, "--block-time", "500ms") as server:
+    with servers.tenon(datadir, "--block-time", "500ms", program=program) as server:
         return make_chain(server, next_timed_block)
 
 

@@ -103,11 +103,11 @@ def limit(folder):
 
 
 @contextlib.contextmanager
-def tenon(datadir, *arguments, core=0):
-    """`tenon dev`; its log goes into a file beside the data folder, so that it never waits for us to read."""
+def tenon(datadir, *arguments, core=0, program=TENON):
+    """`tenon dev` of a build; its log goes into a file beside the data folder, so that it never waits for us to read."""
     endpoints = datadir / "endpoints.json"
     endpoints.unlink(missing_ok=True)
-    command = [str(TENON), "dev", "--datadir", str(datadir), "--http.port", "0", "--ws.port", "0", *arguments]
+    command = [str(program), "dev", "--datadir", str(datadir), "--http.port", "0", "--ws.port", "0", *arguments]
     command += [f"--{name}.connections={CONNECTIONS}" for name in ("http", "ws", "ipc")]
     command = command if core is None else pinned(core, command)
     with open(f"{datadir}.log", "ab") as log:
