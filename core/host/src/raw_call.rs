@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use bytes::Bytes;
+use bytestring::ByteString;
 use tenon_bus::Reservation;
 
 /// Method and parameters of a call, not decoded.
@@ -17,7 +17,7 @@ enum Text<'a> {
     /// The text is borrowed.
     Lent { method: &'a str, params: Option<&'a str> },
     /// The text goes with the call, and with it what it holds of the memory budget.
-    Owned { text: Bytes, method: Range<usize>, params: Option<Range<usize>>, _memory: Option<Reservation> },
+    Owned { text: ByteString, method: Range<usize>, params: Option<Range<usize>>, _memory: Option<Reservation> },
 }
 
 impl<'a> RawCall<'a> {
@@ -26,10 +26,9 @@ impl<'a> RawCall<'a> {
         Self(Text::Lent { method, params })
     }
 
-    /// A call that owns its text, which must be UTF-8. `method` and `params` are where they stand in it, `memory` what the
-    /// text holds.
+    /// A call that owns its text. `method` and `params` are where they stand in it, `memory` what the text holds.
     pub const fn owned(
-        text: Bytes,
+        text: ByteString,
         method: Range<usize>,
         params: Option<Range<usize>>,
         memory: Option<Reservation>,
@@ -76,9 +75,9 @@ impl<'a> RawCall<'a> {
     }
 }
 
-/// A piece of a text that was valid as a whole; empty if it is not.
-fn part<'t>(text: &'t Bytes, range: &Range<usize>) -> &'t str {
-    text.get(range.clone()).and_then(|piece| std::str::from_utf8(piece).ok()).unwrap_or_default()
+/// A piece of a text; empty if the range does not lie in it.
+fn part<'t>(text: &'t ByteString, range: &Range<usize>) -> &'t str {
+    text.get(range.clone()).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -90,9 +89,10 @@ mod tests {
     #[test]
     fn a_call_that_waits_frees_the_text_around_its_parameters() {
         let budget = MemoryBudget::unbounded();
-        let text = Bytes::from(format!(r#"{{"method":"eth_call","params":["x"],"pad":"{}"}}"#, " ".repeat(10_000)));
+        let text =
+            ByteString::from(format!(r#"{{"method":"eth_call","params":["x"],"pad":"{}"}}"#, " ".repeat(10_000)));
         let find = |piece: &str| {
-            let at = std::str::from_utf8(&text).unwrap().find(piece).unwrap();
+            let at = text.find(piece).unwrap();
             at..at + piece.len()
         };
         let memory = budget.client(ClientId::INSIDE).reserve(MemoryUse::Messages, text.len()).ok();
@@ -105,7 +105,7 @@ mod tests {
         assert_eq!(before, ("eth_call".to_owned(), Some(r#"["x"]"#.to_owned())));
         assert_eq!(others(&call), before);
         assert_eq!(call.params_length(), 5);
-        assert!(text.is_unique(), "nothing else holds the message");
+        assert!(text.as_bytes().is_unique(), "nothing else holds the message");
         assert_eq!(budget.usage().held, [0; MemoryUse::ALL.len()]);
         let mut absent = RawCall::copied("eth_chainId", None);
         absent.detach();

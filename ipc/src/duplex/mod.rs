@@ -34,7 +34,10 @@ pub(crate) use outgoing::{Encode, Outgoing};
 use writer::Writer;
 
 use crate::{
-    envelope::{Answer, Dispatcher, MessageText, Opened, RawMessage, Reply, Subscriptions, TaskTurn, poll_once},
+    envelope::{
+        Answer, Dispatcher, MessageText, Opened, RawMessage, Reply, Subscriptions, TaskTurn, first_poll_of_message,
+        work_on_message,
+    },
     exposure::ConnectionExposure,
     patience::Patience,
     seldom::Seldom,
@@ -271,8 +274,10 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
         let mut memory: Option<Reservation> = None;
         let mut turn = shared.dispatcher.turn_of(shared.origin);
         loop {
-            match self.framing.next(&mut self.buffer) {
+            let arrived = self.buffer.len() + self.framing.kept_bytes();
+            match work_on_message(arrived, || self.framing.next(&mut self.buffer)) {
                 Incoming::Message(bytes, message) => {
+                    let length = bytes.len();
                     let text = MessageText { bytes, memory: self.part_with(&shared.memory, &mut memory) };
                     tokio::select! {
                         biased;
@@ -280,7 +285,7 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                         () = gone() => return End::Gone,
                     }
                     // Messages that arrived together are answered one after the other on this task.
-                    turn.step(0).await;
+                    turn.step(length).await;
                 }
                 Incoming::Control(bytes) => {
                     shared.outgoing.push_raw(bytes);
@@ -399,6 +404,7 @@ async fn start_call<S: RpcService>(
     if shared.places.available_permits() == 0 {
         drop(turn.rest_while(shared.places.acquire()).await);
     }
+    let length = text.bytes.len();
     let call = {
         let shared = Arc::clone(shared);
         async move {
@@ -411,7 +417,7 @@ async fn start_call<S: RpcService>(
     };
     let mut call = Box::pin(call);
     // Most calls are done on their first poll and need neither a place nor a task of their own.
-    if poll_once(call.as_mut()).await.is_pending()
+    if first_poll_of_message(length, call.as_mut()).await.is_pending()
         && let Ok(place) = Arc::clone(&shared.places).try_acquire_owned()
     {
         shared.spawn(async move {

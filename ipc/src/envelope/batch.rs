@@ -4,7 +4,7 @@
 //! one batch. Here a call that may change something begins when all before it have answered, and all after it begin when
 //! it has answered itself; the reads between two such calls run side by side.
 
-use std::{pin::pin, task::Poll, time::Instant};
+use std::{borrow::Cow, pin::pin, task::Poll, time::Instant};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
@@ -126,6 +126,8 @@ impl<S: RpcService> Dispatcher<S> {
         };
         // Calls that have been prepared and not been begun.
         let mut prepared = 0_usize;
+        // The method asked about last: batches repeat theirs.
+        let mut ahead = (Cow::Borrowed(""), false);
         for (place, raw) in message.items.iter().enumerate() {
             let (id, method, params) = match Request::look_at(raw, text) {
                 Request::Ignored => continue,
@@ -152,7 +154,10 @@ impl<S: RpcService> Dispatcher<S> {
                 batch.turn.step(0).await;
                 continue;
             }
-            if self.service.is_called_ahead(&method) {
+            if ahead.0 != method {
+                ahead = (method.clone(), self.service.is_called_ahead(&method));
+            }
+            if ahead.1 {
                 if prepared == 0 {
                     prepared = self.prepare(&message.items[place..], text, &method, caller).await;
                     batch.turn.step(0).await;
@@ -172,7 +177,7 @@ impl<S: RpcService> Dispatcher<S> {
                     batch.running.push(call);
                 }
             }
-            batch.turn.step(0).await;
+            batch.turn.step(params.map_or(0, str::len)).await;
             tokio::task::coop::consume_budget().await;
             if keeps_place {
                 batch.finish_all().await;

@@ -20,6 +20,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use bytestring::ByteString;
 use futures_util::FutureExt as _;
 use tenon_api::{Failure, FailureCode};
 use tenon_bus::{CallContext, ClientMemory, MemoryBudget, MemoryUse, Origin, Reservation, SubscriptionPlace};
@@ -28,7 +29,7 @@ pub use limits::EnvelopeLimits;
 pub(crate) use reply::Reply;
 pub(crate) use scan::{Ending, Progress, RawMessage, Scanner};
 pub(crate) use subscriptions::Subscriptions;
-pub(crate) use turns::{TaskTurn, TaskTurns};
+pub(crate) use turns::{TaskTurn, TaskTurns, first_poll_of_message, work_on_message};
 
 use crate::service::{Caller, Exposure, RawCall, RpcService};
 use request_id::RequestId;
@@ -169,7 +170,17 @@ impl<S: RpcService> Dispatcher<S> {
         Some(reply.segments.concat())
     }
 
+    /// The answer to a whole body.
     pub(crate) async fn answer_body(&self, body: MessageText, caller: &Caller) -> Option<Reply> {
+        let length = body.bytes.len();
+        let mut answering = pin!(self.answer_unread(body, caller));
+        match first_poll_of_message(length, answering.as_mut()).await {
+            Poll::Ready(reply) => reply,
+            Poll::Pending => answering.await,
+        }
+    }
+
+    async fn answer_unread(&self, body: MessageText, caller: &Caller) -> Option<Reply> {
         match self.parse(&body.bytes) {
             Parsed::Empty => None,
             Parsed::Truncated | Parsed::Invalid(_) => Some(Reply::stray_failure(&failures::parse_error())),
@@ -224,14 +235,16 @@ impl<S: RpcService> Dispatcher<S> {
         caller: &Caller,
         subscriptions: Option<&Subscriptions>,
     ) -> Answer<S> {
-        let MessageText { bytes, memory } = text;
-        let Ok(valid) = std::str::from_utf8(bytes.get(..message.end).unwrap_or(&bytes)) else {
+        let MessageText { mut bytes, memory } = text;
+        bytes.truncate(message.end);
+        let Ok(text) = ByteString::try_from(bytes.clone()) else {
             return Box::pin(self.answer_repaired(MessageText { bytes, memory }, caller, subscriptions)).await;
         };
+        drop(bytes);
         if message.is_batch {
-            return Box::pin(self.answer_batch(valid, message, caller, subscriptions)).await;
+            return Box::pin(self.answer_batch(&text, message, caller, subscriptions)).await;
         }
-        let (id, call) = match Request::look_at(&message.single, valid) {
+        let (id, call) = match Request::look_at(&message.single, &text) {
             Request::Ignored => return Answer::only(None),
             Request::Invalid { id } => return Answer::only(Some(failed(id, &failures::invalid_request()))),
             Request::Call { id, method, params } => {
@@ -245,9 +258,9 @@ impl<S: RpcService> Dispatcher<S> {
         };
         let call = call.unwrap_or_else(|| {
             let method = message.single.method.map(Span::without_quotes).unwrap_or_default();
-            RawCall::owned(bytes, method.range(), message.single.params.map(Span::range), memory)
+            RawCall::owned(text, method.range(), message.single.params.map(Span::range), memory)
         });
-        let length = id.as_ref().map_or(0, |id| id.as_str().len());
+        let length = id.as_ref().map_or(0, RequestId::len);
         let outcome = self.call_in_time(call, length, caller, subscriptions.filter(|_| id.is_some())).await;
         let Some(id) = id else { return Answer::only(None) };
         let id = id.as_str();

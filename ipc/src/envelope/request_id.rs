@@ -1,5 +1,7 @@
 //! The id of a request, kept while its text is not.
 
+use arrayvec::ArrayString;
+
 /// The longest id that is kept without an allocation.
 const INLINE: usize = 23;
 
@@ -7,33 +9,25 @@ const INLINE: usize = 23;
 #[derive(Debug)]
 pub(super) enum RequestId {
     /// As nearly all are.
-    Short {
-        bytes: [u8; INLINE],
-        length: u8,
-    },
+    Short(ArrayString<INLINE>),
     Long(Box<str>),
 }
 
 impl RequestId {
     pub(super) fn new(text: &str) -> Self {
-        let mut bytes = [0; INLINE];
-        match (bytes.get_mut(..text.len()), u8::try_from(text.len())) {
-            (Some(place), Ok(length)) => {
-                place.copy_from_slice(text.as_bytes());
-                Self::Short { bytes, length }
-            }
-            _ => Self::Long(text.into()),
-        }
+        ArrayString::from(text).map_or_else(|_| Self::Long(text.into()), Self::Short)
     }
 
     pub(super) fn as_str(&self) -> &str {
         match self {
-            Self::Short { bytes, length } => {
-                let text = bytes.get(..usize::from(*length)).unwrap_or_default();
-                std::str::from_utf8(text).unwrap_or_default()
-            }
+            Self::Short(text) => text,
             Self::Long(text) => text,
         }
+    }
+
+    /// Bytes of its text.
+    pub(super) fn len(&self) -> usize {
+        self.as_str().len()
     }
 }
 

@@ -8,7 +8,8 @@
 
 use std::{
     collections::HashMap,
-    pin::pin,
+    future::poll_fn,
+    pin::{Pin, pin},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     task::Poll,
     time::{Duration, Instant},
@@ -16,7 +17,7 @@ use std::{
 
 use tenon_bus::ClientId;
 use tokio::{
-    runtime::Handle,
+    runtime::{Handle, RuntimeFlavor},
     sync::{OwnedSemaphorePermit, Semaphore},
 };
 
@@ -24,10 +25,27 @@ use super::poll_once;
 
 /// How long a task works before other tasks have their turn.
 const SLICE: Duration = Duration::from_micros(250);
-/// Small entries between two looks at the clock, which costs as much as a part of one.
-const ENTRIES_A_LOOK: u32 = 8;
-/// A result of this many bytes is looked at the clock for: copying it takes as long as several entries.
+/// Small entries between two looks at the clock, at most: a look costs as much as a part of one.
+const MAX_ENTRIES_A_LOOK: u32 = 8;
+/// Parameters or a result of this many bytes are looked at the clock for: they take as long as several entries.
 const LARGE: usize = 64 << 10;
+/// A message of this many bytes takes about a millisecond to be scanned and decoded.
+const LONG_MESSAGE: usize = 128 << 10;
+
+/// Works on a message of `bytes`. A long one keeps no other task from this thread meanwhile: the system shares the processor among
+/// threads, and the runtime gives this thread's tasks to another one.
+pub(crate) fn work_on_message<T>(bytes: usize, work: impl FnOnce() -> T) -> T {
+    let is_long = bytes >= LONG_MESSAGE;
+    if is_long && Handle::try_current().is_ok_and(|runtime| runtime.runtime_flavor() == RuntimeFlavor::MultiThread) {
+        return tokio::task::block_in_place(work);
+    }
+    work()
+}
+
+/// Polls the answer to a message of `bytes` for the first time, in which the message is scanned and its parameters are decoded.
+pub(crate) async fn first_poll_of_message<F: Future>(bytes: usize, mut answer: Pin<&mut F>) -> Poll<F::Output> {
+    poll_fn(|context| Poll::Ready(work_on_message(bytes, || answer.as_mut().poll(context)))).await
+}
 
 /// Places of the clients that have long tasks at work. Clones share them.
 #[derive(Clone, Debug, Default)]
@@ -46,7 +64,7 @@ impl TaskTurns {
 
     /// The turn of a connection, which needs a place only once it has worked for a slice.
     pub(crate) fn at_rest(&self, client: ClientId) -> TaskTurn {
-        TaskTurn { turns: self.clone(), client, places: None, held: None, began: None, entries: 0 }
+        TaskTurn { turns: self.clone(), client, places: None, held: None, began: None, entries: 1, looked: 0 }
     }
 
     fn places(&self, client: ClientId, runtime: &Handle) -> Arc<Semaphore> {
@@ -69,31 +87,51 @@ pub(crate) struct TaskTurn {
     held: Option<OwnedSemaphorePermit>,
     /// When this slice began; none until the clock is first looked at.
     began: Option<Instant>,
-    /// Entries since the last look at the clock.
+    /// Entries before the next look at the clock. The first entry is looked at, since it may be one that takes long.
     entries: u32,
+    /// Entries of this slice up to the next look.
+    looked: u32,
 }
 
 impl TaskTurn {
-    /// An entry was worked on that came to `bytes`: lets other tasks run if the slice is over.
+    /// An entry was worked on whose parameters or result came to `bytes`: lets other tasks run if the slice is over.
     pub(crate) async fn step(&mut self, bytes: usize) {
-        self.entries += 1;
-        if self.entries < ENTRIES_A_LOOK && bytes < LARGE {
-            return;
+        if self.is_over(bytes) {
+            self.pass().await;
         }
-        self.entries = 0;
+    }
+
+    /// Counts an entry; whether the slice is over.
+    fn is_over(&mut self, bytes: usize) -> bool {
+        self.entries = self.entries.saturating_sub(1);
+        if self.entries > 0 && bytes < LARGE {
+            return false;
+        }
         let now = Instant::now();
-        let began = *self.began.get_or_insert(now);
-        if now.saturating_duration_since(began) < SLICE || Handle::try_current().is_err() {
-            return;
+        let elapsed = now.saturating_duration_since(*self.began.get_or_insert(now));
+        if elapsed < SLICE {
+            // Looked at again within the slice, also when the entries are dear.
+            let looked = self.looked.max(1);
+            let (left, elapsed) = (u64::from((SLICE - elapsed).subsec_nanos()), u64::from(elapsed.subsec_nanos()));
+            let affordable = left * u64::from(looked) / elapsed.max(1);
+            self.entries = u32::try_from(affordable).unwrap_or(u32::MAX).clamp(1, MAX_ENTRIES_A_LOOK);
+            self.looked = looked.saturating_add(self.entries);
+            return false;
         }
-        self.held = None;
+        Handle::try_current().is_ok()
+    }
+
+    /// Gives the place up, lets other tasks run, and takes a place again.
+    async fn pass(&mut self) {
+        // The place is given up afterwards: a task that got it at once would always be ready, and the runtime looks for what has
+        // arrived from other clients only when no task is.
         tokio::task::yield_now().await;
         self.take().await;
     }
 
     /// Gives the place up: what follows is waiting. The next slice begins with the next work.
     pub(crate) fn rest(&mut self) {
-        (self.held, self.began, self.entries) = (None, None, 0);
+        (self.held, self.began, self.entries, self.looked) = (None, None, 1, 0);
     }
 
     /// Waits for something else, and gives the place up if that takes any time.
@@ -186,6 +224,45 @@ mod tests {
         work_for(SLICE);
 
         assert!(poll(pin!(turn.step(LARGE))).is_pending());
+    }
+
+    #[tokio::test]
+    async fn dear_entries_are_looked_at_one_by_one_and_cheap_ones_eight_at_a_time() {
+        let mut dear = TaskTurns::default().begin(ClientId::from_number(1)).await;
+        dear.began = Instant::now().checked_sub(SLICE * 3 / 4);
+        assert!(!dear.is_over(0));
+        assert_eq!(dear.entries, 1, "the first took three quarters of the slice");
+
+        let mut cheap = TaskTurns::default().begin(ClientId::from_number(1)).await;
+        cheap.began = Some(Instant::now() + SLICE);
+        assert!(!cheap.is_over(0));
+        assert_eq!(cheap.entries, MAX_ENTRIES_A_LOOK);
+    }
+
+    #[tokio::test]
+    async fn a_task_whose_slice_is_over_keeps_its_place_until_other_tasks_have_run() {
+        let (turns, client) = (TaskTurns::default(), ClientId::from_number(1));
+        let mut first = turns.begin(client).await;
+        let mut second = pin!(turns.begin(client));
+        assert!(poll(second.as_mut()).is_pending(), "this runtime has one thread");
+
+        let mut passing = pin!(first.pass());
+        assert!(poll(passing.as_mut()).is_pending());
+        assert!(poll(second.as_mut()).is_pending(), "it yields first");
+        tokio::task::yield_now().await;
+        assert!(poll(passing.as_mut()).is_pending());
+        assert!(poll(second.as_mut()).is_ready(), "then the next in the queue has the place");
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn work_on_a_long_message_leaves_the_thread_to_other_tasks() {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        let working = tokio::spawn(async move { work_on_message(LONG_MESSAGE, || receiver.recv().is_ok()) });
+
+        // Runs on the only worker, which would wait for it for ever otherwise.
+        tokio::spawn(async move { sender.send(()) }).await.unwrap().unwrap();
+
+        assert!(working.await.unwrap());
     }
 
     #[tokio::test]
