@@ -49,6 +49,7 @@ mod reload;
 mod rules_in_force;
 mod running_nodes;
 mod service_manager;
+mod sealing;
 mod shutdown;
 mod socket_client;
 mod start_lines;

@@ -112,3 +112,12 @@ impl fmt::Debug for Key {
         formatter.debug_struct("Key").field("address", &self.address).finish_non_exhaustive()
     }
 }
+
+    /// `r ‖ s ‖ parity`, as blocks of native chains have it.
+    pub(crate) fn to_block_bytes(self) -> [u8; 65] {
+        let mut bytes = [0; 65];
+        bytes[..32].copy_from_slice(&self.r.to_be_bytes::<32>());
+        bytes[32..64].copy_from_slice(&self.s.to_be_bytes::<32>());
+        bytes[64] = u8::from(self.y_parity);
+        bytes
+    }

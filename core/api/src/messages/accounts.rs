@@ -180,6 +180,20 @@ pub struct RecoverSigner {
 }
 request!(RecoverSigner => Address, topic 0x050a, ReadChain);
 
+/// Signs typed data (EIP-712): 65 bytes, the last 27 or 28.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignTypedData {
+    /// With whose key.
+    pub address: Address,
+    /// Hash of the domain, its separator.
+    pub domain: B256,
+    /// Hash of the message's structure; none where the domain alone is signed.
+    pub message: Option<B256>,
+    /// Opens the key for this message alone. Without it the account must be unlocked.
+    pub password: Option<SecretText>,
+}
+request!(SignTypedData => Bytes, topic 0x050b, Sign, with secrets);
+
 /// A wallet came or went, or its key was opened or locked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WalletChanged {
