@@ -322,6 +322,16 @@ impl Router {
     pub fn is_called_ahead(&self, method: &str) -> bool {
         self.inner.routes.load().methods.get(method).is_some_and(|route| route.ahead.is_some())
     }
+    /// Whether the caller may open the subscription that has the name of this method.
+    pub fn names_subscription(&self, method: &str, caller: &Caller) -> bool {
+        let Some((namespace, kind)) = method.split_once('_') else { return false };
+        let routes = self.inner.routes.load();
+        let plugin =
+            routes.namespaces.get(namespace).filter(|plugin| caller.exposure.exposes(&plugin.manifest.namespace));
+        !caller.exposure.refuses(method)
+            && plugin.is_some_and(|plugin| plugin.manifest.subscriptions.iter().any(|known| known == kind))
+    }
+
 
     /// Shows a plugin the parameters of many calls of a method that follow one another in a batch (raw JSON of each `params`), so
     /// that it can do together what they have in common. What it answers is not told: the calls themselves will.

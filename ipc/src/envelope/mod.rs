@@ -57,6 +57,8 @@ const LONGEST_REFUSED_ID: usize = 256;
 const SUBSCRIBE: &str = "_subscribe";
 const UNSUBSCRIBE: &str = "_unsubscribe";
 
+/// Ending of methods that are subscriptions of the same name where the connection can tell of events: `admin_peerEvents`.
+const EVENTS: &str = "Events";
 /// Turns messages into answers. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Dispatcher<S> {
@@ -363,6 +365,13 @@ impl<S: RpcService> Dispatcher<S> {
             Ok(None) => return Outcome::Failed(failures::no_subscription_name()),
             Err(failure) => return Outcome::Failed(failure),
         };
+        if call.method().ends_with(EVENTS)
+            && let Some(subscriptions) = subscriptions
+            && self.service.names_subscription(call.method(), caller)
+            && let Some((namespace, kind)) = call.method().split_once('_')
+        {
+            return Box::pin(self.open(namespace, kind, None, caller, subscriptions)).await;
+        }
         let bytes = SUBSCRIPTION_BYTES + rest.as_ref().map_or(0, String::len);
         let client = self.memory_of(caller.context.origin());
         let Some(of_client) = client.take_subscription(self.limits.client_subscriptions) else {
@@ -372,14 +381,12 @@ impl<S: RpcService> Dispatcher<S> {
             Ok(memory) => (of_client, memory),
             Err(refused) => return Outcome::Failed(refused.into()),
         };
-        // As with methods, the namespace ends at the first underscore.
-        let namespace = prefix.split('_').next().unwrap_or_default();
         let Some(id) = subscriptions.reserve() else {
             return Outcome::Failed(failures::too_many_subscriptions(subscriptions.most()));
         };
         // Gives the place back if the caller leaves before the subscription stands.
         let mut place = Place { subscriptions, id: Some(&id) };
-        let opening = self.service.subscribe(namespace, &kind, rest.as_deref(), caller);
+        let opening = self.service.subscribe(namespace, kind, rest.as_deref(), caller);
         let opening = AssertUnwindSafe(opening).catch_unwind();
         match opening.await {
             Ok(Ok(notifications)) => {
@@ -388,9 +395,23 @@ impl<S: RpcService> Dispatcher<S> {
                 Outcome::Opened(Opened { id, namespace: namespace.to_owned(), notifications, memory })
             }
             Ok(Err(failure)) if failure.code == FailureCode::METHOD_NOT_FOUND => {
-                Outcome::Failed(failures::no_subscription(&kind, namespace))
+                Outcome::Failed(failures::no_subscription(kind, namespace))
             }
             Ok(Err(failure)) => Outcome::Failed(failure),
+        // As with methods, the namespace ends at the first underscore.
+        let namespace = prefix.split('_').next().unwrap_or_default();
+        self.open(namespace, &kind, rest, caller, subscriptions).await
+    }
+
+    /// Opens a subscription, with the list of its parameters if it has any.
+    async fn open(
+        &self,
+        namespace: &str,
+        kind: &str,
+        rest: Option<String>,
+        caller: &Caller,
+        subscriptions: &Subscriptions,
+    ) -> Outcome<S> {
             Err(_) => Outcome::Failed(failures::handler_crashed()),
         }
     }
