@@ -159,7 +159,7 @@ async fn fill(context: &EthContext, arguments: CallArguments) -> Result<CallRequ
 }
 
 /// Refuses an account whose key is not here before anything else is looked at.
-async fn require_account(context: &EthContext, address: Option<Address>) -> Result<(), Failure> {
+pub(crate) async fn require_account(context: &EthContext, address: Option<Address>) -> Result<(), Failure> {
     let accounts = context.call(ListAccounts).await?;
     match address.is_some_and(|address| accounts.contains(&address)) {
         true => Ok(()),
