@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use tenon_bus::Reservation;
+use zeroize::Zeroizing;
 
 /// Method and parameters of a call, not decoded.
 ///
@@ -40,8 +41,9 @@ impl<'a> RawCall<'a> {
     /// A call with a copy of these.
     pub fn copied(method: &str, params: Option<&str>) -> Self {
         let (end, params_end) = (method.len(), method.len() + params.map_or(0, str::len));
-        let text = [method, params.unwrap_or_default()].concat();
-        Self::owned(text.into(), 0..end, params.map(|_| end..params_end), None)
+        // Wiped, because it may hold a password; nobody copies many.
+        let text = Zeroizing::new([method, params.unwrap_or_default()].concat().into_bytes());
+        Self::owned(Bytes::from_owner(text), 0..end, params.map(|_| end..params_end), None)
     }
 
     /// The method's name.
