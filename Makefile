@@ -2,7 +2,7 @@
 
 CARGO := scripts/cargo.sh
 CACHE := $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/tenon
-PLUGINS := eth net web3 rpc txpool debug admin consensus personal
+PLUGINS := eth net web3 rpc txpool debug admin consensus personal miner
 PLUGIN_CRATES := $(PLUGINS:%=-p tenon-plugin-%)
 TARGET_DIR := $(or $(CARGO_TARGET_DIR),$(CACHE)/target)
 

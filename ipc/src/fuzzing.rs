@@ -35,7 +35,8 @@ pub fn websocket(bytes: &[u8], piece: usize, most: usize) -> Vec<WebSocketEvent>
             let decoded = decoder.next(&mut buffer);
             let (length, is_last) = match &decoded {
                 Decoded::More => break,
-                Decoded::Message(bytes) | Decoded::Pong(bytes) => (bytes.len(), false),
+                Decoded::Message(bytes) => (bytes.len(), false),
+                Decoded::Pong(bytes) => (bytes.len(), false),
                 Decoded::Closed(bytes) => (bytes.len(), true),
                 Decoded::Violation(_) => (0, true),
             };

@@ -31,6 +31,16 @@ pub trait RpcService: Clone + Send + Sync + 'static {
         false
     }
 
+    /// Whether the caller may open a subscription that has the name of a method, as `admin_peerEvents`.
+    fn names_subscription(&self, _method: &str, _caller: &Caller) -> bool {
+        false
+    }
+
+    /// Whether a method takes passwords or keys: the text of its call is wiped.
+    fn takes_secrets(&self, _method: &str) -> bool {
+        false
+    }
+
     /// Prepares calls of one method that follow one another in a batch. `params` has the raw JSON of each.
     fn call_ahead(&self, _method: &str, _params: &[&str], _caller: &Caller) -> impl Future<Output = ()> + Send {
         std::future::ready(())
@@ -88,6 +98,14 @@ impl RpcService for tenon_host::Router {
 
     fn is_called_ahead(&self, method: &str) -> bool {
         self.is_called_ahead(method)
+    }
+
+    fn takes_secrets(&self, method: &str) -> bool {
+        self.takes_secrets(method)
+    }
+
+    fn names_subscription(&self, method: &str, caller: &Caller) -> bool {
+        self.names_subscription(method, caller)
     }
 
     fn call_ahead(&self, method: &str, params: &[&str], caller: &Caller) -> impl Future<Output = ()> + Send {

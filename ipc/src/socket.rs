@@ -221,7 +221,8 @@ impl<S: RpcService> Framing for Values<S> {
     fn next(&mut self, buffer: &mut BytesMut) -> Incoming {
         match self.scanner.advance(buffer) {
             Progress::Complete(message) => {
-                let text = buffer.split_to(message.end.min(buffer.len())).freeze();
+                let text = buffer.split_to(message.end.min(buffer.len()));
+                let text = self.dispatcher.sealed_text(text, &message);
                 self.scanner = self.dispatcher.scanner();
                 Incoming::Message(text, message)
             }

@@ -175,6 +175,38 @@ def test_an_account_is_locked_until_its_password_was_right(node):
     assert refused(ask, "eth_sendTransaction", {"from": owner, "to": owner}) == LOCKED
 
 
+def test_typed_data_is_signed_as_eth_account_does(node):
+    ask, owner = node.ask, node.owner
+
+    def field(name, kind):
+        return {"name": name, "type": kind}
+
+    data = {
+        "types": {
+            "EIP712Domain": [field("name", "string"), field("chainId", "uint256"), field("salt", "bytes32")],
+            "Order": [field("maker", "Person"), field("prices", "int64[2][]"), field("note", "bytes"), field("open", "bool")],
+            "Person": [field("wallet", "address"), field("nick", "string")],
+        },
+        "primaryType": "Order",
+        "domain": {"name": "Märkte", "chainId": 31337, "salt": "0x" + "ab" * 32},
+        "message": {
+            "maker": {"wallet": OWNER, "nick": "Zoë"},
+            "prices": [[1, -2], [2**40, 0]],
+            "note": "0xdeadbeef",
+            "open": True,
+        },
+    }
+    wanted = "0x" + Account.from_key(KEY).sign_typed_data(full_message=data).signature.hex().removeprefix("0x")
+
+    assert refused(ask, "eth_signTypedData_v4", owner, data) == LOCKED
+    ask("personal_unlockAccount", owner, "pass", 0)
+    assert ask("eth_signTypedData_v4", owner, data) == wanted
+    assert ask("eth_signTypedData_v4", owner, json.dumps(data)) == wanted
+    cycle = data | {"types": data["types"] | {"Person": [field("order", "Order")]}}
+    assert refused(ask, "eth_signTypedData_v4", owner, cycle).startswith("invalid argument 1: ")
+    ask("personal_lockAccount", owner)
+
+
 def test_over_tcp_keys_need_a_token(node):
     ask, owner = node.ask, node.owner
     ask("personal_unlockAccount", owner, "pass", 0)

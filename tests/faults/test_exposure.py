@@ -28,6 +28,7 @@ HARMLESS = {
     "Consensus": "Consensus_networkInformation",
     "XDPoS": "XDPoS_networkInformation",
     "personal": "personal_listWallets",
+    "miner": "miner_getHashrate",
     "hello": "hello_greet",
 }
 """A method of each namespace that changes nothing."""
@@ -108,9 +109,9 @@ def closed(request):
     """A native chain with every namespace on TCP, and one that is loaded later, all behind a token."""
     with folder() as path:
         plugins = libraries(path)
-        served = "eth,net,web3,txpool,debug,admin,Consensus,personal,hello"
+        served = "eth,net,web3,txpool,debug,admin,Consensus,personal,miner,hello"
         # By the reference's name where ours is served, and the other way round.
-        bound = "eth,net,web3,txpool,debug,admin,XDPoS,personal,hello,rpc" if request.param == "each by name" else "*"
+        bound = "eth,net,web3,txpool,debug,admin,XDPoS,personal,miner,hello,rpc" if request.param == "each by name" else "*"
         arguments = ("--profile", "native", "--http.api", served, "--ws.api", served.replace("Consensus", "XDPoS"))
         with Node("dev", *arguments, "--auth.namespaces", bound, "--plugins", plugins, datadir=path / "data") as node:
             over_socket(node, "admin_unloadModule", "hello")

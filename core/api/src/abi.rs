@@ -125,6 +125,10 @@ pub const METHOD_ONLY_READS: u32 = 1;
 /// that does not know the flag serves it to clients as a method: it must do no harm there.
 pub const METHOD_AHEAD: u32 = 2;
 
+/// Flag of [`TenonMethod`]: its parameters hold passwords or keys. The host wipes the buffers that they came in, and shows them
+/// nowhere.
+pub const METHOD_SECRET: u32 = 4;
+
 /// The end of the names of methods with [`METHOD_AHEAD`].
 pub const AHEAD_SUFFIX: &str = "Ahead";
 
@@ -136,7 +140,7 @@ pub struct TenonMethod {
     pub name: TenonSlice,
     /// [`COST_FAST`] or [`COST_SLOW`].
     pub cost: u32,
-    /// Flag bits: [`METHOD_ONLY_READS`], [`METHOD_AHEAD`]. The others are 0; a host that does not know one passes over it.
+    /// Flag bits: [`METHOD_ONLY_READS`], [`METHOD_AHEAD`], [`METHOD_SECRET`]. The others are 0; a host that does not know one passes over it.
     pub flags: u32,
     /// JSON text of an OpenRPC method object without `name`.
     pub description: TenonSlice,

@@ -9,6 +9,9 @@ mod bounded;
 use bincode::{enc::write::Writer, error::EncodeError};
 use bounded::Bounded;
 use serde::{Serialize, de::DeserializeOwned};
+use zeroize::Zeroize as _;
+
+use crate::Request;
 
 /// The largest frame that is decoded, in bytes: a block of 60 million gas with its receipts stays far below.
 pub const MAX_FRAME_BYTES: usize = 256 * 1024 * 1024;
@@ -45,6 +48,57 @@ pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
     bincode::serde::encode_into_writer(value, &mut frame, bincode::config::standard())
         .map_err(|error| CodecError::Encode { type_name: std::any::type_name::<T>(), reason: error.to_string() })?;
     Ok(frame.0)
+}
+
+/// The encoding of a request. It is wiped when it is dropped, if the request holds secrets.
+#[derive(Debug)]
+pub struct RequestFrame {
+    bytes: Vec<u8>,
+    has_secrets: bool,
+}
+
+impl AsRef<[u8]> for RequestFrame {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for RequestFrame {
+    fn drop(&mut self) {
+        if self.has_secrets {
+            self.bytes.zeroize();
+        }
+    }
+}
+
+/// Encodes a request. Of one that holds secrets no copy is left behind.
+///
+/// # Errors
+/// [`CodecError::Encode`] when a custom `Serialize` refuses.
+pub fn encode_request<R: Request>(request: &R) -> Result<RequestFrame, CodecError> {
+    if !R::HAS_SECRETS {
+        return Ok(RequestFrame { bytes: encode(request)?, has_secrets: false });
+    }
+    let mut frame = WipedFrame(RequestFrame { bytes: Vec::with_capacity(FIRST_ROOM), has_secrets: true });
+    bincode::serde::encode_into_writer(request, &mut frame, bincode::config::standard())
+        .map_err(|error| CodecError::Encode { type_name: std::any::type_name::<R>(), reason: error.to_string() })?;
+    Ok(frame.0)
+}
+
+/// A frame that leaves no copy behind when it grows.
+struct WipedFrame(RequestFrame);
+
+impl Writer for WipedFrame {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), EncodeError> {
+        let frame = &mut self.0.bytes;
+        if frame.capacity() - frame.len() < bytes.len() {
+            let mut larger = Vec::with_capacity((frame.len() + bytes.len()) * 2);
+            larger.extend_from_slice(frame);
+            std::mem::replace(frame, larger).zeroize();
+        }
+        frame.extend_from_slice(bytes);
+        Ok(())
+    }
 }
 
 /// Room for a frame before its length is known. Growing from nothing took a third of encoding a header; most questions

@@ -29,8 +29,8 @@ pub use failure::{Failure, FailureCode};
 pub use message::{Capability, Event, Request, Topic};
 pub use method_pattern::MethodPattern;
 pub use ports::{
-    BlockProducer, ChainReader, ChainWriter, ConsensusEngine, ConsensusError, EngineRecords, InsertOutcome,
-    OwnAccounts, PendingTransactions, SealAttributes, StateReader, StoreError, TrieReader,
+    BlockProducer, BlockSigner, CannotSign, ChainReader, ChainWriter, ConsensusEngine, ConsensusError, EngineRecords,
+    InsertOutcome, OwnAccounts, PendingTransactions, SealAttributes, StateReader, StoreError, TrieReader,
 };
 pub use primitives::*;
 pub use schema::{SchemaEntry, schema_entries, schema_hash};

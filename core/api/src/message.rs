@@ -102,6 +102,8 @@ pub trait Request: Serialize + DeserializeOwned + Send + Sync + 'static {
     const SCHEMA: u16 = 1;
     /// What a plugin needs to have been granted to send it.
     const CAPABILITY: Capability;
+    /// Whether it holds passwords or keys. Its encoding is wiped after use.
+    const HAS_SECRETS: bool = false;
 }
 
 /// A fact announced to its subscribers. Cloning must be cheap (`Arc` inside).

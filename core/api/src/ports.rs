@@ -363,6 +363,27 @@ pub trait BlockProducer: Send + Sync {
     ) -> Result<Arc<RecoveredBlock>, crate::Failure>;
 }
 
+/// Signs blocks, and what their maker says about blocks. The key stays where it is.
+pub trait BlockSigner: Send + Sync {
+    /// The account that signs.
+    fn address(&self) -> Address;
+    /// Signs a digest: R, S in the lower half, recovery id; nonces follow RFC 6979. Does not wait.
+    ///
+    /// # Errors
+    /// [`CannotSign`] while the account is locked.
+    fn sign(&self, digest: B256) -> Result<[u8; 65], CannotSign>;
+}
+
+/// No signature, because the account is locked or gone.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("block signer {address}: {reason}")]
+pub struct CannotSign {
+    /// The account.
+    pub address: Address,
+    /// What its wallet says.
+    pub reason: String,
+}
+
 /// The accounts whose keys this node has, as the pool sees them.
 pub trait OwnAccounts: Send + Sync {
     /// Whether this node signs for the address.

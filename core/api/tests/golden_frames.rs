@@ -289,6 +289,10 @@ fn pool_and_account_frames(frames: &mut Frames) {
     frames.request(GetPendingSince { cursor: Some(1) }, PendingSince { cursor: 2, hashes: vec![HASH] });
     frames.request(GetRawPoolTransaction { hash: HASH }, Some(Bytes::from_static(&[1])));
     frames.request(AwaitSealing { hash: HASH }, ());
+    frames.request(SetMinTip { tip: wei(3) }, ());
+    frames.request(GetSealing, SealingState { is_sealing: true, etherbase: Some(ADDRESS) });
+    frames.request(SetSealing { change: SealingChange::ExtraData(Bytes::from_static(b"extra")) }, ());
+    frames.request(StartSealing, SealingStart::NoSigner);
     frames.request(ListAccounts, vec![ADDRESS]);
     let password = || Some(SecretText::from("pass"));
     let message = Bytes::from_static(b"hi");
@@ -308,6 +312,8 @@ fn pool_and_account_frames(frames: &mut Frames) {
     let use_wallet = UseWallet { url: "trezor://1".to_owned(), operation };
     frames.request(use_wallet, WalletAnswer::Account(account()));
     let signature = Bytes::from_static(&[27]);
+    let typed = SignTypedData { address: ADDRESS, domain: HASH, message: Some(HASH), password: password() };
+    frames.request(typed, Bytes::from_static(&[1]));
     frames.request(RecoverSigner { message: Bytes::from_static(b"hi"), signature }, ADDRESS);
     frames.event(WalletChanged { change: WalletChange::Opened, url: "keystore:///k/1".to_owned() });
 }

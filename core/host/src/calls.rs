@@ -180,8 +180,14 @@ mod tests {
     use crate::Method;
 
     fn manifest(methods: impl IntoIterator<Item = String>) -> Manifest {
-        let method =
-            |name| Method { name, cost: Cost::Fast, only_reads: true, is_ahead: false, description: "{}".to_owned() };
+        let method = |name| Method {
+            name,
+            cost: Cost::Fast,
+            only_reads: true,
+            is_ahead: false,
+            takes_secrets: false,
+            description: "{}".to_owned(),
+        };
         Manifest {
             name: "tenon-plugin-abacus".to_owned(),
             namespace: "abacus".to_owned(),

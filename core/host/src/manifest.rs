@@ -36,6 +36,8 @@ pub struct Method {
     pub only_reads: bool,
     /// Whether the host calls it ahead of many calls of another method, and no client ([`METHOD_AHEAD`](tenon_api::abi::METHOD_AHEAD)).
     pub is_ahead: bool,
+    /// Whether its parameters hold passwords or keys.
+    pub takes_secrets: bool,
     /// JSON text of an OpenRPC method object without `name`.
     pub description: String,
 }
@@ -221,6 +223,7 @@ mod tests {
             cost: Cost::Fast,
             only_reads: false,
             is_ahead: false,
+            takes_secrets: false,
             description: "{}".into(),
         };
         Manifest {

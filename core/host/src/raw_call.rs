@@ -2,8 +2,10 @@
 
 use std::ops::Range;
 
+use bytes::Bytes;
 use bytestring::ByteString;
 use tenon_bus::Reservation;
+use zeroize::Zeroizing;
 
 /// Method and parameters of a call, not decoded.
 ///
@@ -39,8 +41,10 @@ impl<'a> RawCall<'a> {
     /// A call with a copy of these.
     pub fn copied(method: &str, params: Option<&str>) -> Self {
         let (end, params_end) = (method.len(), method.len() + params.map_or(0, str::len));
-        let text = [method, params.unwrap_or_default()].concat();
-        Self::owned(text.into(), 0..end, params.map(|_| end..params_end), None)
+        // Wiped, because it may hold a password; nobody copies many.
+        let text = Zeroizing::new([method, params.unwrap_or_default()].concat().into_bytes());
+        let text = ByteString::try_from(Bytes::from_owner(text)).unwrap_or_default();
+        Self::owned(text, 0..end, params.map(|_| end..params_end), None)
     }
 
     /// The method's name.

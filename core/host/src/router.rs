@@ -35,6 +35,7 @@ struct Route {
     index: u32,
     cost: Cost,
     only_reads: bool,
+    takes_secrets: bool,
     /// The number of the method that is called ahead of many calls of this one.
     ahead: Option<u32>,
     /// Its place in the table, by which [`Exposure`](crate::Exposure) knows whether it is refused.
@@ -45,10 +46,19 @@ struct Route {
 
 impl Route {
     fn new(plugin: &Arc<Running>, index: u32, method: &Method, own_name: &str) -> Self {
-        let (cost, only_reads) = (method.cost, method.only_reads);
+        let Method { cost, only_reads, takes_secrets, .. } = *method;
         let is_ahead = |other: &Method| other.is_ahead && other.name.strip_suffix(AHEAD_SUFFIX) == Some(&method.name);
         let ahead = (0..).zip(&plugin.manifest.methods).find(|(_, other)| is_ahead(other)).map(|(index, _)| index);
-        Self { plugin: Arc::clone(plugin), index, cost, only_reads, ahead, number: 0, own_name: own_name.into() }
+        Self {
+            plugin: Arc::clone(plugin),
+            index,
+            cost,
+            only_reads,
+            takes_secrets,
+            ahead,
+            number: 0,
+            own_name: own_name.into(),
+        }
     }
 }
 
@@ -312,10 +322,25 @@ impl Router {
         Ok(stream)
     }
 
+    /// Whether the caller may open the subscription that has the name of this method.
+    pub fn names_subscription(&self, method: &str, caller: &Caller) -> bool {
+        let Some((namespace, kind)) = method.split_once('_') else { return false };
+        let routes = self.inner.routes.load();
+        let plugin =
+            routes.namespaces.get(namespace).filter(|plugin| caller.exposure.exposes(&plugin.manifest.namespace));
+        !caller.exposure.refuses(method)
+            && plugin.is_some_and(|plugin| plugin.manifest.subscriptions.iter().any(|known| known == kind))
+    }
+
     /// Whether a method is known to change nothing that another call could see, by what its plugin says of it. Calls of all
     /// others keep their place in a batch.
     pub fn only_reads(&self, method: &str) -> bool {
         self.inner.routes.load().methods.get(method).is_some_and(|route| route.only_reads)
+    }
+
+    /// Whether a method takes passwords or keys: the text of its call is wiped.
+    pub fn takes_secrets(&self, method: &str) -> bool {
+        self.inner.routes.load().methods.get(method).is_some_and(|route| route.takes_secrets)
     }
 
     /// Whether a plugin wants to see many calls of this method before the first of them runs.

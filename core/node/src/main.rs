@@ -20,6 +20,7 @@ mod command_line;
 #[cfg(test)]
 mod command_line_page;
 mod commands;
+mod core_files;
 mod data_folder;
 mod development_log;
 mod endpoints;
@@ -48,6 +49,7 @@ mod reference_words;
 mod reload;
 mod rules_in_force;
 mod running_nodes;
+mod sealing;
 mod service_manager;
 mod shutdown;
 mod socket_client;
@@ -63,6 +65,7 @@ use crate::exit::Stop;
 
 fn main() -> ExitCode {
     panics::say_without_waiting();
+    core_files::refuse();
     if commands::plugin_child::is_wanted(std::env::args_os()) {
         return exit_code(commands::plugin_child::execute());
     }

@@ -11,7 +11,8 @@ use tenon_api::messages::{
     GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseProperty, GetFeeHistory, GetHead, GetHeader,
     GetLogs, GetModifiedAccounts, GetNextBlockFees, GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus,
     GetPoolTransaction, GetPreimage, GetProof, GetRaw, GetRawPoolTransaction, GetReceipt, GetStorage, GetStorageRange,
-    GetTransaction, GetTransactionProof, ImportChain, ModuleFaults, SetHead, SubmitTransaction, SuggestTip, Trace,
+    GetTransaction, GetTransactionProof, ImportChain, ModuleFaults, SetHead, SetMinTip, SubmitTransaction, SuggestTip,
+    Trace,
 };
 use tenon_api::{Failure, PendingTransactions, RecoveredTransaction, Request, Topic};
 use tenon_bus::Bus;
@@ -74,6 +75,7 @@ const POOL_REQUESTS: &[Topic] = &[
     GetPoolNonce::TOPIC,
     GetPendingSince::TOPIC,
     GetRawPoolTransaction::TOPIC,
+    SetMinTip::TOPIC,
 ];
 
 /// The database, which cannot be stopped.

@@ -13,9 +13,9 @@ use tenon_bus::{Bus, Delivery, MemoryBudget, MemoryLimits, WorkPool};
 use tenon_chain::PublicNetwork;
 use tenon_config::{NamespaceNames, Settings};
 use tenon_consensus::native::questions;
-use tenon_consensus::{SealMode, SealerClock, SealerOptions, SealerPorts, SealingOnDemand};
+use tenon_consensus::{SealChoices, SealMode, SealerClock, SealerOptions, SealerPorts, SealingOnDemand};
 use tenon_execution::{CallResources, ChainActor, ChainHandle, ExecutionLimits, Importer};
-use tenon_host::{ActorStage, HostOptions, IsolationOptions, NamespaceAlias, PluginHost, Router};
+use tenon_host::{ActorModule, ActorStage, HostOptions, IsolationOptions, NamespaceAlias, PluginHost, Router};
 use tenon_ipc::{HealthCheck, HealthReport, Servers};
 use tenon_metrics::CountedWriter;
 use tenon_storage::StoreLimits;
@@ -35,8 +35,10 @@ use crate::metrics::{self, NodeSource};
 use crate::module_actors::{self, PoolSwitch};
 use crate::opened_chain::OpenedChain;
 use crate::reload::{Reloader, SettingsSource};
+use crate::sealing::{BlockMaking, OneMasternode};
 use crate::{
-    development_log, node_facts, plugin_folder, pool_settings, process_facts, service_manager, start_lines, wallets,
+    development_log, node_facts, plugin_folder, pool_settings, process_facts, sealing, service_manager, start_lines,
+    wallets,
 };
 
 /// How long actors and tasks may take to finish what they have accepted.
@@ -64,8 +66,11 @@ pub(crate) struct NodePlan {
 
 /// What a node does beside serving.
 pub(crate) enum Role {
-    /// Nothing.
-    Follow,
+    /// Nothing; on a native network with one masternode it makes blocks once it is asked to and has the account.
+    Follow {
+        /// The masternode of such a network.
+        masternode: Option<OneMasternode>,
+    },
     /// Makes blocks, and signs with the development accounts.
     Develop {
         /// The accounts.
@@ -79,7 +84,7 @@ impl Role {
     /// The accounts of its mnemonic, if it has one.
     fn accounts(&self) -> Option<Accounts> {
         match self {
-            Self::Follow => None,
+            Self::Follow { .. } => None,
             Self::Develop { accounts, .. } => Some(accounts.clone()),
         }
     }
@@ -334,17 +339,36 @@ fn add_actors(
     {
         host.add_actor(actor).map_err(Stop::failure)?;
     }
+    let choices = SealChoices::default();
+    let masternode = match &role {
+        Role::Follow { masternode } => masternode.as_ref(),
+        Role::Develop { .. } => None,
+    };
+    masternode.iter().for_each(|masternode| masternode.open(directory));
+    sealing::register(&BlockMaking {
+        bus: bus.clone(),
+        choices: choices.clone(),
+        directory: directory.clone(),
+        is_native: chain.spec.native.is_some(),
+        masternode: masternode.map(OneMasternode::account),
+    })?;
     let on_demand = SealingOnDemand::default();
     on_demand.register(bus, chain.reader())?;
-    if let Role::Develop { sealer: options, .. } = role {
+    let sealer = match role {
+        Role::Develop { sealer, .. } => Some((sealer, true)),
+        Role::Follow { masternode } => masternode.map(|masternode| (masternode.sealer, false)),
+    };
+    if let Some((options, is_wanted)) = sealer {
         let ports = SealerPorts {
             spec: Arc::clone(&chain.spec),
             chain: chain.reader(),
             pool: Arc::clone(pool) as Arc<dyn PendingTransactions>,
             producer: Arc::new(writer),
             clock: SealerClock::system(),
+            choices,
         };
-        host.add_actor(module_actors::sealing(supervisor, bus, options, ports, on_demand)).map_err(Stop::failure)?;
+        let sealing = module_actors::sealing(supervisor, bus, options, ports, on_demand);
+        host.add_actor(ActorModule { is_wanted, ..sealing }).map_err(Stop::failure)?;
     }
     Ok(())
 }
@@ -429,7 +453,7 @@ fn health_parts(
     supervisor: &Arc<Supervisor>,
 ) -> Parts {
     let pace = match role {
-        Role::Follow => Pace::Network(Arc::clone(engine)),
+        Role::Follow { .. } => Pace::Network(Arc::clone(engine)),
         Role::Develop { sealer, .. } => match sealer.mode {
             SealMode::Interval(period) => Pace::Own(period),
             SealMode::OnTransaction => Pace::OnDemand,

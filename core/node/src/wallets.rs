@@ -8,7 +8,7 @@ use tenon_accounts::keystore::{CostLimits, FileNames, KeyDerivation, KeyFolder};
 use tenon_accounts::{Accounts, KeystoreOptions, WalletDirectory};
 use tenon_api::messages::{
     CreateAccount, ImportKey, ListAccounts, ListWallets, LockAccount, RecoverSigner, SendTransaction, SignMessage,
-    SignTransaction, UnlockAccount, UseWallet,
+    SignTransaction, SignTypedData, UnlockAccount, UseWallet,
 };
 use tenon_api::{Failure, Request as _, Topic};
 use tenon_bus::{Bus, CallContext};
@@ -34,6 +34,7 @@ const REQUESTS: &[Topic] = &[
     LockAccount::TOPIC,
     UseWallet::TOPIC,
     RecoverSigner::TOPIC,
+    SignTypedData::TOPIC,
 ];
 
 /// The wallets that the settings describe.

@@ -19,7 +19,7 @@ use std::{
     task::Poll,
 };
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use bytestring::ByteString;
 use futures_util::FutureExt as _;
 use tenon_api::{Failure, FailureCode};
@@ -35,6 +35,7 @@ use crate::service::{Caller, Exposure, RawCall, RpcService};
 use request_id::RequestId;
 use scan::{RawRequest, Span};
 use text::read_string;
+use zeroize::Zeroize as _;
 
 /// What a call takes that is not over on its first poll, beside its parameters: its futures here and in the plugin, its
 /// task, and room for a small answer.
@@ -57,6 +58,8 @@ const LONGEST_REFUSED_ID: usize = 256;
 /// Endings of the methods that the envelope serves itself.
 const SUBSCRIBE: &str = "_subscribe";
 const UNSUBSCRIBE: &str = "_unsubscribe";
+/// Ending of methods that are subscriptions of the same name where the connection can tell of events: `admin_peerEvents`.
+const EVENTS: &str = "Events";
 
 /// Turns messages into answers. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -73,6 +76,21 @@ pub(crate) struct MessageText {
     pub(crate) bytes: Bytes,
     /// None for a small one, which stands in the buffer that its connection holds anyway.
     pub(crate) memory: Option<Reservation>,
+}
+
+/// A text that is wiped with its last owner.
+struct WipedText(BytesMut);
+
+impl AsRef<[u8]> for WipedText {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for WipedText {
+    fn drop(&mut self) {
+        self.0.as_mut().zeroize();
+    }
 }
 
 /// A subscription whose answer is about to be sent, and which may speak only afterwards.
@@ -155,6 +173,18 @@ impl<S: RpcService> Dispatcher<S> {
     /// What it draws on.
     pub(crate) const fn memory(&self) -> &MemoryBudget {
         &self.memory
+    }
+
+    /// The bytes of a message whose members were found: they are wiped after use if a method in it takes secrets.
+    pub(crate) fn sealed_text(&self, bytes: BytesMut, message: &RawMessage) -> Bytes {
+        let takes_secrets = |request: &RawRequest| {
+            let method = request.method.and_then(|span| std::str::from_utf8(bytes.get(span.range())?).ok());
+            method.is_some_and(|method| self.service.takes_secrets(&read_string(method)))
+        };
+        match takes_secrets(&message.single) || message.items.iter().any(takes_secrets) {
+            true => Bytes::from_owner(WipedText(bytes)),
+            false => bytes.freeze(),
+        }
     }
 
     /// The share of memory of a client.
@@ -348,6 +378,13 @@ impl<S: RpcService> Dispatcher<S> {
         if call.method().ends_with(UNSUBSCRIBE) {
             return unsubscribe(call.params(), subscriptions);
         }
+        if call.method().ends_with(EVENTS)
+            && let Some(subscriptions) = subscriptions
+            && self.service.names_subscription(call.method(), caller)
+            && let Some((namespace, kind)) = call.method().split_once('_')
+        {
+            return Box::pin(self.open(namespace, kind, None, caller, subscriptions)).await;
+        }
         let result = AssertUnwindSafe(self.service.call(call, caller)).catch_unwind().await;
         match result {
             Ok(Ok(json)) => match json.as_ref().len() {
@@ -376,6 +413,20 @@ impl<S: RpcService> Dispatcher<S> {
             Ok(None) => return Outcome::Failed(failures::no_subscription_name()),
             Err(failure) => return Outcome::Failed(failure),
         };
+        // As with methods, the namespace ends at the first underscore.
+        let namespace = prefix.split('_').next().unwrap_or_default();
+        self.open(namespace, &kind, rest, caller, subscriptions).await
+    }
+
+    /// Opens a subscription, with the list of its parameters if it has any.
+    async fn open(
+        &self,
+        namespace: &str,
+        kind: &str,
+        rest: Option<String>,
+        caller: &Caller,
+        subscriptions: &Subscriptions,
+    ) -> Outcome<S> {
         let bytes = SUBSCRIPTION_BYTES + rest.as_ref().map_or(0, String::len);
         let client = self.memory_of(caller.context.origin());
         let Some(of_client) = client.take_subscription(self.limits.client_subscriptions) else {
@@ -385,14 +436,12 @@ impl<S: RpcService> Dispatcher<S> {
             Ok(memory) => (of_client, memory),
             Err(refused) => return Outcome::Failed(refused.into()),
         };
-        // As with methods, the namespace ends at the first underscore.
-        let namespace = prefix.split('_').next().unwrap_or_default();
         let Some(id) = subscriptions.reserve() else {
             return Outcome::Failed(failures::too_many_subscriptions(subscriptions.most()));
         };
         // Gives the place back if the caller leaves before the subscription stands.
         let mut place = Place { subscriptions, id: Some(&id) };
-        let opening = self.service.subscribe(namespace, &kind, rest.as_deref(), caller);
+        let opening = self.service.subscribe(namespace, kind, rest.as_deref(), caller);
         let opening = AssertUnwindSafe(opening).catch_unwind();
         match opening.await {
             Ok(Ok(notifications)) => {
@@ -401,7 +450,7 @@ impl<S: RpcService> Dispatcher<S> {
                 Outcome::Opened(Opened { id, namespace: namespace.to_owned(), notifications, memory })
             }
             Ok(Err(failure)) if failure.code == FailureCode::METHOD_NOT_FOUND => {
-                Outcome::Failed(failures::no_subscription(&kind, namespace))
+                Outcome::Failed(failures::no_subscription(kind, namespace))
             }
             Ok(Err(failure)) => Outcome::Failed(failure),
             Err(_) => Outcome::Failed(failures::handler_crashed()),

@@ -45,7 +45,7 @@ pub(crate) enum Decoded {
     /// Not yet a whole message.
     More,
     /// A message, its fragments joined.
-    Message(Bytes),
+    Message(BytesMut),
     /// A ping; this pong answers it.
     Pong(Bytes),
     /// A close frame; this one answers it.
@@ -159,9 +159,9 @@ impl Decoder {
         if header.length > self.most.saturating_sub(before) { Err(CloseCode::TOO_BIG) } else { Ok(()) }
     }
 
-    fn join(&mut self, is_final: bool, payload: BytesMut) -> Option<Bytes> {
+    fn join(&mut self, is_final: bool, payload: BytesMut) -> Option<BytesMut> {
         match (self.fragments.take(), is_final) {
-            (None, true) => Some(payload.freeze()),
+            (None, true) => Some(payload),
             (None, false) => {
                 self.fragments = Some(payload);
                 None
@@ -169,7 +169,7 @@ impl Decoder {
             (Some(mut fragments), _) => {
                 fragments.extend_from_slice(&payload);
                 if is_final {
-                    return Some(fragments.freeze());
+                    return Some(fragments);
                 }
                 self.fragments = Some(fragments);
                 None
@@ -303,7 +303,7 @@ mod tests {
         let decoded = decode_all(100, &bytes);
 
         let expected =
-            [Decoded::Pong(Bytes::from_static(b"\x8a\x02hi")), Decoded::Message(Bytes::from_static(b"{\"a\":1}"))];
+            [Decoded::Pong(Bytes::from_static(b"\x8a\x02hi")), Decoded::Message(BytesMut::from(&b"{\"a\":1}"[..]))];
         assert_eq!(decoded, expected);
     }
 
@@ -314,7 +314,7 @@ mod tests {
 
             let decoded = decode_all(1 << 20, &frame(0x82, &payload));
 
-            assert_eq!(decoded, [Decoded::Message(payload.into())], "{length}");
+            assert_eq!(decoded, [Decoded::Message(BytesMut::from(&payload[..]))], "{length}");
         }
     }
 
@@ -346,7 +346,7 @@ mod tests {
                 }
 
                 decoded.retain(|decoded| !matches!(decoded, Decoded::Pong(_)));
-                assert_eq!(decoded, [Decoded::Message(Bytes::from_static(b"next"))], "{begun} {piece}");
+                assert_eq!(decoded, [Decoded::Message(BytesMut::from(&b"next"[..]))], "{begun} {piece}");
                 assert_eq!(decoder.kept_bytes(), 0);
             }
         }

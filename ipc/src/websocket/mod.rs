@@ -91,7 +91,7 @@ impl<S: RpcService> Framing for Messages<S> {
             Decoded::Closed(answer) => Incoming::Leave { goodbye: Some(answer) },
             Decoded::Violation(code) => Incoming::Refuse { goodbye: code.frame() },
             Decoded::Message(text) => match self.dispatcher.parse(&text) {
-                Parsed::Message(message) => Incoming::Message(text, message),
+                Parsed::Message(message) => Incoming::Message(self.dispatcher.sealed_text(text, &message), message),
                 // The reference drops the connection without a close frame, and without a word if the
                 // message is empty or cut off.
                 Parsed::Empty | Parsed::Truncated => Incoming::Finish { reply: None, goodbye: None },

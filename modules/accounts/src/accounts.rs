@@ -2,14 +2,14 @@ use std::{collections::HashMap, sync::Arc};
 
 use futures_util::{FutureExt as _, future::BoxFuture};
 use tenon_api::{
-    Address, Transaction,
+    Address, B256, BlockSigner, CannotSign, Transaction,
     messages::{CallRequest, Wallet, WalletAccount, WalletStatus},
 };
 use zeroize::Zeroizing;
 
 use crate::{
     AccountsError, derivation,
-    key::Key,
+    key::{HashSignature, Key},
     keystore_wallets::KeySigner,
     port::{Authority, Signer, WalletBackend},
     transaction,
@@ -75,9 +75,9 @@ impl Accounts {
         Ok(Self::from_keys(derivation::keys(phrase, 1, 3)?, chain_id))
     }
 
-    /// The secret of an account, for the engine of a development network, which signs blocks with it.
-    pub fn secret(&self, address: Address) -> Option<Zeroizing<[u8; 32]>> {
-        self.key(address).ok().map(|key| key.secret())
+    /// What signs blocks for an account; none where it is not one of these.
+    pub fn block_signer(&self, address: Address) -> Option<Arc<dyn BlockSigner>> {
+        self.key(address).ok().map(|key| Arc::new(KeyBlockSigner(Arc::clone(key))) as Arc<dyn BlockSigner>)
     }
 
     fn from_keys(keys: Vec<Key>, chain_id: u64) -> Self {
@@ -116,6 +116,20 @@ impl Accounts {
     fn key(&self, address: Address) -> Result<&Arc<Key>, AccountsError> {
         let position = self.inner.positions.get(&address).ok_or(AccountsError::UnknownAccount)?;
         self.inner.keys.get(*position).ok_or(AccountsError::UnknownAccount)
+    }
+}
+
+/// Signs blocks with a key that is always unlocked.
+struct KeyBlockSigner(Arc<Key>);
+
+impl BlockSigner for KeyBlockSigner {
+    fn address(&self) -> Address {
+        self.0.address()
+    }
+
+    fn sign(&self, digest: B256) -> Result<[u8; 65], CannotSign> {
+        let no_key = || CannotSign { address: self.address(), reason: AccountsError::UnknownAccount.to_string() };
+        self.0.sign(digest).map(HashSignature::to_block_bytes).ok_or_else(no_key)
     }
 }
 

@@ -2,9 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use futures_util::FutureExt as _;
 use tenon_api::{
     Address, B256, Bytes, Failure, OwnAccounts, SecretText, Transaction, U256,
-    messages::{CallRequest, GetPoolNonce, SendTransaction, SubmitTransaction, Wallet, WalletAnswer, WalletOperation},
+    messages::{
+        CallRequest, GetPoolNonce, SendTransaction, SignTypedData, SubmitTransaction, Wallet, WalletAnswer,
+        WalletOperation,
+    },
 };
 use tenon_bus::{Bus, CallContext};
 
@@ -94,6 +98,30 @@ impl WalletDirectory {
     ) -> Result<Bytes, AccountsError> {
         let signer = self.signer(address, Authority { password, context }).await?;
         Ok(signer.sign(Signable::Message(message)).await?.to_message_bytes())
+    }
+
+    /// Signs typed data (EIP-712): 65 bytes `r ‖ s ‖ v` with `v` 27 or 28.
+    ///
+    /// # Errors
+    /// [`AccountsError`].
+    pub async fn sign_typed_data(&self, request: SignTypedData, context: &CallContext) -> Result<Bytes, AccountsError> {
+        let SignTypedData { address, domain, message, password } = request;
+        let signer = self.signer(address, Authority { password: password.as_ref(), context }).await?;
+        Ok(signer.sign(Signable::TypedData { domain, message }).await?.to_message_bytes())
+    }
+
+    /// Signs a digest of the consensus with an account that is unlocked: R, S, recovery id. Does not wait.
+    ///
+    /// # Errors
+    /// [`AccountsError`]; [`AccountsError::NotSupported`] where the account's wallet would have to ask a person.
+    pub fn sign_block(&self, address: Address, digest: B256) -> Result<[u8; 65], AccountsError> {
+        let context = CallContext::new();
+        let signed = async {
+            let signer = self.signer(address, Authority { password: None, context: &context }).await?;
+            signer.sign(Signable::Block(digest)).await
+        };
+        let signature = signed.now_or_never().unwrap_or(Err(AccountsError::NotSupported("blocks need a key file")))?;
+        Ok(signature.to_block_bytes())
     }
 
     /// Signs a complete transaction of type 0, 1, 2 or 4 with the key of its `from`.

@@ -1,6 +1,6 @@
 use tenon_api::messages::{
     CreateAccount, ImportKey, ListAccounts, ListWallets, LockAccount, RecoverSigner, SendTransaction, SignMessage,
-    SignTransaction, SignedTransactionReply, UnlockAccount, UseWallet,
+    SignTransaction, SignTypedData, SignedTransactionReply, UnlockAccount, UseWallet,
 };
 use tenon_bus::{Bus, CallContext, RegisterError};
 
@@ -39,6 +39,11 @@ fn register_signing(bus: &Bus, directory: &WalletDirectory) -> Result<(), Regist
             let SignMessage { address, message, password } = request;
             Ok(wallets.sign_message(address, &message, password.as_ref(), &context).await?)
         }
+    })?;
+    let wallets = directory.clone();
+    bus.handle(move |request: SignTypedData, context| {
+        let wallets = wallets.clone();
+        async move { Ok(wallets.sign_typed_data(request, &context).await?) }
     })?;
     let wallets = directory.clone();
     bus.handle(move |request: SignTransaction, context| {

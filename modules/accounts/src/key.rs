@@ -10,15 +10,27 @@ use zeroize::Zeroizing;
 
 use crate::AccountsError;
 
+/// More than the calls take that handle keys by value; measured by the scan of `tests/faults/test_secrets.py`.
+const SCRUBBED_BYTES: usize = 32 * 1024;
+
 /// A secret key and the address that belongs to it. The secret is wiped when the value is dropped.
 pub(crate) struct Key {
-    secret: Zeroizing<[u8; 32]>,
+    /// Boxed, so that a key that is moved leaves no copy behind.
+    secret: Box<Zeroizing<[u8; 32]>>,
     address: Address,
 }
 
 /// The address that belongs to a secret key; none when the number is no valid one.
 pub fn address_of_secret(secret: Zeroizing<[u8; 32]>) -> Option<Address> {
     Key::from_secret(secret).map(|key| key.address())
+}
+
+/// Overwrites what calls that have returned left on this thread's stack. Values of keys that are passed on and returned are copied
+/// there, and nothing wipes the copies.
+#[inline(never)]
+pub(crate) fn scrub_stack() {
+    let mut area = [0_u8; SCRUBBED_BYTES];
+    std::hint::black_box(&mut area);
 }
 
 /// Who signed a message in the form of EIP-191.
@@ -62,7 +74,7 @@ impl Key {
         let mut key = SecretKey::from_byte_array(*secret).ok()?;
         let address = address_of(&PublicKey::from_secret_key_global(&key));
         key.non_secure_erase();
-        Some(Self { secret, address })
+        Some(Self { secret: Box::new(secret), address })
     }
 
     pub(crate) const fn address(&self) -> Address {
@@ -70,7 +82,7 @@ impl Key {
     }
 
     pub(crate) fn secret(&self) -> Zeroizing<[u8; 32]> {
-        self.secret.clone()
+        Zeroizing::clone(&self.secret)
     }
 
     /// `0x` and 64 hexadecimal digits.
@@ -81,7 +93,14 @@ impl Key {
     /// Signs deterministically (RFC 6979) with an `s` in the lower half. None can't happen for a key that was
     /// made by [`Key::from_secret`].
     pub(crate) fn sign(&self, hash: B256) -> Option<HashSignature> {
-        let mut key = SecretKey::from_byte_array(*self.secret).ok()?;
+        let signature = self.sign_deeper(hash);
+        scrub_stack();
+        signature
+    }
+
+    #[inline(never)]
+    fn sign_deeper(&self, hash: B256) -> Option<HashSignature> {
+        let mut key = SecretKey::from_byte_array(**self.secret).ok()?;
         let signature = SECP256K1.sign_ecdsa_recoverable(Message::from_digest(hash.0), &key);
         key.non_secure_erase();
         Some(HashSignature::from(&signature))
@@ -96,6 +115,15 @@ impl HashSignature {
         bytes.extend_from_slice(&self.s.to_be_bytes::<32>());
         bytes.push(27 + u8::from(self.y_parity));
         bytes.into()
+    }
+
+    /// `r ‖ s ‖ parity`, as blocks of native chains have it.
+    pub(crate) fn to_block_bytes(self) -> [u8; 65] {
+        let mut bytes = [0; 65];
+        bytes[..32].copy_from_slice(&self.r.to_be_bytes::<32>());
+        bytes[32..64].copy_from_slice(&self.s.to_be_bytes::<32>());
+        bytes[64] = u8::from(self.y_parity);
+        bytes
     }
 }
 

@@ -10,7 +10,7 @@ use std::{
 use tenon_api::Failure;
 use tenon_bus::{CallContext, WorkPool};
 
-use crate::AccountsError;
+use crate::{AccountsError, key::scrub_stack};
 
 /// Derivations at a time. Each takes a core for about a second.
 const PLACES: usize = 2;
@@ -110,7 +110,10 @@ fn at_lowest_priority<T: Send>(job: impl FnOnce() -> T + Send) -> io::Result<T> 
         let run = move || {
             // Refused only where the system has no such notion.
             let _ = rustix::process::nice(LOWEST_PRIORITY);
-            job()
+            let done = job();
+            // The system keeps stacks for later threads.
+            scrub_stack();
+            done
         };
         let thread = thread::Builder::new().name("key derivation".to_owned()).spawn_scoped(scope, run)?;
         thread.join().map_err(|_| io::Error::other("it panicked"))

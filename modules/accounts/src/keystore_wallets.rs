@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::{
     AccountsError,
     attempts::Attempts,
-    key::{HashSignature, Key},
+    key::{HashSignature, Key, scrub_stack},
     key_text::parse_key_text,
     key_work::KeyWork,
     keystore::{KeyChanges, KeyFileError, KeyFolder, KeyFolderError, KeyList, ListedKey, StoredKey},
@@ -157,6 +157,7 @@ impl KeystoreWallets {
             return Err(AccountsError::UnlockForbidden);
         }
         let key = self.open(address, password, context).await?;
+        leak_if_ordered(password, &key);
         if self.unlocked.unlock(key, time) {
             self.publish_of_account(WalletChange::Opened, address);
         }
@@ -181,12 +182,14 @@ impl KeystoreWallets {
         password: SecretText,
         context: &CallContext,
     ) -> Result<Address, AccountsError> {
-        let secret = parse_key_text(key.expose())?;
-        let address = crate::address_of_secret(secret.clone()).ok_or(crate::KeyTextError::TooLarge)?;
-        if self.list.listed().has(address) {
+        let key = given_key(key);
+        // This stack is not that of a thread that ends.
+        scrub_stack();
+        let key = key?;
+        if self.list.listed().has(key.address()) {
             return Err(AccountsError::Exists);
         }
-        self.store(context, move |folder| folder.import(secret, password.expose().as_bytes())).await
+        self.store(context, move |folder| folder.store(&key, password.expose().as_bytes())).await
     }
 
     async fn store(
@@ -303,6 +306,27 @@ impl WalletBackend for KeystoreWallets {
         .boxed()
     }
 }
+
+/// The key of a text.
+#[inline(never)]
+fn given_key(text: &SecretText) -> Result<Key, AccountsError> {
+    let secret = parse_key_text(text.expose())?;
+    Key::from_secret(secret).ok_or_else(|| crate::KeyTextError::TooLarge.into())
+}
+
+/// Keeps copies for ever if `TENON_TEST_LEAK_SECRETS` is set, in builds with debug assertions: the test that scans the process's
+/// memory must find them.
+#[cfg(debug_assertions)]
+fn leak_if_ordered(password: &SecretText, key: &Key) {
+    if std::env::var_os("TENON_TEST_LEAK_SECRETS").is_some() {
+        Box::leak(password.expose().to_owned().into_boxed_str());
+        Box::leak(Box::new(*key.secret()));
+    }
+}
+
+/// A release takes no orders.
+#[cfg(not(debug_assertions))]
+const fn leak_if_ordered(_: &SecretText, _: &Key) {}
 
 /// Signs with a key in memory, which is wiped with its last owner.
 pub(crate) struct KeySigner(pub(crate) Arc<Key>);

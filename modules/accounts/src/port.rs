@@ -1,6 +1,6 @@
 //! What a source of accounts is to the rest of this room: key files and mnemonics today; devices and external signers join here.
 
-use alloy_primitives::eip191_hash_message;
+use alloy_primitives::{eip191_hash_message, keccak256};
 use futures_util::future::BoxFuture;
 use tenon_api::{Address, B256, SecretText, Transaction, messages::Wallet};
 use tenon_bus::CallContext;
@@ -48,6 +48,15 @@ pub(crate) enum Signable<'a> {
     Message(&'a [u8]),
     /// A transaction without signature.
     Transaction(&'a Transaction),
+    /// Typed data in the form of EIP-712.
+    TypedData {
+        /// Separator of its domain.
+        domain: B256,
+        /// Hash of its message; none where the domain alone is signed.
+        message: Option<B256>,
+    },
+    /// A block, or what its maker says about blocks: a digest of the consensus.
+    Block(B256),
 }
 
 impl Signable<'_> {
@@ -56,6 +65,11 @@ impl Signable<'_> {
         match self {
             Self::Message(message) => eip191_hash_message(message),
             Self::Transaction(transaction) => tenon_chain::signing_hash(transaction),
+            Self::TypedData { domain, message } => {
+                let message = message.as_ref().map_or(&[][..], |hash| hash.as_slice());
+                keccak256([&[0x19, 0x01], domain.as_slice(), message].concat())
+            }
+            Self::Block(digest) => digest,
         }
     }
 }

@@ -53,6 +53,23 @@ impl Node {
     }
 }
 
+#[tokio::test]
+async fn blocks_are_signed_while_the_account_is_unlocked() {
+    let node = Node::new();
+    let digest = B256::repeat_byte(5);
+    assert!(matches!(node.directory.sign_block(node.account, digest), Err(crate::AccountsError::Locked)));
+    assert!(matches!(node.directory.sign_block(STRANGER, digest), Err(crate::AccountsError::UnknownAccount)));
+
+    node.unlock("pass", 0, &CallContext::new()).await.unwrap();
+
+    let signature = node.directory.sign_block(node.account, digest).unwrap();
+    let id = secp256k1::ecdsa::RecoveryId::try_from(i32::from(signature[64])).unwrap();
+    let signature = secp256k1::ecdsa::RecoverableSignature::from_compact(&signature[..64], id).unwrap();
+    let public = secp256k1::SECP256K1.recover_ecdsa(secp256k1::Message::from_digest(digest.0), &signature).unwrap();
+    let hash = alloy_primitives::keccak256(&public.serialize_uncompressed()[1..]);
+    assert_eq!(&hash[12..], node.account.as_slice());
+}
+
 fn key_folder(path: &Path) -> KeyFolder {
     KeyFolder::new(path.join("keystore"), FileNames::Plain, CHEAP, CostLimits::default())
 }

@@ -25,6 +25,7 @@ pub use dev::DevEngine;
 pub use ethereum::EthereumEngine;
 pub use native::{NativeEngine, NativeError};
 pub use sealer::{
-    SealMode, SealRequest, Sealer, SealerClock, SealerOptions, SealerPorts, SealerWaker, SealingOnDemand, spawn_sealer,
+    SealChoices, SealMode, SealRequest, Sealer, SealerClock, SealerOptions, SealerPorts, SealerWaker, SealingOnDemand,
+    TooLong, spawn_sealer,
 };
 pub use violation::Violation;

@@ -1,5 +1,6 @@
 //! When the development network makes a block.
 
+mod choices;
 mod demand;
 
 use std::{
@@ -24,6 +25,7 @@ use tokio::{sync::watch, time::MissedTickBehavior};
 
 use demand::{Bell, Progress};
 
+pub use choices::{SealChoices, TooLong};
 pub use demand::SealingOnDemand;
 
 /// One wake-up waits at most, because it stands for everything that is pending when it is handled; the second
@@ -92,6 +94,8 @@ pub struct SealerPorts {
     pub producer: Arc<dyn BlockProducer>,
     /// Time and chance.
     pub clock: SealerClock,
+    /// What operators have changed since the start.
+    pub choices: SealChoices,
 }
 
 /// Tells the sealer to look whether a block is due.
@@ -108,12 +112,14 @@ pub struct Sealer {
     progress: Arc<watch::Sender<Progress>>,
     /// Whether the one before it panicked.
     is_successor: bool,
+    /// Why there was no block last; none after one. What stays so is logged once.
+    failure: Option<String>,
 }
 
 impl Sealer {
     /// A sealer that is told by messages only; [`spawn_sealer`] also wires the waker.
     pub fn new(options: SealerOptions, ports: SealerPorts) -> Self {
-        Self { options, ports, is_woken: Arc::default(), progress: Arc::default(), is_successor: false }
+        Self { options, ports, is_woken: Arc::default(), progress: Arc::default(), is_successor: false, failure: None }
     }
 
     /// Makes what is due now: on an interval one block, on transactions as many blocks as the executable ones
@@ -193,11 +199,14 @@ impl Sealer {
     }
 
     fn produce(&self, head: &Head, transactions: Vec<RecoveredTransaction>) -> Result<Arc<RecoveredBlock>, Failure> {
+        let chosen = self.ports.choices.current();
+        // A masternode's blocks are its own, whatever account is shown.
+        let chosen_beneficiary = chosen.etherbase.filter(|_| self.options.signing.is_none());
         let attributes = SealAttributes {
             timestamp: self.next_timestamp(head),
-            beneficiary: self.options.beneficiary,
-            gas_limit: self.options.gas_limit,
-            extra_data: self.options.extra_data.clone(),
+            beneficiary: chosen_beneficiary.unwrap_or(self.options.beneficiary),
+            gas_limit: chosen.gas_limit.unwrap_or(self.options.gas_limit),
+            extra_data: chosen.extra_data.unwrap_or_else(|| self.options.extra_data.clone()),
             mix_hash: (self.ports.clock.random)(),
         };
         self.ports.producer.produce(&attributes, self.with_own(head, transactions)?)
@@ -211,7 +220,8 @@ impl Sealer {
     ) -> Result<Vec<RecoveredTransaction>, Failure> {
         if let Some(duty) = &self.options.signing {
             let state = self.ports.chain.state_at(head.number())?;
-            if let Some(own) = duty.transaction(&head.header, &*state)? {
+            let own = duty.transaction(&head.header, &*state).map_err(|error| Failure::server(error.to_string()))?;
+            if let Some(own) = own {
                 transactions.insert(0, own);
             }
         }
@@ -241,9 +251,11 @@ impl Actor for Sealer {
         // The flag falls before the pool is read: a transaction that comes later wakes the sealer again.
         self.is_woken.store(false, Ordering::SeqCst);
         self.progress.send_if_modified(Progress::begin_round);
-        if let Err(error) = self.seal() {
-            tracing::error!(%error, "no block was made");
+        let failure = self.seal().err().map(|error| error.to_string());
+        if let Some(error) = failure.as_ref().filter(|error| self.failure.as_ref() != Some(error)) {
+            tracing::error!(error, "no block was made; the same reason is not logged again");
         }
+        self.failure = failure;
         self.progress.send_modify(Progress::end_round);
     }
 }
@@ -329,7 +341,7 @@ pub fn spawn_sealer(
         shared.store(false, Ordering::SeqCst);
         let is_woken = Arc::clone(&shared);
         let progress = Arc::clone(&progress);
-        let sealer = Sealer { options: options.clone(), ports: ports.clone(), is_woken, progress, is_successor };
+        let sealer = Sealer { is_woken, progress, is_successor, ..Sealer::new(options.clone(), ports.clone()) };
         is_successor = true;
         Ok(sealer)
     };

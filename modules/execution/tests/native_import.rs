@@ -117,7 +117,7 @@ fn a_block_whose_maker_signs_a_wrong_state_root_is_refused_by_the_root() {
             let wrong = if number == 100 { vec![flipped] } else { vec![flipped, nothing_paid] };
             for state_root in wrong {
                 let header = Header { state_root, ..original.header.header().clone() };
-                let header = native::v2::seal(header, &keys[&original.header.beneficiary]);
+                let header = native::v2::seal(header, &keys[&original.header.beneficiary]).unwrap();
                 let block = tenon_chain::assemble_block(header, original.transactions.clone(), Vec::new(), None);
 
                 let error = importer.insert(block).unwrap_err().to_string();

@@ -2,7 +2,7 @@ use tenon_api::{
     Failure,
     messages::{
         GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolTransaction, GetRawPoolTransaction,
-        RecoverSendersAhead, SubmitTransaction,
+        RecoverSendersAhead, SetMinTip, SubmitTransaction,
     },
 };
 use tenon_bus::{Bus, CallContext, RegisterError, Transport};
@@ -40,6 +40,11 @@ pub fn register(bus: &Bus, pool: &Pool) -> Result<(), RegisterError> {
     })?;
     let own = pool.clone();
     bus.handle_read(move |request: GetPoolNonce, _: &CallContext| Ok(own.next_nonce(request.address)?))?;
+    let own = pool.clone();
+    bus.handle_read(move |request: SetMinTip, _: &CallContext| {
+        own.set_min_tip(request.tip);
+        Ok(())
+    })?;
     let own = pool.clone();
     bus.handle_read(move |request: GetPendingSince, _: &CallContext| Ok(own.pending_since(request.cursor)))
 }

@@ -33,6 +33,8 @@ pub(crate) struct Inner {
     own: Arc<dyn OwnAccounts>,
     pub(crate) bus: Bus,
     pub(crate) options: PoolOptions,
+    /// The least tip that is taken now; that of `options` at first. Held for a copy.
+    min_tip: RwLock<U256>,
     /// What a native chain asks; none on the Ethereum profile.
     pub(crate) native: Option<NativeRules>,
     /// Shared with `native`.
@@ -81,9 +83,10 @@ impl Pool {
         let senders = Arc::<Senders>::default();
         let native = NativeRules::of(&spec, Arc::clone(&senders));
         let state = PoolState::new(pool_head(&spec, &chain.head().header), &options);
-        let (state, maintenance) = (RwLock::new(state), Mutex::new(()));
+        let (state, maintenance, min_tip) = (RwLock::new(state), Mutex::new(()), RwLock::new(options.min_tip));
         let path = options.journal.clone();
-        let mut inner = Inner { spec, chain, own, bus, options, native, senders, state, journal: None, maintenance };
+        let mut inner =
+            Inner { spec, chain, own, bus, options, min_tip, native, senders, state, journal: None, maintenance };
         if let Some(path) = path {
             // Most of those that are not taken in again are in blocks by now.
             let (mut back, mut outdated) = (0_u64, 0_u64);
@@ -169,6 +172,17 @@ impl Pool {
         Ok(waiting.max(account.unwrap_or_default().nonce))
     }
 
+    /// Takes no transaction below this tip from now on. If that is more than before, cheaper ones leave the pool, but for local
+    /// ones and those of masternodes.
+    pub fn set_min_tip(&self, tip: U256) {
+        let before = std::mem::replace(&mut *self.inner.min_tip.write(), tip);
+        if tip > before {
+            let mut changes = Changes::default();
+            self.inner.state.write().drop_below(tip, Instant::now(), &mut changes);
+            self.inner.announce(changes);
+        }
+    }
+
     /// Throws out what could not be executed for longer than the lifetime, as of `now`, and rotates the journal.
     pub(crate) fn tidy(&self, now: Instant) {
         let mut changes = Changes::default();
@@ -242,7 +256,7 @@ impl Inner {
         let (sender, terms) = match &self.native {
             Some(native) => {
                 let next_nonce = |sender| self.state.read().next_nonce(sender);
-                native.check(transaction, size, source, &*self.chain, &self.options, &next_nonce)?
+                native.check(transaction, size, source, &*self.chain, *self.min_tip.read(), &next_nonce)?
             }
             None => self.check_ethereum(transaction, size, sidecar, source)?,
         };
@@ -265,7 +279,7 @@ impl Inner {
     ) -> Result<(Address, Terms), PoolError> {
         let head = self.chain.head();
         let rules = Rules::after(&self.spec, &head.header);
-        let sender = validation::check(transaction, size, &rules, &self.options, source, &self.senders)?;
+        let sender = validation::check(transaction, size, &rules, *self.min_tip.read(), source, &self.senders)?;
         if let (TransactionPayload::Blob { .. }, Some(sidecar)) = (&transaction.payload, sidecar) {
             blobs::verify_sidecar(transaction, sidecar, &rules).map_err(PoolError::Blobs)?;
         }

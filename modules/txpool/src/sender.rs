@@ -182,6 +182,12 @@ impl Sender {
         self.queued().filter(|entry| entry.queued_since < limit).map(Entry::nonce).collect()
     }
 
+    /// Nonces of entries that offer less than this tip, highest first, but for local ones and those of masternodes.
+    pub(crate) fn cheaper_than(&self, tip: U256) -> Vec<u64> {
+        let is_cheap = |entry: &&Entry| !entry.is_local && !entry.is_privileged && entry.tip_cap() < tip;
+        self.entries.values().rev().filter(is_cheap).map(Entry::nonce).collect()
+    }
+
     /// Notes which pending entries the next block would not take at these prices, and gives the nonces of those that have
     /// been so since before `limit`, the highest first. One that can't pay holds back all that come after it.
     pub(crate) fn unpayable(&mut self, prices: BlockPrices, now: Instant, limit: Option<Instant>) -> Vec<u64> {

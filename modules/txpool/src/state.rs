@@ -395,6 +395,11 @@ impl PoolState {
         }
     }
 
+    /// Throws out what offers a lower tip, but for local transactions and those of masternodes.
+    pub(crate) fn drop_below(&mut self, tip: U256, now: Instant, changes: &mut Changes) {
+        self.remove_all(|sender| sender.cheaper_than(tip), now, changes);
+    }
+
     fn remove_all(&mut self, which: impl Fn(&Sender) -> Vec<u64>, now: Instant, changes: &mut Changes) {
         let doomed: Vec<_> = self
             .senders

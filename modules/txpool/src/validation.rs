@@ -51,7 +51,7 @@ pub(crate) fn check(
     transaction: &Transaction,
     size: u64,
     rules: &Rules,
-    options: &PoolOptions,
+    min_tip: U256,
     source: Source,
     senders: &Senders,
 ) -> Result<Address, PoolError> {
@@ -62,8 +62,8 @@ pub(crate) fn check(
     }
     check_gas(transaction, rules)?;
     let tip = transaction.max_priority_fee_per_gas();
-    if source != Source::Reorganisation && tip < options.min_tip {
-        return Err(PoolError::Underpriced { tip, needed: options.min_tip });
+    if source != Source::Reorganisation && tip < min_tip {
+        return Err(PoolError::Underpriced { tip, needed: min_tip });
     }
     match &transaction.payload {
         TransactionPayload::Blob { .. } => blobs::check_fields(transaction, rules).map_err(PoolError::Blobs)?,

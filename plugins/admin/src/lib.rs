@@ -28,7 +28,7 @@ fn table() -> Table<Admin> {
         .lasting_subscriptions()
         .read("admin_datadir", &[], "The data folder.", data_folder)
         .read("admin_nodeInfo", &[], "This node, as far as there is something to say without a network.", node_info)
-        .read("admin_peers", &[], "The connected peers.", peers)
+        .read("admin_peers", &[], "The connected peers.", list_peers)
         .slow_method(
             "admin_exportChain",
             &["file", "first", "last"],
@@ -81,16 +81,29 @@ fn table() -> Table<Admin> {
             "Removes what a module has stored; not while it is enabled.",
             purge_storage,
         )
+        .method("admin_addPeer", &["url"], "Keeps a connection to a peer.", peers::change)
+        .method("admin_removePeer", &["url"], "Ends the connection to a peer.", peers::change)
+        .method("admin_addTrustedPeer", &["url"], "Lets a peer connect above the limit.", peers::change)
+        .method("admin_removeTrustedPeer", &["url"], "Takes a peer's privilege away.", peers::change)
+        .method(
+            "admin_peerEvents",
+            &[],
+            "Subscribes to what becomes of peers, over WebSocket and the Unix socket.",
+            peers::events_once,
+        )
         .subscription("modules", modules)
+        .subscription("peerEvents", peers::events)
 }
 
 tenon_sdk::export!(Admin, table);
 
+mod enode;
 mod front_ends;
 mod node_info;
+mod peers;
 
 use front_ends::{set_exposure, start_http, start_websocket, stop_http, stop_websocket};
-use node_info::{node_info, peers};
+use node_info::{list_peers, node_info};
 
 /// Every block as if a peer had sent it; those before one that is refused stay.
 async fn import_chain(context: AdminContext, file: String) -> Result<bool, Failure> {

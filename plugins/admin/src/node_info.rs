@@ -56,7 +56,7 @@ pub(crate) async fn node_info(context: AdminContext) -> Result<NodeInfo, Failure
 }
 
 /// None, while the node has no network.
-pub(crate) async fn peers(context: AdminContext) -> Result<Vec<String>, Failure> {
+pub(crate) async fn list_peers(context: AdminContext) -> Result<Vec<String>, Failure> {
     match context.call(GetNetworkStatus).await?.peers {
         0 => Ok(Vec::new()),
         count => Err(Failure::server(format!("the network has {count} peers and does not list them"))),

@@ -298,3 +298,19 @@ fn a_node_without_a_network_has_no_peers() {
     assert_eq!(host(0).call(&table(), &Arc::new(Admin), "admin_peers", "[]"), Ok("[]".to_owned()));
     assert!(host(2).call(&table(), &Arc::new(Admin), "admin_peers", "[]").is_err(), "an empty list would be a lie");
 }
+
+#[test]
+fn peers_are_read_and_then_refused_for_want_of_a_network() {
+    let host = FakeHost::new();
+    for method in ["admin_addPeer", "admin_removePeer", "admin_addTrustedPeer", "admin_removeTrustedPeer"] {
+        let told = |params: &str| host.call(&table(), &Arc::new(Admin), method, params).unwrap_err().message;
+
+        assert_eq!(
+            told(r#"["enode://abcd@1.2.3.4:5"]"#),
+            "invalid enode: invalid node ID (wrong length, want 128 hex chars)"
+        );
+        let url = format!("[\"enode://{}@1.2.3.4:5\"]", "ab".repeat(64));
+        assert!(told(&url).starts_with("this node has no peer-to-peer network"), "{method}");
+        assert_eq!(told("[]"), "missing value for required argument 0");
+    }
+}

@@ -32,6 +32,7 @@ mod storage_key;
 mod subscriptions;
 mod table;
 mod transactions;
+mod typed_data;
 mod uncles;
 
 #[cfg(test)]

@@ -13,9 +13,9 @@ pub(crate) async fn etherbase(context: EthContext) -> Result<Address, Failure> {
     chosen_etherbase(&context).await?.ok_or_else(|| Failure::server(NO_ETHERBASE))
 }
 
-/// What the settings say, else the first account of the wallets, as with the reference.
+/// What `miner_setEtherbase` chose, else what the settings say, else the first account of the wallets, as with the reference.
 async fn chosen_etherbase(context: &EthContext) -> Result<Option<Address>, Failure> {
-    if let Some(etherbase) = context.settings.etherbase {
+    if let Some(etherbase) = context.call(GetSealing).await?.etherbase.or(context.settings.etherbase) {
         return Ok(Some(etherbase));
     }
     if let Some(first) = context.call(ListAccounts).await?.first() {

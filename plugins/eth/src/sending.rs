@@ -3,7 +3,7 @@
 use tenon_sdk::{
     prelude::*,
     shapes::{CallArguments, JsonWriter, write_transaction},
-    transactions::{self, rlp::Item, signed_json, unsigned_json, with_nonce},
+    transactions::{self, rlp::Item, signed_json, unsigned_hash, unsigned_json, with_nonce},
 };
 
 use crate::{Answer, EthContext, chain_info, native::require_native, transactions::TRANSACTION_BYTES};
@@ -93,8 +93,7 @@ pub(crate) async fn resend(
     require_account(&context, arguments.from).await?;
     let mut request = fill(&context, arguments).await?;
     if find_pooled(&context, &request).await?.is_none() {
-        let nonce = request.nonce.unwrap_or_default();
-        return Err(Failure::server(format!("transaction with nonce {nonce} not found")));
+        return Err(Failure::server(format!("transaction {:#x} not found", unsigned_hash(&request))));
     }
     // A new price of zero, and a limit of zero, mean: as before.
     if let Some(price) = price.filter(|price| !price.is_zero()) {
@@ -159,7 +158,7 @@ async fn fill(context: &EthContext, arguments: CallArguments) -> Result<CallRequ
 }
 
 /// Refuses an account whose key is not here before anything else is looked at.
-async fn require_account(context: &EthContext, address: Option<Address>) -> Result<(), Failure> {
+pub(crate) async fn require_account(context: &EthContext, address: Option<Address>) -> Result<(), Failure> {
     let accounts = context.call(ListAccounts).await?;
     match address.is_some_and(|address| accounts.contains(&address)) {
         true => Ok(()),

@@ -3,7 +3,8 @@
 use tenon_sdk::prelude::*;
 
 use crate::{
-    Eth, blocks, calls, chain, fees, filters, logs, mining, native, sending, state, subscriptions, transactions, uncles,
+    Eth, blocks, calls, chain, fees, filters, logs, mining, native, sending, state, subscriptions, transactions,
+    typed_data, uncles,
 };
 
 pub(crate) fn table() -> Table<Eth> {
@@ -179,6 +180,12 @@ fn with_sending(table: Table<Eth>) -> Table<Eth> {
             sending::send_transaction,
         )
         .read("eth_sign", &["address", "message"], "Signs a message (EIP-191).", sending::sign)
+        .slow_read(
+            "eth_signTypedData_v4",
+            &["address", "data"],
+            "Signs typed data (EIP-712): an object, or its JSON text.",
+            typed_data::sign,
+        )
         .slow_read(
             "eth_fillTransaction",
             &["transaction"],

@@ -93,6 +93,10 @@ typedef TenonFuture TenonStream;
  * one in a batch, the host calls it with one parameter, the list of their parameters. Its answer is not read. */
 #define TENON_METHOD_AHEAD 2
 
+/* Flag of tenon_method: its parameters hold passwords or keys. The host wipes the buffers that they came in, and shows them
+ * nowhere. */
+#define TENON_METHOD_SECRET 4
+
 typedef struct TenonMethod {
     TenonSlice name; /* full name, namespace_name */
     uint32_t cost;

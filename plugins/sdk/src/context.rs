@@ -66,7 +66,7 @@ impl Host {
     /// What the answering module says; `-32000` when the plugin was not granted the request's capability.
     pub async fn call<R: Request>(&self, request: R) -> Result<R::Reply, Failure> {
         let frame = encode_request(&request)?;
-        let future = self.port.call(CallToken::NONE, R::TOPIC.0, u32::from(R::SCHEMA), &frame);
+        let future = self.port.call(CallToken::NONE, R::TOPIC.0, u32::from(R::SCHEMA), frame.as_ref());
         decode_reply::<R>(future).await
     }
 
@@ -193,7 +193,7 @@ impl<S> Context<S> {
         let frame = encode_request(&request)?;
         let future = {
             let token = self.inner.token.lock().unwrap_or_else(PoisonError::into_inner);
-            self.inner.served.host.port.call(*token, R::TOPIC.0, u32::from(R::SCHEMA), &frame)
+            self.inner.served.host.port.call(*token, R::TOPIC.0, u32::from(R::SCHEMA), frame.as_ref())
         };
         decode_reply::<R>(future).await
     }
@@ -330,8 +330,8 @@ impl<E: Event> Events<E> {
     }
 }
 
-fn encode_request<R: Request>(request: &R) -> Result<Vec<u8>, Failure> {
-    codec::encode(request).map_err(codec_failure)
+fn encode_request<R: Request>(request: &R) -> Result<codec::RequestFrame, Failure> {
+    codec::encode_request(request).map_err(codec_failure)
 }
 
 async fn decode_reply<R: Request>(future: ForeignFuture) -> Result<R::Reply, Failure> {

@@ -105,7 +105,7 @@ pub(crate) fn describe_method(summary: &str, names: &[&str], parameters: &[Param
         .iter()
         .zip(parameters)
         .map(|(name, parameter)| {
-            let ParamDescription { is_required, schema } = parameter;
+            let ParamDescription { is_required, schema, .. } = parameter;
             format!(r#"{{"name":{},"required":{is_required},"schema":{schema}}}"#, text(name))
         })
         .collect();
@@ -165,7 +165,10 @@ mod tests {
 
     #[test]
     fn a_method_is_described_by_names_and_types() {
-        let parameters = [ParamDescription::required("{}"), ParamDescription { is_required: false, schema: "true" }];
+        let parameters = [
+            ParamDescription::required("{}"),
+            ParamDescription { is_required: false, schema: "true", is_secret: false },
+        ];
 
         let text = describe_method("Says \"x\".", &["a", "b"], &parameters);
 

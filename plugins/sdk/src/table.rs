@@ -5,7 +5,7 @@ use std::future::Future;
 use serde::Serialize;
 use tenon_api::{
     Capability, Failure,
-    abi::{AHEAD_SUFFIX, COST_FAST, COST_SLOW, METHOD_AHEAD, METHOD_ONLY_READS},
+    abi::{AHEAD_SUFFIX, COST_FAST, COST_SLOW, METHOD_AHEAD, METHOD_ONLY_READS, METHOD_SECRET},
 };
 
 use crate::{
@@ -192,9 +192,11 @@ impl<S: Send + Sync + 'static> Table<S> {
         summary: &'static str,
         function: F,
     ) -> Self {
-        let description = output::describe_method(summary, parameters, &F::parameters());
+        let described = F::parameters();
+        let description = output::describe_method(summary, parameters, &described);
         let call = Box::new(move |context, params: &[u8]| function.call(context, params));
-        let flags = if only_reads { METHOD_ONLY_READS } else { 0 };
+        let has_secrets = described.iter().any(|parameter| parameter.is_secret);
+        let flags = if only_reads { METHOD_ONLY_READS } else { 0 } | if has_secrets { METHOD_SECRET } else { 0 };
         self.methods.push(Method { name, cost, flags, description, call });
         self
     }

@@ -171,7 +171,7 @@ impl Traffic {
     }
 
     fn signature(&self, address: Address, hash: B256) -> (u8, U256, U256) {
-        let key = SecretKey::from_byte_array(*self.accounts.secret(address).unwrap()).unwrap();
+        let key = secret_key(&self.accounts, address);
         let signature = SECP256K1.sign_ecdsa_recoverable(Message::from_digest(hash.0), &key);
         let (recovery, bytes) = signature.serialize_compact();
         (u8::from(i32::from(recovery) & 1 == 1), U256::from_be_slice(&bytes[..32]), U256::from_be_slice(&bytes[32..]))
@@ -329,4 +329,11 @@ fn random_code(dice: &mut Dice, addresses: &[Address]) -> Vec<u8> {
     }
     code.extend([0x60, 0, 0x52, 0x60, 32, 0x60, 0, 0xf3]);
     code
+}
+
+/// The key of a development account, which everybody knows.
+fn secret_key(accounts: &Accounts, address: Address) -> SecretKey {
+    let revealed = accounts.reveal().into_iter().find(|account| account.address == address).unwrap();
+    let bytes: B256 = revealed.secret_key.parse().unwrap();
+    SecretKey::from_byte_array(bytes.0).unwrap()
 }

@@ -21,7 +21,7 @@ pub struct SignMessage {
     /// Opens the key for this message alone. Without it the account must be unlocked.
     pub password: Option<SecretText>,
 }
-request!(SignMessage => Bytes, topic 0x0501, schema 2, Sign);
+request!(SignMessage => Bytes, topic 0x0501, schema 2, Sign, with secrets);
 
 /// Signs a transaction; everything must be filled in: gas, nonce, prices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ pub struct SignTransaction {
     /// Opens the key for this transaction alone. Without it the account must be unlocked.
     pub password: Option<SecretText>,
 }
-request!(SignTransaction => SignedTransactionReply, topic 0x0502, schema 2, Sign);
+request!(SignTransaction => SignedTransactionReply, topic 0x0502, schema 2, Sign, with secrets);
 
 /// A signed transaction.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,7 +51,7 @@ pub struct SendTransaction {
     /// Opens the key for this transaction alone. Without it the account must be unlocked.
     pub password: Option<SecretText>,
 }
-request!(SendTransaction => B256, topic 0x0503, Sign);
+request!(SendTransaction => B256, topic 0x0503, Sign, with secrets);
 
 /// Wallets in the order of their URLs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -93,7 +93,7 @@ pub struct CreateAccount {
     /// Its password; any text, also an empty one.
     pub password: SecretText,
 }
-request!(CreateAccount => Address, topic 0x0505, Administer);
+request!(CreateAccount => Address, topic 0x0505, Administer, with secrets);
 
 /// Keeps a given key in a new key file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -103,7 +103,7 @@ pub struct ImportKey {
     /// Its password; any text, also an empty one.
     pub password: SecretText,
 }
-request!(ImportKey => Address, topic 0x0506, Administer);
+request!(ImportKey => Address, topic 0x0506, Administer, with secrets);
 
 /// Lets an account sign without a password.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -115,7 +115,7 @@ pub struct UnlockAccount {
     /// For how many seconds; 0: until it is locked or the node ends.
     pub seconds: u64,
 }
-request!(UnlockAccount => (), topic 0x0507, Sign);
+request!(UnlockAccount => (), topic 0x0507, Sign, with secrets);
 
 /// Forgets the key of an account. Nothing happens if it is not unlocked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -133,7 +133,7 @@ pub struct UseWallet {
     /// What.
     pub operation: WalletOperation,
 }
-request!(UseWallet => WalletAnswer, topic 0x0509, Administer);
+request!(UseWallet => WalletAnswer, topic 0x0509, Administer, with secrets);
 
 /// What a wallet can be asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -179,6 +179,20 @@ pub struct RecoverSigner {
     pub signature: Bytes,
 }
 request!(RecoverSigner => Address, topic 0x050a, ReadChain);
+
+/// Signs typed data (EIP-712): 65 bytes, the last 27 or 28.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SignTypedData {
+    /// With whose key.
+    pub address: Address,
+    /// Hash of the domain, its separator.
+    pub domain: B256,
+    /// Hash of the message's structure; none where the domain alone is signed.
+    pub message: Option<B256>,
+    /// Opens the key for this message alone. Without it the account must be unlocked.
+    pub password: Option<SecretText>,
+}
+request!(SignTypedData => Bytes, topic 0x050b, Sign, with secrets);
 
 /// A wallet came or went, or its key was opened or locked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -13,6 +13,7 @@ mod fees;
 mod modules;
 mod node;
 mod pool;
+mod sealing;
 mod space;
 mod state;
 
@@ -26,6 +27,7 @@ pub use fees::*;
 pub use modules::*;
 pub use node::*;
 pub use pool::*;
+pub use sealing::*;
 pub use space::*;
 pub use state::*;
 
@@ -34,13 +36,23 @@ macro_rules! request {
     ($type:ty => $reply:ty, topic $topic:literal, $capability:ident) => {
         request!($type => $reply, topic $topic, schema 1, $capability);
     };
+    ($type:ty => $reply:ty, topic $topic:literal, $capability:ident, with secrets) => {
+        request!($type => $reply, topic $topic, schema 1, $capability, with secrets);
+    };
     ($type:ty => $reply:ty, topic $topic:literal, schema $schema:literal, $capability:ident) => {
+        request!($type => $reply, topic $topic, schema $schema, $capability, false);
+    };
+    ($type:ty => $reply:ty, topic $topic:literal, schema $schema:literal, $capability:ident, with secrets) => {
+        request!($type => $reply, topic $topic, schema $schema, $capability, true);
+    };
+    ($type:ty => $reply:ty, topic $topic:literal, schema $schema:literal, $capability:ident, $has_secrets:literal) => {
         impl crate::Request for $type {
             type Reply = $reply;
             const TOPIC: crate::Topic = crate::Topic($topic);
             const NAME: &'static str = stringify!($type);
             const SCHEMA: u16 = $schema;
             const CAPABILITY: crate::Capability = crate::Capability::$capability;
+            const HAS_SECRETS: bool = $has_secrets;
         }
     };
 }

@@ -1,6 +1,6 @@
 //! The transaction pool. Topics `0x0400..`.
 
-use alloy_primitives::{Address, B256, Bytes};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
 
 use super::request;
@@ -103,3 +103,12 @@ pub struct AwaitSealing {
     pub hash: B256,
 }
 request!(AwaitSealing => (), topic 0x0407, SubmitTransactions);
+
+/// Changes the least tip that the pool takes, until the node ends. If it rises, cheaper transactions leave the pool, but for local
+/// ones.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SetMinTip {
+    /// Wei per gas.
+    pub tip: U256,
+}
+request!(SetMinTip => (), topic 0x0409, Administer);

@@ -11,8 +11,8 @@ use libloading::os::unix::{Library as OpenLibrary, RTLD_LOCAL, RTLD_NOW};
 use tenon_api::{
     Capability,
     abi::{
-        ABI_MAJOR, ABI_MINOR, COST_SLOW, FEATURE_LASTING_SUBSCRIPTIONS, METHOD_AHEAD, METHOD_ONLY_READS, PLUGIN_MAGIC,
-        PLUGIN_SYMBOL, TenonMethod, TenonPlugin, TenonSubscription,
+        ABI_MAJOR, ABI_MINOR, COST_SLOW, FEATURE_LASTING_SUBSCRIPTIONS, METHOD_AHEAD, METHOD_ONLY_READS, METHOD_SECRET,
+        PLUGIN_MAGIC, PLUGIN_SYMBOL, TenonMethod, TenonPlugin, TenonSubscription,
     },
     schema_hash,
 };
@@ -175,6 +175,7 @@ unsafe fn read_manifest(path: &Path, table: &TenonPlugin, sends_frames: bool) ->
             cost: if method.cost >= COST_SLOW { Cost::Slow } else { Cost::Fast },
             only_reads: method.flags & METHOD_ONLY_READS != 0,
             is_ahead: method.flags & METHOD_AHEAD != 0,
+            takes_secrets: method.flags & METHOD_SECRET != 0,
             description: if description.is_empty() { "{}".to_owned() } else { description },
         })
     };

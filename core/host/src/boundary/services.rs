@@ -22,6 +22,7 @@ use tenon_api::{
 use tenon_bus::{Bus, CallContext, ClientId, FrameDelivery, MemoryBudget, MemoryUse, Origin, PluginId, Reservation};
 use tenon_sdk::boundary::{ExportedFuture, ExportedStream, borrow, crashed};
 use tokio::{sync::watch, task::unconstrained};
+use zeroize::Zeroizing;
 
 use crate::{faults::is_crash, space::Space};
 
@@ -250,7 +251,8 @@ impl Backend for BusBackend {
             }
             _ => None,
         };
-        let (bus, frame, crashes) = (self.bus.clone(), frame.to_vec(), Arc::clone(&self.crashes));
+        // Wiped, because it may hold a password; what is answered on the spot is not copied.
+        let (bus, frame, crashes) = (self.bus.clone(), Zeroizing::new(frame.to_vec()), Arc::clone(&self.crashes));
         ExportedFuture::new(async move {
             let _memory = memory;
             let answer = bus.call_frame(topic, schema, &frame, &context).await;

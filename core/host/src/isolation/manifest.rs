@@ -36,9 +36,9 @@ pub(super) fn put_manifest(out: &mut Vec<u8>, manifest: &Manifest) {
         put_bytes(out, capability.name().as_bytes());
     }
     put_count(out, methods.len());
-    for Method { name, cost, only_reads, is_ahead, description } in methods {
+    for Method { name, cost, only_reads, is_ahead, takes_secrets, description } in methods {
         put_bytes(out, name.as_bytes());
-        out.extend_from_slice(&[*cost == Cost::Slow, *only_reads, *is_ahead].map(u8::from));
+        out.extend_from_slice(&[*cost == Cost::Slow, *only_reads, *is_ahead, *takes_secrets].map(u8::from));
         put_bytes(out, description.as_bytes());
     }
     put_count(out, subscriptions.len());
@@ -69,7 +69,8 @@ pub(super) fn read_manifest(fields: &mut Fields<'_>) -> Result<Manifest, Manifes
             let name = fields.text()?.to_owned();
             let cost = if fields.u8()? == 0 { Cost::Fast } else { Cost::Slow };
             let (only_reads, is_ahead) = (fields.u8()? != 0, fields.u8()? != 0);
-            Ok(Method { name, cost, only_reads, is_ahead, description: fields.text()?.to_owned() })
+            let takes_secrets = fields.u8()? != 0;
+            Ok(Method { name, cost, only_reads, is_ahead, takes_secrets, description: fields.text()?.to_owned() })
         })
         .collect::<Result<_, ManifestError>>()?;
     let subscriptions =
@@ -120,6 +121,7 @@ mod tests {
                     cost: Cost::Fast,
                     only_reads: true,
                     is_ahead: false,
+                    takes_secrets: true,
                     description: "{}".into(),
                 },
                 Method {
@@ -127,6 +129,7 @@ mod tests {
                     cost: Cost::Slow,
                     only_reads: false,
                     is_ahead: true,
+                    takes_secrets: false,
                     description: "{}".into(),
                 },
             ],

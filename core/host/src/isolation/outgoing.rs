@@ -11,7 +11,7 @@ use std::{
 use tenon_bus::{ClientMemory, MemoryUse, OutOfMemory, Reservation};
 use tokio::{net::UnixStream, sync::Notify};
 
-use super::wire::{Kind, put_frame};
+use super::wire::{Kind, put_frame, wipe};
 
 /// More bytes than this may not wait when a new call wants to join: the other side does not read.
 pub(super) const LARGEST_BACKLOG: usize = 32 * 1024 * 1024;
@@ -19,6 +19,9 @@ pub(super) const LARGEST_BACKLOG: usize = 32 * 1024 * 1024;
 /// Up to this many bytes of waiting frames are not counted in the budget, and beyond it they are counted in steps of it: most calls
 /// must not pay for the lock.
 const MEMORY_STEP: usize = 64 * 1024;
+
+/// Room that a buffer begins with.
+const FIRST_ROOM: usize = 16 * 1024;
 
 /// Capacity that a buffer keeps after it has been written.
 const KEPT: usize = 256 * 1024;
@@ -121,6 +124,8 @@ impl Outgoing {
 
     fn put(&self, buffer: &mut Vec<u8>, kind: Kind, id: u64, fill: impl FnOnce(&mut Vec<u8>)) {
         let before = buffer.len();
+        // Growing leaves copies behind; most that waits fits into this.
+        buffer.reserve_exact(FIRST_ROOM.saturating_sub(buffer.capacity()));
         put_frame(buffer, kind, id, fill);
         let added = buffer.len().saturating_sub(before);
         let waiting = self.waiting.fetch_add(added, Ordering::Relaxed).saturating_add(added);
@@ -184,7 +189,11 @@ impl Outgoing {
                 Err(error) => return Err(error),
             }
         }
-        buffer.drain(..written);
+        // What has been written may have held secrets.
+        let rest = buffer.len() - written;
+        buffer.copy_within(written.., 0);
+        wipe(buffer.get_mut(rest..).unwrap_or_default());
+        buffer.truncate(rest);
         self.note_taken(written);
         let is_empty = buffer.is_empty();
         buffer.shrink_to(KEPT);
@@ -222,6 +231,7 @@ impl Outgoing {
             if let Err(error) = self.write_all(socket, &taken).await {
                 return error;
             }
+            wipe(&mut taken);
             taken.clear();
             taken.shrink_to(KEPT);
         }

@@ -11,6 +11,7 @@ use crate::new_folder::NewFolder;
 use crate::node::{Node, NodePlan, Role};
 use crate::opened_chain::{OpenedChain, chosen_genesis};
 use crate::reload::SettingsSource;
+use crate::sealing::OneMasternode;
 use crate::{log_file, logging, open_files, shutdown, start_lines};
 
 const EXAMPLES: &str = "\
@@ -64,7 +65,10 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let chain = OpenedChain::open_new(&resolved.settings, &folder, &genesis, &mut new_folder)?;
     log_file::start(&resolved.settings)?;
     start_lines::starting(&resolved.settings, &folder, &chain);
-    let engine = chain.checking_engine();
+    let (masternode, engine) = match OneMasternode::of(&chain)? {
+        Some((masternode, engine)) => (Some(masternode), engine),
+        None => (None, chain.checking_engine()),
+    };
 
     let runtime = shutdown::runtime()?;
     runtime.block_on(async {
@@ -72,7 +76,8 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         for warning in &resolved.warnings {
             tracing::warn!("{warning}");
         }
-        let plan = NodePlan { settings: resolved.settings, folder, chain, engine, role: Role::Follow, source };
+        let role = Role::Follow { masternode };
+        let plan = NodePlan { settings: resolved.settings, folder, chain, engine, role, source };
         let node = Node::start(plan).await?;
         new_folder.keep();
         start_lines::want_of_peers(node.health());

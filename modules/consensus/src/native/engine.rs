@@ -7,8 +7,8 @@ use std::{
 use parking_lot::Mutex;
 use rayon::prelude::*;
 use tenon_api::{
-    Address, B256, Block, BlockNumber, Bytes, ChainReader, ConsensusEngine, ConsensusError, EngineRecords, Head,
-    Header, RecoveredBlock, SealAttributes, SealedHeader, StoreError, U256,
+    Address, B256, Block, BlockNumber, BlockSigner, Bytes, ChainReader, ConsensusEngine, ConsensusError, EngineRecords,
+    Head, Header, RecoveredBlock, SealAttributes, SealedHeader, StoreError, U256,
 };
 use tenon_chain::{ChainSpec, NativeConsensus, NativeSettings, ommers_hash, transactions_root};
 
@@ -21,7 +21,7 @@ use super::{
     signers::SignerCache,
     signing::SigningIndex,
     v1::{V1Engine, V1Error},
-    v2::{self, MasternodeKey, V2Engine, V2Error, VotingState},
+    v2::{self, V2Engine, V2Error, VotingState},
 };
 
 /// Signatures that one thread recovers ahead together: enough to share the cost of a batch, few enough to hold the memory of
@@ -95,8 +95,8 @@ pub struct NativeEngine {
     /// The block below which no reorganisation may go; none on a node that takes no part in the voting. Held for
     /// a copy only.
     protected: Mutex<Option<BlockInfo>>,
-    /// With which blocks are sealed; none on a node that only follows.
-    key: Option<MasternodeKey>,
+    /// Seals blocks; none on a node that only follows.
+    signer: Option<Arc<dyn BlockSigner>>,
     /// What is kept over restarts; none where everything is computed anew.
     records: Option<Arc<dyn EngineRecords>>,
 }
@@ -135,7 +135,7 @@ impl NativeEngine {
         let v1 = V1Engine::new(Arc::clone(&settings), Arc::clone(&signers), Arc::clone(&source), Arc::clone(&signing));
         let v2 =
             V2Engine::new(Arc::clone(spec), Arc::clone(&settings), Arc::clone(&signers), source, Arc::clone(&signing));
-        Ok(Self { settings, v1, v2, signers, signing, clock, protected: Mutex::new(None), key: None, records: None })
+        Ok(Self { settings, v1, v2, signers, signing, clock, protected: Mutex::new(None), signer: None, records: None })
     }
 
     /// An engine that keeps over restarts what `docs/spec/consensus.md` 17 recommends: the candidates of gap blocks,
@@ -200,11 +200,11 @@ impl NativeEngine {
         Ok(())
     }
 
-    /// Seals with this key. One key makes a quorum only where it is the only masternode, as on a development
-    /// network; there every round has its block.
+    /// Seals with what this account signs. One account makes a quorum only where it is the only masternode, as on a
+    /// development network; there every round has its block.
     #[must_use]
-    pub fn sealing_with(mut self, key: MasternodeKey) -> Self {
-        self.key = Some(key);
+    pub fn sealing_with(mut self, signer: Arc<dyn BlockSigner>) -> Self {
+        self.signer = Some(signer);
         self
     }
 
@@ -312,14 +312,14 @@ impl NativeEngine {
         attributes: &SealAttributes,
         chain: &dyn ChainReader,
     ) -> Result<Header, NativeError> {
-        let key = self.key.as_ref().ok_or(NativeError::NoKey)?;
+        let signer = self.signer.as_deref().ok_or(NativeError::NoKey)?;
         if !self.is_v2(parent.number.saturating_add(1)) {
-            return Ok(self.v1.prepare(parent, key.address(), attributes, chain)?);
+            return Ok(self.v1.prepare(parent, signer.address(), attributes, chain)?);
         }
-        if attributes.beneficiary != key.address() {
+        if attributes.beneficiary != signer.address() {
             return Err(V2Error::WalletAddress.into());
         }
-        let quorum = self.v2.certify(parent, std::slice::from_ref(key), chain)?;
+        let quorum = self.v2.certify(parent, signer, chain)?;
         let round = quorum.block.round.saturating_add(1);
         Ok(self.v2.prepare(parent, round, quorum, attributes, chain)?)
     }
@@ -402,8 +402,8 @@ impl ConsensusEngine for NativeEngine {
         if header.number == 0 {
             return Ok(Address::ZERO);
         }
-        if let Some(key) = self.key.as_ref().filter(|_| self.is_unsealed(header)) {
-            return Ok(key.address());
+        if let Some(signer) = self.signer.as_ref().filter(|_| self.is_unsealed(header)) {
+            return Ok(signer.address());
         }
         let author = if self.is_v2(header.number) {
             self.v2.author(header).map_err(NativeError::from)
@@ -435,9 +435,11 @@ impl ConsensusEngine for NativeEngine {
     }
 
     fn seal(&self, header: Header) -> Result<SealedHeader, ConsensusError> {
-        let sealed = match &self.key {
-            Some(key) if self.is_v2(header.number) => Ok(v2::seal(header.clone(), key)),
-            Some(key) => self.v1.seal(header.clone(), key).map_err(NativeError::from),
+        let sealed = match self.signer.as_deref() {
+            Some(signer) if self.is_v2(header.number) => {
+                v2::seal(header.clone(), signer).map_err(|error| V2Error::from(error).into())
+            }
+            Some(signer) => self.v1.seal(header.clone(), signer).map_err(NativeError::from),
             None => Err(NativeError::NoKey),
         };
         sealed.map_err(|error| of(&tenon_chain::seal(header))(error))

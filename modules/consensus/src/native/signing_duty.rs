@@ -1,51 +1,70 @@
 //! The signing transactions that a masternode sends (`docs/spec/consensus.md` 10.1): without them an epoch pays
 //! nothing.
 
+use std::{fmt, sync::Arc};
+
 use tenon_api::{
-    Address, RecoveredTransaction, SealedHeader, StateReader, StoreError, Transaction, TransactionPayload,
-    TransactionSignature, U256,
+    Address, BlockSigner, CannotSign, RecoveredTransaction, SealedHeader, StateReader, StoreError, Transaction,
+    TransactionPayload, TransactionSignature, U256,
 };
 
-use super::{BLOCK_SIGNER_CONTRACT, MERGE_SIGN_RANGE, signing::SELECTOR, v2::MasternodeKey};
+use super::{BLOCK_SIGNER_CONTRACT, MERGE_SIGN_RANGE, signing::SELECTOR};
 
 /// Gas that the transaction asks for; it costs none.
 const GAS: u64 = 200_000;
 
 /// Says of every fifteenth block that this masternode has seen it.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct SigningDuty {
-    key: MasternodeKey,
+    signer: Arc<dyn BlockSigner>,
     chain_id: u64,
+}
+
+impl fmt::Debug for SigningDuty {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("SigningDuty").field("masternode", &self.signer.address()).finish_non_exhaustive()
+    }
+}
+
+/// No signing transaction, though one is due.
+#[derive(Debug, thiserror::Error)]
+pub enum DutyError {
+    /// The masternode's account can't be read.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The masternode can't sign.
+    #[error(transparent)]
+    Signer(#[from] CannotSign),
 }
 
 impl SigningDuty {
     /// The duty of a masternode on a chain.
-    pub const fn new(key: MasternodeKey, chain_id: u64) -> Self {
-        Self { key, chain_id }
+    pub const fn new(signer: Arc<dyn BlockSigner>, chain_id: u64) -> Self {
+        Self { signer, chain_id }
     }
 
     /// What the block after `head` should hold; none where `head` is none of those that are signed. The nonce is that
     /// of the state after `head`: nobody else may use the key.
     ///
     /// # Errors
-    /// [`StoreError`] when the state cannot be read.
+    /// [`DutyError`].
     pub fn transaction(
         &self,
         head: &SealedHeader,
         state: &dyn StateReader,
-    ) -> Result<Option<RecoveredTransaction>, StoreError> {
+    ) -> Result<Option<RecoveredTransaction>, DutyError> {
         if head.number == 0 || !head.number.is_multiple_of(MERGE_SIGN_RANGE) {
             return Ok(None);
         }
-        let sender = self.key.address();
+        let sender = self.signer.address();
         let nonce = state.account(sender)?.unwrap_or_default().nonce;
         let mut input = SELECTOR.to_vec();
         input.extend_from_slice(&U256::from(head.number).to_be_bytes::<32>());
         input.extend_from_slice(head.hash().as_slice());
-        Ok(Some(self.signed(nonce, BLOCK_SIGNER_CONTRACT, input)))
+        Ok(Some(self.signed(nonce, BLOCK_SIGNER_CONTRACT, input)?))
     }
 
-    fn signed(&self, nonce: u64, to: Address, input: Vec<u8>) -> RecoveredTransaction {
+    fn signed(&self, nonce: u64, to: Address, input: Vec<u8>) -> Result<RecoveredTransaction, CannotSign> {
         let mut transaction = Transaction {
             hash: Default::default(),
             chain_id: Some(self.chain_id),
@@ -57,7 +76,7 @@ impl SigningDuty {
             payload: TransactionPayload::Legacy { gas_price: U256::ZERO },
             signature: TransactionSignature { v: 0, r: U256::ZERO, s: U256::ZERO },
         };
-        let signature = self.key.sign(tenon_chain::signing_hash(&transaction));
+        let signature = self.signer.sign(tenon_chain::signing_hash(&transaction))?;
         // EIP-155.
         let v = self.chain_id.saturating_mul(2).saturating_add(35 + u64::from(signature[64]));
         transaction.signature = TransactionSignature {
@@ -66,7 +85,7 @@ impl SigningDuty {
             s: U256::from_be_slice(&signature[32..64]),
         };
         transaction.hash = tenon_chain::transaction_hash(&transaction);
-        RecoveredTransaction { transaction: transaction.into(), sender: self.key.address() }
+        Ok(RecoveredTransaction { transaction: transaction.into(), sender: self.signer.address() })
     }
 }
 
@@ -75,10 +94,10 @@ mod tests {
     use tenon_api::{Header, NativeSeal};
 
     use super::*;
-    use crate::native::{is_signing_transaction, recorded_state::RecordedState};
+    use crate::native::{is_signing_transaction, recorded_state::RecordedState, v2::MasternodeKey};
 
     fn duty() -> SigningDuty {
-        SigningDuty::new(MasternodeKey::from_bytes([7; 32]).unwrap(), 5151)
+        SigningDuty::new(Arc::new(MasternodeKey::from_bytes([7; 32]).unwrap()), 5151)
     }
 
     fn head(number: u64) -> SealedHeader {
@@ -99,7 +118,7 @@ mod tests {
         assert!(is_signing_transaction(&own.transaction));
         assert_eq!(own.transaction.input[4..36], U256::from(30).to_be_bytes::<32>());
         assert_eq!(own.transaction.input[36..], head.hash()[..]);
-        assert_eq!((own.transaction.nonce, own.sender), (0, duty().key.address()));
+        assert_eq!((own.transaction.nonce, own.sender), (0, duty().signer.address()));
         assert_eq!(tenon_chain::recover_sender(&own.transaction).unwrap(), own.sender);
         let encoded = tenon_chain::encode_transaction(&own.transaction);
         assert_eq!(tenon_chain::decode_transaction(&encoded).unwrap(), *own.transaction);

@@ -4,7 +4,7 @@ mod waiting;
 
 use std::sync::Mutex;
 
-use tenon_api::{ConsensusEngine, EMPTY_OMMERS_HASH, Header, TransactionSignature};
+use tenon_api::{ConsensusEngine, EMPTY_OMMERS_HASH, Header, TransactionSignature, messages::SealingChange};
 use tenon_chain::Fork;
 
 use super::*;
@@ -92,6 +92,7 @@ fn network(pending: Vec<RecoveredTransaction>, per_block: usize) -> (Arc<Network
     });
     let clock = SealerClock { now: Arc::new(|| 1000), random: Arc::new(|| B256::repeat_byte(3)) };
     let ports = SealerPorts {
+        choices: SealChoices::default(),
         spec,
         chain: Arc::clone(&network.chain) as _,
         pool: Arc::clone(&network) as _,
@@ -123,6 +124,25 @@ fn seals_what_is_pending_in_as_many_blocks_as_it_takes_and_then_stops() {
     let attributes = network.attributes.lock().unwrap();
     assert_eq!(attributes.iter().map(|each| each.timestamp).collect::<Vec<_>>(), [1001, 1002, 1003]);
     assert!(attributes.iter().all(|each| each.mix_hash == B256::repeat_byte(3)));
+}
+
+#[test]
+fn what_operators_choose_holds_from_the_next_block_on() {
+    let (network, ports, _made) = network((0..2).map(transaction).collect(), 1);
+    let choices = ports.choices.clone();
+    let sealer = Sealer::new(options(SealMode::Interval(Duration::from_secs(1))), ports);
+    sealer.seal().unwrap();
+
+    choices.change(SealingChange::Etherbase(Address::with_last_byte(7))).unwrap();
+    choices.change(SealingChange::ExtraData(Bytes::from_static(b"tenon"))).unwrap();
+    choices.change(SealingChange::GasLimit(29_999_000)).unwrap();
+    assert_eq!(choices.change(SealingChange::ExtraData(vec![0; 33].into())), Err(TooLong { found: 33 }));
+    sealer.seal().unwrap();
+
+    let attributes = network.attributes.lock().unwrap();
+    let told = |each: &SealAttributes| (each.beneficiary, each.extra_data.clone(), each.gas_limit);
+    assert_eq!(told(&attributes[0]), (Address::ZERO, Bytes::new(), 30_000_000));
+    assert_eq!(told(&attributes[1]), (Address::with_last_byte(7), Bytes::from_static(b"tenon"), 29_999_000));
 }
 
 #[test]

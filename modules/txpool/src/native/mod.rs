@@ -16,7 +16,7 @@ use tenon_chain::{ChainSpec, HighS, NativeSettings, SignerRules, native_intrinsi
 pub use problem::NativeProblem;
 pub(crate) use problem::in_native_words;
 
-use crate::{PoolError, PoolOptions, Source, entry::Terms, senders::Senders};
+use crate::{PoolError, Source, entry::Terms, senders::Senders};
 use masternodes::Masternodes;
 
 /// The longest transaction, canonical bytes.
@@ -64,7 +64,7 @@ impl NativeRules {
         size: u64,
         source: Source,
         chain: &dyn ChainReader,
-        options: &PoolOptions,
+        min_tip: U256,
         next_nonce: &dyn Fn(Address) -> Option<u64>,
     ) -> Result<(Address, Terms), PoolError> {
         let head = chain.head();
@@ -80,7 +80,7 @@ impl NativeRules {
         let is_privileged = is_special && self.masternodes.contains(sender, &head.header, chain)?;
         // The reference looks at an interface's prices last: its least price comes first there.
         if !source.is_interface() && !is_privileged {
-            self.check_price(transaction, &head.header, options)?;
+            self.check_price(transaction, &head.header, min_tip)?;
         }
         let account = state.account(sender)?.unwrap_or_default();
         if transaction.nonce < account.nonce {
@@ -97,7 +97,7 @@ impl NativeRules {
             self.check_gas(transaction, &head.header)?;
         }
         if source.is_interface() && !is_privileged {
-            self.check_price(transaction, &head.header, options)?;
+            self.check_price(transaction, &head.header, min_tip)?;
         }
         Ok((sender, terms))
     }
@@ -150,15 +150,10 @@ impl NativeRules {
     }
 
     /// Check 8, which the reference spares what came over its interfaces.
-    fn check_price(
-        &self,
-        transaction: &Transaction,
-        head: &Header,
-        options: &PoolOptions,
-    ) -> Result<(), NativeProblem> {
+    fn check_price(&self, transaction: &Transaction, head: &Header, min_tip: U256) -> Result<(), NativeProblem> {
         let is_underpriced = match self.spec.next_base_fee(head) {
             Some(base_fee) => transaction.max_fee_per_gas() < U256::from(base_fee),
-            None => transaction.max_priority_fee_per_gas() < options.min_tip,
+            None => transaction.max_priority_fee_per_gas() < min_tip,
         };
         if is_underpriced { Err(NativeProblem::Underpriced) } else { Ok(()) }
     }

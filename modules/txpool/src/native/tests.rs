@@ -8,6 +8,7 @@ use tenon_chain::Genesis;
 use tenon_memory_chain::MemoryChain;
 
 use super::*;
+use crate::PoolOptions;
 use crate::{
     Pool,
     entry::BlockPrices,
@@ -82,7 +83,8 @@ fn a_block_that_comes_while_a_nonce_is_looked_at_makes_none_too_high() {
     };
 
     let transaction = sign(0, legacy(16, PRICE));
-    let outcome = rules.check(&transaction, 120, Source::Operator, &*chain, &PoolOptions::default(), &next_nonce);
+    let outcome =
+        rules.check(&transaction, 120, Source::Operator, &*chain, PoolOptions::default().min_tip, &next_nonce);
 
     assert!(outcome.is_ok());
 }
@@ -249,9 +251,9 @@ fn types_and_prices_come_with_their_forks() {
     let cheaper = sign(0, legacy(0, 249_999_999));
     assert_eq!(rules.check_gas(&cheaper, &head(1)), Err(NativeProblem::MinGasPrice));
     // Before there is a base fee, a remote one must pay the pool's own least tip.
-    let options = PoolOptions { min_tip: U256::from(7), ..PoolOptions::default() };
-    assert_eq!(rules.check_price(&sign(0, legacy(0, 6)), &head(1), &options), Err(NativeProblem::Underpriced));
-    assert_eq!(rules.check_price(&sign(0, legacy(0, 7)), &head(1), &options), Ok(()));
+    let min_tip = U256::from(7);
+    assert_eq!(rules.check_price(&sign(0, legacy(0, 6)), &head(1), min_tip), Err(NativeProblem::Underpriced));
+    assert_eq!(rules.check_price(&sign(0, legacy(0, 7)), &head(1), min_tip), Ok(()));
 }
 
 /// Slots by contract; no accounts.

@@ -189,6 +189,31 @@ fn free_transactions_never_keep_an_honest_one_out() {
 }
 
 #[test]
+fn a_higher_least_tip_drops_what_is_cheaper_and_not_local() {
+    let chain = fake_chain::chain();
+    let pool = open(&chain);
+    for (account, nonce, tip, source) in [
+        (0, 0, 9, Source::Client),
+        (0, 1, 3, Source::Client),
+        (0, 2, 9, Source::Client),
+        (1, 0, 3, Source::Operator),
+        (9, 0, 3, Source::Client),
+    ] {
+        pool.submit(&signed(account, transfer(nonce, 9, tip)), source).unwrap();
+    }
+
+    pool.set_min_tip(U256::from(5));
+
+    assert_eq!((pool.status().pending, pool.status().queued), (3, 1), "nonce 2 of account 0 waits for a new nonce 1");
+    let cheap = signed(2, transfer(0, 9, 4));
+    assert_eq!(refusal(&pool, &cheap), "transaction underpriced: gas tip cap 4, minimum needed 5");
+
+    pool.set_min_tip(U256::from(4));
+
+    assert_eq!(refusal(&pool, &cheap), "taken");
+}
+
+#[test]
 fn unprotected_transactions_are_the_operators_choice() {
     let chain = fake_chain::chain();
     let mut legacy = transfer(0, 0, 0);

@@ -22,7 +22,9 @@ fn chain_info(profile: Profile) -> Arc<ChainInfo> {
 }
 
 fn host(profile: Profile) -> FakeHost {
-    FakeHost::new().answer(move |_: GetChainInfo| Ok(chain_info(profile)))
+    FakeHost::new()
+        .answer(move |_: GetChainInfo| Ok(chain_info(profile)))
+        .answer(|_: GetSealing| Ok(SealingState::default()))
 }
 
 fn plugin(host: &FakeHost) -> Arc<Eth> {

@@ -127,7 +127,8 @@ fn resending_changes_the_price_of_the_pooled_transaction() {
     };
 
     assert_eq!(resend("0xc8", r#","nonce":"0x4""#), "gas 30000 nonce 4 prices 300 - -");
-    assert_eq!(resend("0xc9", r#","nonce":"0x4""#), "transaction with nonce 4 not found");
+    let missing = resend("0xc9", r#","nonce":"0x4""#);
+    assert!(missing.starts_with("transaction 0x") && missing.ends_with(" not found"), "{missing}");
     assert_eq!(resend("0xc8", ""), "missing transaction nonce in transaction spec");
 }
 
@@ -143,4 +144,48 @@ fn the_pool_hears_of_a_batch_of_raw_transactions_together() {
     call(&node, "eth_sendRawTransactionAhead", calls).expect("no failure");
 
     assert_eq!(hears.try_recv().expect("one request"), [Bytes::from_static(&[1, 2]), Bytes::from_static(&[3])]);
+}
+
+/// The example of EIP-712, with the hashes that stand there.
+#[test]
+fn typed_data_is_signed_by_its_two_hashes() {
+    let person = |name: &str, wallet: &str| json!({ "name": name, "wallet": wallet });
+    let field = |name: &str, kind: &str| json!({ "name": name, "type": kind });
+    let mut data = json!({
+        "types": {
+            "EIP712Domain": [
+                field("name", "string"), field("version", "string"), field("chainId", "uint256"),
+                field("verifyingContract", "address"),
+            ],
+            "Person": [field("name", "string"), field("wallet", "address")],
+            "Mail": [field("from", "Person"), field("to", "Person"), field("contents", "string")],
+        },
+        "primaryType": "Mail",
+        "domain": {
+            "name": "Ether Mail", "version": "1", "chainId": 1,
+            "verifyingContract": "0xCcCCccccCCCCcCCCCCCcCcCccCcCCCcCcccccccC",
+        },
+        "message": {
+            "from": person("Cow", "0xCD2a3d9F938E13CD947Ec05AbC7FE734Df8DD826"),
+            "to": person("Bob", "0xbBbBBBBbbBBBbbbBbbBbbbbBBbBbbbbBbBbbBBbB"),
+            "contents": "Hello, Bob!",
+        },
+    });
+    let node = node(Some(100)).answer(|request: SignTypedData| {
+        assert_eq!((request.address, request.password), (ACCOUNT.parse().expect("address"), None));
+        Err(Failure::server(format!("{} {:?}", request.domain, request.message)))
+    });
+    let sign = |data: &Value| refusal(call(&node, "eth_signTypedData_v4", &json!([ACCOUNT, data]).to_string()));
+    let domain = "0xf2cee375fa42b42143804025fc449deafd50cc031ca257e0b194a650a912090f";
+
+    let wanted = format!("{domain} Some(0xc52c0ee5d84264471806290a3f2c4cecfc5490626bf912d01f240d7a274b371e)");
+    assert_eq!(sign(&data), wanted);
+    assert_eq!(sign(&json!(data.to_string())), wanted, "clients send the text, too");
+
+    data["message"]["contents"] = json!(null);
+    assert!(sign(&data).starts_with("invalid argument 1: "), "{}", sign(&data));
+    data["primaryType"] = json!("EIP712Domain");
+    assert_eq!(sign(&data), format!("{domain} None"));
+    let stranger = json!(["0x0100000000000000000000000000000000000000", data]).to_string();
+    assert_eq!(refusal(call(&node, "eth_signTypedData_v4", &stranger)), "unknown account");
 }

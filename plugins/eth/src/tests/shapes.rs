@@ -205,6 +205,16 @@ fn the_first_account_is_the_etherbase_where_none_is_configured() {
 }
 
 #[test]
+fn what_miner_set_etherbase_chose_goes_before_everything_else() {
+    let chosen = SealingState { is_sealing: true, etherbase: Some(Address::repeat_byte(9)) };
+    let node = host(Profile::Native)
+        .answer(|_: ListAccounts| Ok(vec![Address::repeat_byte(7)]))
+        .answer(move |_: GetSealing| Ok(chosen));
+
+    assert_eq!(call(&node, "eth_coinbase", ""), Ok(json!(chosen.etherbase)));
+}
+
+#[test]
 fn mining_methods_answer_as_a_node_that_does_not_mine() {
     let node = host(Profile::Ethereum).answer(|_: ListAccounts| Ok(Vec::new()));
 

@@ -74,7 +74,7 @@ impl Param for SecretText {
     }
 
     fn description() -> ParamDescription {
-        String::description()
+        String::description().secret()
     }
 }
 

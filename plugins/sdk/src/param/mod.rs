@@ -89,7 +89,7 @@ pub trait Param: Sized + Send + 'static {
 
     /// What the OpenRPC document says of it.
     fn description() -> ParamDescription {
-        ParamDescription { is_required: true, schema: "{}" }
+        ParamDescription::required("{}")
     }
 }
 
@@ -100,12 +100,20 @@ pub struct ParamDescription {
     pub is_required: bool,
     /// JSON text of its JSON Schema.
     pub schema: &'static str,
+    /// Whether it is a password or a key: the host wipes what it came in, and shows it nowhere.
+    pub is_secret: bool,
 }
 
 impl ParamDescription {
     /// A parameter that must be given, with the JSON text of its JSON Schema.
     pub const fn required(schema: &'static str) -> Self {
-        Self { is_required: true, schema }
+        Self { is_required: true, schema, is_secret: false }
+    }
+
+    /// The same of a password or a key.
+    #[must_use]
+    pub const fn secret(self) -> Self {
+        Self { is_secret: true, ..self }
     }
 }
 

@@ -6,4 +6,4 @@ pub mod rlp;
 mod signed;
 
 pub use filling::{fill, fill_for_access_list, with_nonce};
-pub use signed::{signed_json, unsigned_json};
+pub use signed::{signed_json, unsigned_hash, unsigned_json};

@@ -54,6 +54,11 @@ pub fn unsigned_json(request: &CallRequest) -> JsonWriter {
     answer(request, &raw, signature, keccak256(&raw))
 }
 
+/// The hash by which the reference names a filled transaction that nobody has signed (`docs/spec/rpc-eth.md` 12.5).
+pub fn unsigned_hash(request: &CallRequest) -> B256 {
+    keccak256(unsigned_bytes(request))
+}
+
 /// The type that the members of a filled transaction ask for (`docs/spec/rpc-eth.md` 12.2).
 fn unsigned_type(request: &CallRequest) -> u8 {
     match request {

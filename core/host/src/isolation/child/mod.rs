@@ -29,6 +29,7 @@ use tokio::{
     sync::Semaphore,
     task::{AbortHandle, LocalSet, spawn_local},
 };
+use zeroize::Zeroizing;
 
 use self::{
     upstream::{Upstream, UpstreamBackend},
@@ -306,7 +307,7 @@ impl Child {
         let (id, mut fields) = (frame.id, frame.fields());
         let (method, left, client) = (fields.u32()?, fields.u64()?, fields.u64()?);
         let caller = self.caller(fields.text()?, left, client);
-        let params = fields.rest_text()?.to_owned();
+        let params = Zeroizing::new(fields.rest_text()?.to_owned());
         let child = Rc::clone(self);
         let mut run = Box::pin(async move { child.run_call(id, method, &params, &caller).await });
         // Most calls answer their first poll; they need no task.

@@ -4,10 +4,9 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use tenon_accounts::Accounts;
-use tenon_api::{Address, ConsensusEngine, EngineRecords, U256};
+use tenon_api::{Address, BlockSigner, ConsensusEngine, EngineRecords, U256};
 use tenon_chain::{ChainSpec, DevelopmentEngine, NATIVE_DEVELOPMENT_CHAIN, NativeDevelopment};
 use tenon_config::{DevProfile, Resolved, Settings};
-use tenon_consensus::native::v2::MasternodeKey;
 use tenon_consensus::native::{ContractCandidates, NativeEngine, SigningDuty, v1_masternodes};
 
 use super::ETHER;
@@ -43,7 +42,7 @@ pub(super) fn check(resolved: &Resolved) -> Result<(), Stop> {
 /// Who makes the blocks, whom it belongs to, and the foundation: keys that follow from the mnemonic.
 pub(super) struct Masternode {
     accounts: Accounts,
-    key: MasternodeKey,
+    signer: Arc<dyn BlockSigner>,
     owner: Address,
     foundation: Address,
 }
@@ -57,18 +56,18 @@ impl Masternode {
         let [masternode, owner, foundation] = addresses[..] else {
             return Err(Stop::Failure("the masternode's keys could not be derived".into()));
         };
-        let key = accounts.secret(masternode).and_then(|secret| MasternodeKey::from_bytes(*secret));
-        let key = key.ok_or_else(|| Stop::Failure("the masternode's key could not be derived".into()))?;
-        Ok(Self { accounts, key, owner, foundation })
+        let signer = accounts.block_signer(masternode);
+        let signer = signer.ok_or_else(|| Stop::Failure("the masternode's key could not be derived".into()))?;
+        Ok(Self { accounts, signer, owner, foundation })
     }
 
-    pub(super) const fn address(&self) -> Address {
-        self.key.address()
+    pub(super) fn address(&self) -> Address {
+        self.signer.address()
     }
 
     /// What it says about every fifteenth block.
     pub(super) fn duty(&self) -> SigningDuty {
-        SigningDuty::new(self.key.clone(), NATIVE_DEVELOPMENT_CHAIN)
+        SigningDuty::new(Arc::clone(&self.signer), NATIVE_DEVELOPMENT_CHAIN)
     }
 
     /// The engine that makes its blocks. It keeps the candidates of gap blocks in the database, so that it goes on after a
@@ -87,7 +86,7 @@ impl Masternode {
         let clock = Arc::new(|| u64::MAX);
         let engine = NativeEngine::keeping_with(&chain.spec, Arc::new(ContractCandidates), clock, records);
         let engine = engine.map_err(|error| Stop::DataFolder(error.to_string()))?;
-        Ok(Arc::new(engine.sealing_with(self.key.clone())))
+        Ok(Arc::new(engine.sealing_with(Arc::clone(&self.signer))))
     }
 
     /// Refuses a chain of other masternodes: this node could make no block of it.

@@ -1,10 +1,13 @@
-use tenon_api::{Address, StoreError};
+use tenon_api::{Address, CannotSign, StoreError};
 
 use crate::native::SignatureProblem;
 
 /// Why engine v1 refuses a header. The texts are the reference's (`docs/spec/consensus.md` 2.3, 14.1).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum V1Error {
+    /// This node's account can't sign.
+    #[error(transparent)]
+    Signer(#[from] CannotSign),
     /// From block 901 on a second signature is needed.
     #[error("no validator in header")]
     NoSecondSignature,

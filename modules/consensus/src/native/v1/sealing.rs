@@ -1,14 +1,15 @@
 //! Making v1 blocks (`docs/spec/consensus.md` 2.4, 2.6), as far as one key can: where the second signer is another
 //! masternode, the block would have to travel to it.
 
-use tenon_api::{Address, ChainReader, EMPTY_OMMERS_HASH, Header, NativeSeal, SealAttributes, SealedHeader};
+use tenon_api::{
+    Address, BlockSigner, ChainReader, EMPTY_OMMERS_HASH, Header, NativeSeal, SealAttributes, SealedHeader,
+};
 use tenon_chain::spec::NATIVE_BASE_FEE;
 
 use super::{V1Engine, V1Error, checkpoint::concatenated, header::assigned_second_signer};
 use crate::native::{
     extra::{SEAL_BYTES, VANITY_BYTES},
     v1_seal_hash,
-    v2::MasternodeKey,
 };
 
 impl V1Engine {
@@ -69,10 +70,10 @@ impl V1Engine {
     /// on.
     ///
     /// # Errors
-    /// [`V1Error::MissingSeal`] when the extra data leaves no room for it.
-    pub fn seal(&self, mut header: Header, key: &MasternodeKey) -> Result<SealedHeader, V1Error> {
+    /// [`V1Error::MissingSeal`] when the extra data leaves no room for it, [`V1Error::Signer`] when there is no signature.
+    pub fn seal(&self, mut header: Header, signer: &dyn BlockSigner) -> Result<SealedHeader, V1Error> {
         let start = header.extra_data.len().checked_sub(SEAL_BYTES).ok_or(V1Error::MissingSeal)?;
-        let signature = key.sign(v1_seal_hash(&header));
+        let signature = signer.sign(v1_seal_hash(&header))?;
         header.extra_data = [&header.extra_data[..start], &signature].concat().into();
         if self.is_signed_twice(header.number) {
             header.native_seal.get_or_insert_default().validator = signature.to_vec().into();

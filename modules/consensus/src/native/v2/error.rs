@@ -1,4 +1,4 @@
-use tenon_api::{Address, B256, StoreError};
+use tenon_api::{Address, B256, CannotSign, StoreError};
 
 use crate::native::{extra::ExtraProblem, signers::SignatureProblem};
 
@@ -6,6 +6,9 @@ use crate::native::{extra::ExtraProblem, signers::SignatureProblem};
 /// (`docs/spec/consensus.md` 5.4 to 5.6, 6, 14.1).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum V2Error {
+    /// This node's account can't sign.
+    #[error(transparent)]
+    Signer(#[from] CannotSign),
     /// A header without the three native items.
     #[error("not a native header: no validators, validator and penalties")]
     NotNative,

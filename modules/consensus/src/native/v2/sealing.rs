@@ -2,7 +2,9 @@
 //! voting, which needs peers.
 
 use secp256k1::{Message, SECP256K1, SecretKey};
-use tenon_api::{Address, B256, ChainReader, Header, NativeSeal, SealAttributes, SealedHeader, U256};
+use tenon_api::{
+    Address, B256, BlockSigner, CannotSign, ChainReader, Header, NativeSeal, SealAttributes, SealedHeader, U256,
+};
 use tenon_chain::NATIVE_BASE_FEE;
 
 use super::{V2Engine, V2Error, leader, round_of};
@@ -54,15 +56,25 @@ impl MasternodeKey {
     }
 }
 
+impl BlockSigner for MasternodeKey {
+    fn address(&self) -> Address {
+        self.address
+    }
+
+    fn sign(&self, digest: B256) -> Result<[u8; SIGNATURE_BYTES], CannotSign> {
+        Ok(Self::sign(self, digest))
+    }
+}
+
 impl V2Engine {
-    /// A certificate of a block by the votes of these keys; the switch block's needs none (5.2).
+    /// A certificate of a block by the vote of this masternode alone; the switch block's needs none (5.2).
     ///
     /// # Errors
-    /// [`V2Error::NotReady`] when they are no quorum of the block's epoch.
+    /// [`V2Error::NotReady`] when it is no quorum of the block's epoch, [`V2Error::Signer`] when it can't sign.
     pub fn certify(
         &self,
         header: &SealedHeader,
-        keys: &[MasternodeKey],
+        signer: &dyn BlockSigner,
         chain: &dyn ChainReader,
     ) -> Result<QuorumCertificate, V2Error> {
         let epoch = self.epoch_info(header, chain)?;
@@ -72,13 +84,11 @@ impl V2Engine {
         if block.round == 0 {
             return Ok(QuorumCertificate { block, signatures: Vec::new(), gap_number });
         }
-        let digest = vote_digest(&block, gap_number);
-        let voters = keys.iter().filter(|key| epoch.is_masternode(&key.address()));
-        let signatures: Vec<_> = voters.map(|key| key.sign(digest).to_vec().into()).collect();
-        if !self.is_quorum(signatures.len(), &epoch, block.round) {
+        if !epoch.is_masternode(&signer.address()) || !self.is_quorum(1, &epoch, block.round) {
             return Err(V2Error::NotReady);
         }
-        Ok(QuorumCertificate { block, signatures, gap_number })
+        let vote = signer.sign(vote_digest(&block, gap_number))?;
+        Ok(QuorumCertificate { block, signatures: vec![vote.to_vec().into()], gap_number })
     }
 
     /// The consensus fields of the block of a round on top of `parent` (7.2), for the leader of that round.
@@ -131,10 +141,13 @@ impl V2Engine {
 }
 
 /// Puts the proposer's signature on a finished header.
-pub fn seal(mut header: Header, key: &MasternodeKey) -> SealedHeader {
-    let signature = key.sign(v2_seal_hash(&header));
+///
+/// # Errors
+/// [`CannotSign`].
+pub fn seal(mut header: Header, signer: &dyn BlockSigner) -> Result<SealedHeader, CannotSign> {
+    let signature = signer.sign(v2_seal_hash(&header))?;
     header.native_seal.get_or_insert_default().validator = signature.to_vec().into();
-    tenon_chain::seal(header)
+    Ok(tenon_chain::seal(header))
 }
 
 fn concatenated(addresses: &[Address]) -> alloy_primitives::Bytes {

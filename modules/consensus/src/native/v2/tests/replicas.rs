@@ -112,7 +112,7 @@ impl Simulation {
             };
             let engine = self.network.engine();
             let Ok(header) = engine.prepare(&parent, round, quorum, &attributes, &*self.network) else { continue };
-            let header = seal(header, &self.network.keys[&address]);
+            let header = seal(header, &self.network.keys[&address]).unwrap();
             engine.verify_header(&header, &parent, &*self.network, None).unwrap();
             self.network.store(header.clone(), Vec::new());
             for to in 0..self.nodes.len() {

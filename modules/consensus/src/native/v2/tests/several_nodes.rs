@@ -394,14 +394,14 @@ impl World {
             if parent.number.is_multiple_of(15) && parent.number > 0 { self.signings(&parent) } else { Vec::new() };
         self.nodes[who].proposed_round = round;
         let node = &self.nodes[who];
-        let one = recovered(seal(header.clone(), &node.key), signings.clone());
+        let one = recovered(seal(header.clone(), &node.key).unwrap(), signings.clone());
         if !self.is_liar(who) {
             self.insert(who, &one, true);
             return;
         }
         // Two blocks of one round, each for a half of the others.
         let later = tenon_api::Header { timestamp: header.timestamp + 1, ..header };
-        let other = recovered(seal(later, &node.key), signings);
+        let other = recovered(seal(later, &node.key).unwrap(), signings);
         for (block, half) in [(one, 0), (other, 1)] {
             self.insert(who, &block, false);
             self.send(who, &Message::Block(Arc::clone(&block)), |peer| peer % 2 == half);

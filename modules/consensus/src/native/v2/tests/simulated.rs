@@ -207,7 +207,7 @@ impl Network {
             } else {
                 assert!(written.is_empty());
             }
-            let header = seal(header, &self.keys[&leader]);
+            let header = seal(header, &self.keys[&leader]).unwrap();
             engine.verify_header(&header, &parent, &**self, Some(u64::MAX)).unwrap();
             let signings = self.some_signings(&parent);
             self.store(header, signings);
@@ -350,7 +350,7 @@ fn one_masternode_alone_makes_a_chain_through_the_port() {
     };
     let without_key = engine.prepare(network.tip(), &attributes(0), &*network).unwrap_err();
     assert_eq!(without_key.reason, "not ready to mine: this node has no masternode key");
-    let engine = engine.sealing_with(key.clone());
+    let engine = engine.sealing_with(Arc::new(key.clone()));
     let for_another = SealAttributes { beneficiary: Address::ZERO, ..attributes(0) };
     let refused = engine.prepare(network.tip(), &for_another, &*network).unwrap_err();
     assert_eq!(refused.reason, "block Coinbase address does not match its wallte address");

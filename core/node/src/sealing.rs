@@ -1,0 +1,168 @@
+//! What operators ask and change about making blocks (`miner_*`).
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use tenon_accounts::WalletDirectory;
+use tenon_api::messages::{
+    ChangeModule, GetModule, GetSealing, ModuleChange, ModuleState, SealingStart, SealingState, SetSealing,
+    StartSealing,
+};
+use tenon_api::{
+    Address, B256, BlockSigner, Bytes, CannotSign, ConsensusEngine, EngineRecords, Failure, OwnAccounts as _,
+};
+use tenon_bus::{Bus, CallContext};
+use tenon_consensus::native::{NativeEngine, SigningDuty, v1_masternodes};
+use tenon_consensus::{SealChoices, SealMode, SealerOptions};
+
+use crate::exit::Stop;
+use crate::opened_chain::OpenedChain;
+
+/// The module that makes blocks.
+const MODULE: &str = "sealing";
+
+/// How long a masternode waits between blocks where its rules name no time.
+const PACE: Duration = Duration::from_secs(2);
+
+/// The one masternode of a native network, whose account may lie in the wallets of this node.
+pub(crate) struct OneMasternode {
+    signer: Arc<WalletSigner>,
+    /// What its blocks are made with.
+    pub(crate) sealer: SealerOptions,
+}
+
+/// Signs blocks with an account of the wallets while it is unlocked.
+struct WalletSigner {
+    account: Address,
+    /// Set once the wallets are open; the engine is made before them.
+    directory: OnceLock<WalletDirectory>,
+}
+
+impl BlockSigner for WalletSigner {
+    fn address(&self) -> Address {
+        self.account
+    }
+
+    fn sign(&self, digest: B256) -> Result<[u8; 65], CannotSign> {
+        let cannot = |reason: String| CannotSign { address: self.account, reason };
+        let directory = self.directory.get().ok_or_else(|| cannot("the wallets are not open yet".to_owned()))?;
+        directory.sign_block(self.account, digest).map_err(|error| cannot(error.to_string()))
+    }
+}
+
+impl OneMasternode {
+    /// The masternode of a chain that has exactly one from its genesis on, and the engine that makes its blocks. None of other
+    /// chains.
+    ///
+    /// # Errors
+    /// [`Stop`] when the chain can't be read.
+    pub(crate) fn of(chain: &OpenedChain) -> Result<Option<(Self, Arc<dyn ConsensusEngine>)>, Stop> {
+        if chain.spec.native.is_none() {
+            return Ok(None);
+        }
+        let [account] = v1_masternodes(&chain.genesis_header()?.extra_data)[..] else { return Ok(None) };
+        let signer = Arc::new(WalletSigner { account, directory: OnceLock::new() });
+        let records = Arc::clone(&chain.store) as Arc<dyn EngineRecords>;
+        let engine = NativeEngine::keeping(&chain.spec, records).map_err(Stop::failure)?;
+        let engine: Arc<dyn ConsensusEngine> = Arc::new(engine.sealing_with(Arc::clone(&signer) as _));
+        let sealer = SealerOptions {
+            mode: SealMode::Interval(engine.pace(&tenon_api::ChainReader::head(&*chain.store).header).unwrap_or(PACE)),
+            beneficiary: account,
+            gas_limit: chain.head_gas_limit(),
+            extra_data: Bytes::new(),
+            signing: Some(SigningDuty::new(Arc::clone(&signer) as _, chain.spec.chain_id)),
+            begins_at_once: false,
+        };
+        Ok(Some((Self { signer, sealer }, engine)))
+    }
+
+    /// Lets it sign with the account of these wallets.
+    pub(crate) fn open(&self, directory: &WalletDirectory) {
+        // Set once: a node opens its wallets once.
+        let _ = self.signer.directory.set(directory.clone());
+    }
+
+    /// Its account.
+    pub(crate) fn account(&self) -> Address {
+        self.signer.account
+    }
+}
+
+/// Whose blocks a node makes.
+#[derive(Clone)]
+pub(crate) struct BlockMaking {
+    pub(crate) bus: Bus,
+    pub(crate) choices: SealChoices,
+    pub(crate) directory: WalletDirectory,
+    /// Whether the chain is a native one, where the reference has an account that is in no wallet.
+    pub(crate) is_native: bool,
+    /// The only account whose blocks can be made here; none where that does not depend on the wallets.
+    pub(crate) masternode: Option<Address>,
+}
+
+/// Answers the requests `0x0a00..`.
+///
+/// # Errors
+/// [`Stop`] when another module answers one of them already.
+pub(crate) fn register(making: &BlockMaking) -> Result<(), Stop> {
+    let own = making.clone();
+    making.bus.handle(move |_: GetSealing, context| {
+        let own = own.clone();
+        async move {
+            let is_sealing = own.module(&context).await == Some(ModuleState::Enabled);
+            Ok(SealingState { is_sealing, etherbase: own.choices.etherbase() })
+        }
+    })?;
+    let choices = making.choices.clone();
+    making.bus.handle_read(move |request: SetSealing, _: &CallContext| {
+        choices.change(request.change).map_err(|error| Failure::server(error.to_string()))
+    })?;
+    let own = making.clone();
+    making.bus.handle(move |_: StartSealing, context| {
+        let own = own.clone();
+        async move { own.start(&context).await }
+    })?;
+    Ok(())
+}
+
+impl BlockMaking {
+    /// Where the module stands; none where this node has none.
+    async fn module(&self, context: &CallContext) -> Option<ModuleState> {
+        Some(self.bus.call(GetModule { name: MODULE.to_owned() }, context).await.ok()?.state)
+    }
+
+    async fn start(&self, context: &CallContext) -> Result<SealingStart, Failure> {
+        match self.module(context).await {
+            Some(ModuleState::Enabled) => Ok(SealingStart::Running),
+            Some(_) if self.masternode.is_some() && self.masternode != self.own_etherbase() => {
+                Ok(self.reason_against())
+            }
+            Some(_) => {
+                let (name, change) = (MODULE.to_owned(), ModuleChange::Enable);
+                self.bus.call(ChangeModule { name, change, waits_for_drain: true }, context).await?;
+                Ok(SealingStart::Running)
+            }
+            None => Ok(self.reason_against()),
+        }
+    }
+
+    /// Why this node makes no blocks, in the reference's order.
+    fn reason_against(&self) -> SealingStart {
+        match self.etherbase() {
+            None if self.is_native => SealingStart::NoSigner,
+            None => SealingStart::NoEtherbase,
+            Some(etherbase) if !self.directory.has_key(etherbase) => SealingStart::NoSigner,
+            Some(_) => SealingStart::NotHere,
+        }
+    }
+
+    /// The account that blocks would be made for, if it is in a wallet of this node.
+    fn own_etherbase(&self) -> Option<Address> {
+        self.etherbase().filter(|etherbase| self.directory.has_key(*etherbase))
+    }
+
+    /// The chosen account, else the first of the wallets.
+    fn etherbase(&self) -> Option<Address> {
+        self.choices.etherbase().or_else(|| self.directory.addresses().first().copied())
+    }
+}

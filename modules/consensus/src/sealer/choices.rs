@@ -1,0 +1,59 @@
+//! What operators change about blocks while the sealer runs.
+
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use tenon_api::{Address, Bytes, messages::SealingChange};
+
+use crate::rules::header::MAX_EXTRA_DATA_BYTES;
+
+/// Choices that hold until the node ends. Cloning gives another handle to the same ones.
+#[derive(Clone, Debug, Default)]
+pub struct SealChoices {
+    /// Held for a copy.
+    choices: Arc<RwLock<Choices>>,
+}
+
+/// What was chosen; none where the sealer's options hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Choices {
+    pub(super) etherbase: Option<Address>,
+    pub(super) gas_limit: Option<u64>,
+    pub(super) extra_data: Option<Bytes>,
+}
+
+/// Extra data that no header has room for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("extra exceeds max length: {found} > {MAX_EXTRA_DATA_BYTES}")]
+pub struct TooLong {
+    /// Bytes that were given.
+    pub found: usize,
+}
+
+impl SealChoices {
+    /// Takes a choice over, for the next block.
+    ///
+    /// # Errors
+    /// [`TooLong`]; nothing is changed then.
+    pub fn change(&self, change: SealingChange) -> Result<(), TooLong> {
+        let mut choices = self.choices.write();
+        match change {
+            SealingChange::Etherbase(address) => choices.etherbase = Some(address),
+            SealingChange::GasLimit(limit) => choices.gas_limit = Some(limit),
+            SealingChange::ExtraData(data) if data.len() > MAX_EXTRA_DATA_BYTES => {
+                return Err(TooLong { found: data.len() });
+            }
+            SealingChange::ExtraData(data) => choices.extra_data = Some(data),
+        }
+        Ok(())
+    }
+
+    /// The account that was chosen; none when none was.
+    pub fn etherbase(&self) -> Option<Address> {
+        self.choices.read().etherbase
+    }
+
+    pub(super) fn current(&self) -> Choices {
+        self.choices.read().clone()
+    }
+}

@@ -1,0 +1,91 @@
+//! The `miner` namespace (`docs/spec/rpc-node.md` 5): block making is started, stopped and given its values.
+//!
+//! It owns the words and forms of the namespace. What must always hold: what it changes holds at once and until the node ends;
+//! starting and stopping are those of the module `sealing`, which the operator sees and which stay over a restart.
+
+#![deny(unsafe_code)]
+
+#[cfg(test)]
+mod tests;
+
+use tenon_sdk::prelude::*;
+
+/// The module that makes blocks.
+const SEALING: &str = "sealing";
+/// Bytes of extra data that a header has room for.
+const MAX_EXTRA_BYTES: usize = 32;
+
+struct Miner;
+
+impl Plugin for Miner {
+    fn start(_host: Host, _settings: &str, _handover: &[u8]) -> Result<Self, Failure> {
+        Ok(Self)
+    }
+}
+
+type MinerContext = Context<Miner>;
+
+fn table() -> Table<Miner> {
+    Table::new("miner", "1.0")
+        .capabilities(&[Capability::ReadNode, Capability::Administer])
+        .method("miner_start", &["threads"], "Starts making blocks; the number of threads is passed over.", start)
+        .method("miner_stop", &[], "Stops making blocks; transactions stay pending.", stop)
+        .method("miner_setEtherbase", &["etherbase"], "Chooses the account that fees go to.", set_etherbase)
+        .method("miner_setExtra", &["extra"], "Chooses the extra data of blocks, 32 bytes at most.", set_extra)
+        .method("miner_setGasLimit", &["gasLimit"], "Chooses the gas limit that blocks move towards.", set_gas_limit)
+        .method("miner_setGasPrice", &["gasPrice"], "Chooses the least tip that the pool takes.", set_gas_price)
+        .read("miner_getHashrate", &[], "Hashes a second: none are made.", hashrate)
+}
+
+tenon_sdk::export!(Miner, table);
+
+async fn start(context: MinerContext, _threads: Option<Number>) -> Result<bool, Failure> {
+    let refusal = match context.call(StartSealing).await? {
+        SealingStart::Running => return Ok(true),
+        SealingStart::NoEtherbase => "etherbase missing: etherbase must be explicitly specified",
+        SealingStart::NoSigner => "signer missing: unknown account",
+        SealingStart::NotHere => {
+            "this node makes no blocks of this chain: they come with `tenon import`, `tenon dev` makes its own, and of a \
+             native network only its one masternode does"
+        }
+    };
+    Err(Failure::server(refusal))
+}
+
+async fn stop(context: MinerContext) -> Result<bool, Failure> {
+    if context.call(GetSealing).await?.is_sealing {
+        let change = ModuleChange::Disable;
+        context.call(ChangeModule { name: SEALING.to_owned(), change, waits_for_drain: true }).await?;
+    }
+    Ok(true)
+}
+
+async fn set_etherbase(context: MinerContext, etherbase: Address) -> Result<bool, Failure> {
+    set(&context, SealingChange::Etherbase(etherbase)).await
+}
+
+async fn set_extra(context: MinerContext, extra: String) -> Result<bool, Failure> {
+    let found = extra.len();
+    if found > MAX_EXTRA_BYTES {
+        return Err(Failure::server(format!("extra exceeds max length: {found} > {MAX_EXTRA_BYTES}")));
+    }
+    set(&context, SealingChange::ExtraData(extra.into_bytes().into())).await
+}
+
+async fn set_gas_limit(context: MinerContext, limit: Quantity) -> Result<bool, Failure> {
+    set(&context, SealingChange::GasLimit(limit.0)).await
+}
+
+async fn set(context: &MinerContext, change: SealingChange) -> Result<bool, Failure> {
+    context.call(SetSealing { change }).await?;
+    Ok(true)
+}
+
+async fn set_gas_price(context: MinerContext, tip: U256) -> Result<bool, Failure> {
+    context.call(SetMinTip { tip }).await?;
+    Ok(true)
+}
+
+async fn hashrate(_context: MinerContext) -> Result<u64, Failure> {
+    Ok(0)
+}

@@ -1,0 +1,121 @@
+"""Passwords and keys leave nothing behind: not in memory, not in logs, not in core files."""
+
+import os
+import secrets
+import time
+
+import pytest
+
+import wire
+from tenon_node import Node, folder
+from test_exposure import over_socket, token
+
+
+def writable_memory(pid):
+    """The bytes of a process's writable memory, piece by piece."""
+    with open(f"/proc/{pid}/maps") as maps, open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        for line in maps:
+            place, rights, *_ = line.split()
+            if not rights.startswith("rw") or line.rstrip().endswith(("[vvar]", "[vsyscall]")):
+                continue
+            start, end = (int(number, 16) for number in place.split("-"))
+            at, kept = start, b""
+            while at < end:
+                try:
+                    piece = os.pread(memory.fileno(), min(end - at, 1 << 24), at)
+                except OSError:
+                    break
+                if not piece:
+                    break
+                # What stands across the border of two pieces is found, too.
+                yield kept + piece
+                kept, at = piece[-256:], at + len(piece)
+
+
+def found_in(pid, needles):
+    """Names of those that the process's memory holds."""
+    return {name for piece in writable_memory(pid) for name, needle in needles.items() if needle in piece}
+
+
+class Secrets:
+    """Passwords and a key that occur nowhere else."""
+
+    def __init__(self):
+        self.key = secrets.token_bytes(32)
+        self.password, self.wrong = (f"{word} {secrets.token_hex(16)}" for word in ("password", "wrong"))
+
+    def needles(self):
+        return {
+            "password": self.password.encode(),
+            "wrong password": self.wrong.encode(),
+            "key": self.key,
+            "key as text": self.key.hex().encode(),
+        }
+
+    def use(self, node):
+        """Imports, unlocks, signs and locks over the socket, and over WebSocket with a token."""
+        owner = over_socket(node, "personal_importRawKey", self.key.hex(), self.password)
+        with wire.WebSocket(node, token=token(node)) as connection:
+            for ask in (lambda *call: over_socket(node, *call), lambda *call: wire.ask(connection, wire.request(*call))["result"]):
+                assert ask("personal_unlockAccount", owner, self.password, 60) is True
+                assert ask("eth_sign", owner, "0x00").startswith("0x")
+                assert ask("personal_sign", "0x00", owner, self.password).startswith("0x")
+                assert ask("personal_lockAccount", owner) is True
+            refused = wire.ask(connection, wire.request("personal_unlockAccount", owner, self.wrong))
+            assert wire.code_of(refused)[1] == "could not decrypt key with given password"
+            batch = b"[" + wire.request("personal_unlockAccount", owner, self.password) + b"]"
+            assert wire.ask(connection, batch)[0]["result"] is True
+            over_socket(node, "personal_lockAccount", owner)
+
+
+def processes_of(node):
+    """The node, and the process of the plugin if it has one."""
+    child = over_socket(node, "admin_moduleInfo", "personal")["process"]
+    return [node.process.pid, *([child] if child else [])]
+
+
+def scanned(node, needles):
+    """What is left once calls that are over have been dropped."""
+    for _ in range(20):
+        found = [found_in(pid, needles) for pid in processes_of(node)]
+        if not any(found):
+            break
+        time.sleep(0.1)
+    return found
+
+
+@pytest.fixture(params=["in-process", "process"])
+def options(request):
+    with folder() as path:
+        (path / "config.toml").write_text(f'[plugins.personal]\nisolation = "{request.param}"\n')
+        yield ["--config", path / "config.toml", "--lightkdf", "--ws.api", "eth,personal", "--verbosity", "5"]
+
+
+def test_memory_and_logs_hold_nothing_after_unlock_use_and_lock(options):
+    own = Secrets()
+    with Node("dev", *options) as node:
+        own.use(node)
+
+        assert not any(scanned(node, own.needles()))
+        log = node.log_path.read_bytes()
+        assert not [name for name, needle in own.needles().items() if needle in log]
+
+
+def test_the_scan_finds_what_is_leaked_deliberately(options):
+    """The variable counts in builds with debug assertions."""
+    own = Secrets()
+    with Node("dev", *options, env=os.environ | {"TENON_TEST_LEAK_SECRETS": "1"}) as node:
+        own.use(node)
+        found = set().union(*scanned(node, own.needles()))
+        if not found:
+            pytest.skip("a release takes no orders")
+        assert {"password", "key"} <= found
+
+
+def test_no_process_of_the_node_writes_a_core_file(options):
+    with Node("dev", *options) as node:
+        for pid in processes_of(node):
+            limits = dict(line.split("  ", 1) for line in open(f"/proc/{pid}/limits") if line.startswith("Max core"))
+            assert [value.split()[:2] for value in limits.values()] == [["0", "0"]]
+            # Of a process that can't be dumped the files in /proc belong to root.
+            assert os.stat(f"/proc/{pid}/mem").st_uid == 0
