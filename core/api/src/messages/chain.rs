@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::request;
 use crate::{
-    BlockId, BlockNumber, Head, LocatedLog, LogFilter, Receipt, RecoveredBlock, RecoveredTransaction, SealedHeader,
+    BlockId, BlockNumber, Head, Header, LocatedLog, LogFilter, Receipt, RecoveredBlock, RecoveredTransaction,
+    SealedHeader, Withdrawal,
 };
 
 /// The head of the canonical chain.
@@ -140,6 +141,66 @@ pub enum LogRange {
     },
     /// One block.
     Block(B256),
+}
+
+/// How many transactions a block has, without reading them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountTransactions {
+    /// Which block.
+    pub block: BlockId,
+}
+request!(CountTransactions => Option<u64>, topic 0x0111, ReadChain);
+
+/// One transaction of a block by its position; none when there is no such block or position.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetTransactionInBlock {
+    /// Which block.
+    pub block: BlockId,
+    /// Position in it.
+    pub index: u64,
+}
+request!(GetTransactionInBlock => Option<LocatedTransaction>, topic 0x0112, ReadChain);
+
+/// A block with the hashes of its transactions instead of its transactions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetBlockOutline {
+    /// Which block.
+    pub block: BlockId,
+}
+request!(GetBlockOutline => Option<BlockOutline>, topic 0x0113, ReadChain);
+
+/// A block without its transactions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockOutline {
+    /// The header.
+    pub header: Arc<SealedHeader>,
+    /// Hashes of the transactions, in order.
+    pub transactions: Arc<Vec<B256>>,
+    /// Headers of uncles.
+    pub ommers: Vec<Header>,
+    /// Withdrawals; none before Shanghai.
+    pub withdrawals: Option<Vec<Withdrawal>>,
+    /// Length of the block's RLP in bytes.
+    pub size: u64,
+    /// Sum of difficulties up to and including this block.
+    pub total_difficulty: U256,
+    /// Whether it is on the canonical chain.
+    pub is_canonical: bool,
+}
+
+impl From<&StoredBlock> for BlockOutline {
+    fn from(stored: &StoredBlock) -> Self {
+        let block = &stored.block;
+        Self {
+            header: Arc::new(block.header.clone()),
+            transactions: Arc::new(block.transactions.iter().map(|transaction| transaction.hash).collect()),
+            ommers: block.ommers.clone(),
+            withdrawals: block.withdrawals.clone(),
+            size: block.size,
+            total_difficulty: stored.total_difficulty,
+            is_canonical: stored.is_canonical,
+        }
+    }
 }
 
 /// The consensus encoding of something (`debug_getRaw*`, raw transactions).

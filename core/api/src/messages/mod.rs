@@ -13,6 +13,7 @@ mod fees;
 mod modules;
 mod node;
 mod pool;
+mod sealing;
 mod space;
 mod state;
 
@@ -26,6 +27,7 @@ pub use fees::*;
 pub use modules::*;
 pub use node::*;
 pub use pool::*;
+pub use sealing::*;
 pub use space::*;
 pub use state::*;
 
