@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenon_accounts::{Accounts, WalletDirectory};
-use tenon_api::messages::BlockCommitted;
+use tenon_api::messages::{BlockCommitted, GetSealing, GetSpelling, ModuleState, SealingState, Spelling};
 use tenon_api::{
     BlockCommit, ChainWriter, ConsensusEngine, DatabaseWatch, EngineRecords, PendingTransactions, PluginSpaces,
 };
-use tenon_bus::{Bus, Delivery, MemoryBudget, MemoryLimits, WorkPool};
+use tenon_bus::{Bus, CallContext, Delivery, MemoryBudget, MemoryLimits, WorkPool};
 use tenon_chain::PublicNetwork;
 use tenon_config::{NamespaceNames, Settings};
 use tenon_consensus::native::questions;
@@ -132,6 +132,10 @@ impl Node {
         tenon_accounts::register(&bus, &directory)?;
         wallets::unlock_at_start(&settings, &directory).await?;
         add_actors(&plugins, role, (&bus, &supervisor), &chain, (&pool, &directory), writer)?;
+        answer_sealing(&bus, &plugins)?;
+        let has_aliases = namespace_names(&settings, &chain) == NamespaceNames::WITH_ALIASES;
+        let spelling = if has_aliases { Spelling::Reference } else { Spelling::Own };
+        bus.handle_read(move |_: GetSpelling, _: &CallContext| Ok(spelling))?;
         let endpoints = Arc::new(Announcer::new(&folder, start_lines::chain_name(&chain.info)));
         let servers = Servers::new(plugins.router(), Some(health_check(&health)));
         let servers = Arc::new(servers.with_memory(memory.clone()));
@@ -346,6 +350,16 @@ fn add_actors(
         };
         host.add_actor(module_actors::sealing(supervisor, bus, options, ports, on_demand)).map_err(Stop::failure)?;
     }
+    Ok(())
+}
+
+/// Answers [`GetSealing`] from the state of the module `sealing`, which most nodes do not have.
+fn answer_sealing(bus: &Bus, host: &Arc<PluginHost>) -> Result<(), Stop> {
+    let host = Arc::downgrade(host);
+    bus.handle_read(move |_: GetSealing, _: &CallContext| {
+        let module = host.upgrade().and_then(|host| host.info("sealing").ok());
+        Ok(SealingState { is_sealing: module.is_some_and(|module| module.state == ModuleState::Enabled) })
+    })?;
     Ok(())
 }
 
