@@ -37,8 +37,29 @@ pub(crate) fn malformed(raw: &[u8]) -> Option<String> {
         [0..=0x7f, ..] => return Some("transaction type not supported".to_owned()),
         list => (list, "types.LegacyTx", 9),
     };
+    if is_string(list) {
+        return Some(format!("rlp: expected input list for {name}"));
+    }
     let is_short = Item::whole(list)?.has_fewer_items_than(fields)?;
     is_short.then(|| format!("rlp: too few elements for {name}"))
+}
+
+/// Whether bytes begin with an RLP string that is whole.
+fn is_string(bytes: &[u8]) -> bool {
+    match bytes {
+        [0..=0x7f, ..] => true,
+        [first @ 0x80..=0xb7, rest @ ..] => rest.len() >= usize::from(first - 0x80),
+        [first @ 0xb8..=0xbf, rest @ ..] => {
+            let Some((digits, content)) = rest.split_at_checked(usize::from(first - 0xb7)) else { return false };
+            let length = digits
+                .iter()
+                .try_fold(0_usize, |length, digit| length.checked_mul(256).map(|length| length | usize::from(*digit)));
+            // Sizes that are written longer than they need be have words of their own.
+            let is_minimal = digits.first().is_some_and(|digit| *digit != 0);
+            is_minimal && length.is_some_and(|length| length > 55 && content.len() >= length)
+        }
+        _ => false,
+    }
 }
 
 /// The transaction that would be sent, without signature. Native chains only.

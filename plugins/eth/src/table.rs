@@ -35,7 +35,7 @@ fn with_chain(table: Table<Eth>) -> Table<Eth> {
         .read("eth_accounts", &[], "Addresses that this node can sign with.", chain::accounts)
         .read("eth_coinbase", &[], "The address that receives rewards.", mining::etherbase)
         .read("eth_etherbase", &[], "The address that receives rewards.", mining::etherbase)
-        .read("eth_mining", &[], "Whether the node mines by proof of work.", mining::mining)
+        .read("eth_mining", &[], "Whether the node makes blocks.", mining::mining)
         .read("eth_hashrate", &[], "Hashes a second.", mining::hashrate)
         .read("eth_getWork", &[], "Work for a miner.", mining::get_work)
         .method("eth_submitHashrate", &["rate", "id"], "Reports hashes a second.", mining::submit_hashrate)
