@@ -117,7 +117,7 @@ fn blocks_by_number_or_hash() {
     let hash = B256::repeat_byte(0xab);
     let by_hash =
         |require_canonical| Ok(BlockParam { block: Some(BlockId::Hash { hash, require_canonical }), is_object: true });
-    assert_eq!(decode(&format!("\"{hash}\"")), by_hash(false));
+    assert_eq!(decode(&format!("\"{hash}\"")), Ok(BlockParam::named(Some(BlockId::hash(hash)))));
     assert_eq!(decode(&format!("{{\"blockHash\":\"{hash}\"}}")), by_hash(false));
     assert_eq!(decode(&format!("{{ \"BLOCKHASH\" : \"{hash}\" , \"requireCanonical\":true}}")), by_hash(true));
     let in_xdc = hash.to_string().replace("0x", "xdc");
