@@ -48,6 +48,8 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         request::<CountTransactions>(),
         request::<GetTransactionInBlock>(),
         request::<GetBlockOutline>(),
+        request::<GetAvailability>(),
+        request::<GetForkSchedule>(),
         request::<GetAccount>(),
         request::<GetCode>(),
         request::<GetStorage>(),

@@ -229,6 +229,18 @@ fn chain_frames(frames: &mut Frames) {
         is_canonical,
     };
     frames.request(GetBlockOutline { block: block_id }, Some(outline));
+    let availability =
+        Availability { head: (BlockNumber(7), HASH), oldest_state: BlockNumber(2), state_window: Some(128) };
+    frames.request(GetAvailability, availability);
+    let rules = ForkRules {
+        activation: 540,
+        fork_id: [1, 2, 3, 4],
+        contracts: ContractLevel::Osaka,
+        blobs: Some((14, 21, 11_684_671)),
+        deposit_contract: Some(ADDRESS),
+    };
+    let schedule = ForkSchedule { chain_id: 51, current: rules.clone(), next: Some(rules), last: None };
+    frames.request(GetForkSchedule, schedule);
 }
 
 fn state_frames(frames: &mut Frames) {

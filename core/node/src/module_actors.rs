@@ -7,12 +7,13 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tenon_api::messages::{
-    Call, CompactDatabase, CountTransactions, CreateAccessList, DumpAccounts, EstimateGas, GetAccount, GetBadBlocks,
-    GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseProperty,
-    GetFeeHistory, GetHead, GetHeader, GetLogs, GetModifiedAccounts, GetNextBlockFees, GetPendingSince, GetPoolContent,
-    GetPoolNonce, GetPoolStatus, GetPoolTransaction, GetPreimage, GetProof, GetRaw, GetRawPoolTransaction, GetReceipt,
-    GetStorage, GetStorageRange, GetTransaction, GetTransactionInBlock, GetTransactionProof, ImportChain, ModuleFaults,
-    SetHead, SubmitTransaction, SuggestGasPrice, SuggestTip, Trace,
+    Call, CompactDatabase, CountTransactions, CreateAccessList, DumpAccounts, EstimateGas, GetAccount, GetAvailability,
+    GetBadBlocks, GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode,
+    GetDatabaseProperty, GetFeeHistory, GetForkSchedule, GetHead, GetHeader, GetLogs, GetModifiedAccounts,
+    GetNextBlockFees, GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolTransaction, GetPreimage,
+    GetProof, GetRaw, GetRawPoolTransaction, GetReceipt, GetStorage, GetStorageRange, GetTransaction,
+    GetTransactionInBlock, GetTransactionProof, ImportChain, ModuleFaults, SetHead, SubmitTransaction, SuggestGasPrice,
+    SuggestTip, Trace,
 };
 use tenon_api::{Failure, PendingTransactions, RecoveredTransaction, Request, Topic};
 use tenon_bus::Bus;
@@ -34,6 +35,8 @@ const STORAGE_REQUESTS: &[Topic] = &[
     GetHeader::TOPIC,
     GetBlock::TOPIC,
     GetBlockOutline::TOPIC,
+    GetAvailability::TOPIC,
+    GetForkSchedule::TOPIC,
     CountTransactions::TOPIC,
     GetTransactionInBlock::TOPIC,
     GetBlockReceipts::TOPIC,

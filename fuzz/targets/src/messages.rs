@@ -47,7 +47,7 @@ pub(crate) const KINDS: &[Kind] = kinds! {
         GetEpochMembers GetRound GetMissedRounds GetEpochSwitches GetEpochBlocks GetVotingPool GetConsensusParameters DumpAccounts
         GetModifiedAccounts GetPreimage GetStorageRange GetDatabaseProperty CompactDatabase GetBadBlocks
         MakeCheckpoint SetExposure GetMemoryStatistics ListThreads SetLogLevel SetLogModules AwaitSealing ReloadSettings ListNamespaceVersions
-        CountTransactions GetTransactionInBlock GetBlockOutline GetSpelling GetSealing SuggestGasPrice;
+        CountTransactions GetTransactionInBlock GetBlockOutline GetSpelling GetSealing SuggestGasPrice GetAvailability GetForkSchedule;
     events
         BlockCommitted NewHead LogsChanged TransactionPending SyncChanged BlocksUnwound ModuleChanged WalletChanged;
 };

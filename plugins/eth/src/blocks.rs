@@ -2,7 +2,7 @@
 
 use tenon_sdk::{
     prelude::*,
-    shapes::{BlockJson, JsonWriter, block_receipts_json},
+    shapes::{BlockJson, JsonWriter, block_receipts_json, write_header_of_block},
 };
 
 use crate::{Answer, EthContext, block_or_latest, deferred::Deferred, named_block, null, uncles::uncle_seals};
@@ -35,6 +35,22 @@ async fn block_answer(context: &EthContext, block: BlockId, full: bool) -> Resul
     let Some(outline) = context.call(GetBlockOutline { block }).await? else { return Ok(None) };
     let uncles = uncle_hashes(context, &outline.header, outline.ommers.len()).await?;
     Ok(Some(BlockJson { profile, as_pending, uncle_hashes: &uncles }.write_outline(&outline)))
+}
+
+pub(crate) async fn get_header_by_number(context: EthContext, block: BlockNumberParam) -> Answer {
+    let block = named_block(&context, block, 0).await?;
+    header_answer(&context, block).await
+}
+
+pub(crate) async fn get_header_by_hash(context: EthContext, hash: B256) -> Answer {
+    header_answer(&context, BlockId::hash(hash)).await
+}
+
+async fn header_answer(context: &EthContext, block: BlockId) -> Answer {
+    let profile = crate::profile(context).await?;
+    let found = context.call(GetHeader { block }).await?;
+    let as_pending = block == BlockId::Tag(BlockTag::Pending);
+    Ok(found.map_or_else(null, |found| write_header_of_block(profile, &found.header, as_pending)))
 }
 
 async fn uncle_hashes(context: &EthContext, header: &SealedHeader, count: usize) -> Result<Vec<B256>, Failure> {

@@ -18,6 +18,11 @@ pub(crate) async fn gas_price(context: EthContext) -> Result<U256, Failure> {
     context.call(SuggestGasPrice).await
 }
 
+/// Of the next block; none where blocks have no base fee.
+pub(crate) async fn base_fee(context: EthContext) -> Result<Option<U256>, Failure> {
+    Ok(context.call(GetNextBlockFees).await?.base_fee_per_gas)
+}
+
 /// Zero on chains without blobs.
 pub(crate) async fn blob_base_fee(context: EthContext) -> Result<U256, Failure> {
     Ok(context.call(GetNextBlockFees).await?.blob_base_fee.unwrap_or_default())

@@ -15,6 +15,7 @@ mod blocks;
 mod calls;
 mod chain;
 mod changes;
+mod config;
 mod criteria;
 mod deferred;
 mod fees;

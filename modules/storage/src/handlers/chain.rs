@@ -7,16 +7,28 @@ use tenon_api::{
     BlockId, BlockNumber, ChainReader, Failure, Head, Receipt, RecoveredBlock, RecoveredTransaction, SealedHeader,
     StoreError,
     messages::{
-        BlockOutline, BlockReceipts, LocatedReceipt, LocatedTransaction, StoredBlock, StoredHeader, TransactionProof,
+        Availability, BlockOutline, BlockReceipts, LocatedReceipt, LocatedTransaction, StoredBlock, StoredHeader,
+        TransactionProof,
     },
 };
 use tenon_chain::{ListTrie, TrieError, resolve_block};
 
 use super::{Answers, again_after_reorganisation};
+use crate::options::Mode;
 
 impl Answers {
     pub(super) fn head(&self) -> Arc<Head> {
         self.store.head()
+    }
+
+    pub(super) fn availability(&self) -> Availability {
+        let head = self.store.head();
+        let state_window = match self.store.mode {
+            Mode::Archive => None,
+            Mode::Pruned(window) => Some(window.max(1)),
+        };
+        let head = (head.number(), head.header.hash());
+        Availability { head, oldest_state: BlockNumber(self.store.oldest_state()), state_window }
     }
 
     pub(super) fn header(&self, block: BlockId) -> Result<Option<StoredHeader>, Failure> {

@@ -4,6 +4,7 @@
 mod chain;
 mod changes;
 mod debug;
+mod forks;
 mod logs;
 mod raw;
 mod state;
@@ -13,10 +14,10 @@ use std::sync::Arc;
 use tenon_api::{
     Failure, Request, StoreError,
     messages::{
-        ChainInfo, CompactDatabase, CountTransactions, DumpAccounts, GetAccount, GetBlock, GetBlockOutline,
-        GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseProperty, GetHead, GetHeadNumber,
-        GetHeader, GetLogs, GetModifiedAccounts, GetPreimage, GetProof, GetRaw, GetReceipt, GetStorage, GetTransaction,
-        GetTransactionInBlock, GetTransactionProof,
+        ChainInfo, CompactDatabase, CountTransactions, DumpAccounts, GetAccount, GetAvailability, GetBlock,
+        GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseProperty,
+        GetForkSchedule, GetHead, GetHeadNumber, GetHeader, GetLogs, GetModifiedAccounts, GetPreimage, GetProof,
+        GetRaw, GetReceipt, GetStorage, GetTransaction, GetTransactionInBlock, GetTransactionProof,
     },
 };
 use tenon_bus::{Bus, CallContext, RegisterError, WorkPool};
@@ -106,6 +107,8 @@ pub fn register(
     read::<GetChainInfo>(bus, &answers, |answers, _| Ok(Arc::clone(&answers.info)))?;
     read::<GetHeader>(bus, &answers, |answers, request| answers.header(request.block))?;
     read::<GetBlock>(bus, &answers, |answers, request| answers.block(request.block))?;
+    read::<GetForkSchedule>(bus, &answers, |answers, _| answers.fork_schedule())?;
+    read::<GetAvailability>(bus, &answers, |answers, _| Ok(answers.availability()))?;
     read::<GetBlockOutline>(bus, &answers, |answers, request| answers.outline(request.block))?;
     read::<CountTransactions>(bus, &answers, |answers, request| answers.count_transactions(request.block))?;
     read::<GetTransactionInBlock>(bus, &answers, |answers, request| {

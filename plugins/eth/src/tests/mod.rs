@@ -1,5 +1,6 @@
 //! The namespace as its callers see it: raw parameters in, JSON out, over a fake node.
 
+mod additions;
 mod filters;
 mod native;
 mod recorded;

@@ -69,7 +69,7 @@ impl BlockJson<'_> {
         let members = HeaderMembers {
             hash: header.hash(),
             size: Some(frame.size),
-            total_difficulty: Some(frame.total_difficulty),
+            total_difficulty: Some(Some(frame.total_difficulty)),
             as_pending: self.as_pending,
         };
         json.begin_object();
@@ -107,15 +107,31 @@ fn native_bytes(header: &Header) -> usize {
 struct HeaderMembers {
     hash: B256,
     size: Option<u64>,
-    total_difficulty: Option<U256>,
+    /// Shown on native chains, null where it is not known; not shown at all by none.
+    total_difficulty: Option<Option<U256>>,
     as_pending: bool,
+}
+
+/// A header: what a block object tells beside transactions, uncles and size.
+pub fn write_header_of_block(profile: Profile, header: &SealedHeader, as_pending: bool) -> JsonWriter {
+    let mut json = JsonWriter::with_capacity(HEADER_BYTES + header.extra_data.len() * 2 + native_bytes(header));
+    let members = HeaderMembers { hash: header.hash(), size: None, total_difficulty: None, as_pending };
+    json.begin_object();
+    write_members_before_transactions(&mut json, profile, header, &members);
+    json.key("transactionsRoot").data(header.transactions_root);
+    write_seal(&mut json, profile, header);
+    if let Some(root) = header.withdrawals_root {
+        json.key("withdrawalsRoot").data(root);
+    }
+    json.end_object();
+    json
 }
 
 /// An uncle: a block without transactions. `hash` and `size` are those of a block with this header and an
 /// empty body.
 pub fn write_uncle(profile: Profile, header: &Header, hash: B256, size: u64) -> JsonWriter {
     let mut json = JsonWriter::with_capacity(HEADER_BYTES);
-    let members = HeaderMembers { hash, size: Some(size), total_difficulty: None, as_pending: false };
+    let members = HeaderMembers { hash, size: Some(size), total_difficulty: Some(None), as_pending: false };
     json.begin_object();
     write_members_before_transactions(&mut json, profile, header, &members);
     write_members_after_transactions(&mut json, profile, header, &[]);
@@ -166,8 +182,8 @@ fn write_members_before_transactions(
     }
     json.key("stateRoot").data(header.state_root);
     json.key("timestamp").quantity(header.timestamp);
-    if profile == Profile::Native {
-        match members.total_difficulty {
+    if let Some(total_difficulty) = members.total_difficulty.filter(|_| profile == Profile::Native) {
+        match total_difficulty {
             Some(total) => json.key("totalDifficulty").quantity_256(total),
             None => json.key("totalDifficulty").null(),
         }
@@ -182,6 +198,10 @@ fn write_members_after_transactions(json: &mut JsonWriter, profile: Profile, hea
         json.data(hash);
     }
     json.end_list();
+    write_seal(json, profile, header);
+}
+
+fn write_seal(json: &mut JsonWriter, profile: Profile, header: &Header) {
     if let Some(seal) = native_seal(profile, header) {
         json.key("validator").data(&seal.validator);
         json.key("validators").data(&seal.validators);
