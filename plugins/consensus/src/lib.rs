@@ -23,7 +23,10 @@ mod tests;
 
 use std::sync::OnceLock;
 
-use tenon_sdk::{prelude::*, shapes::JsonWriter};
+use tenon_sdk::{
+    prelude::*,
+    shapes::{JsonWriter, schema},
+};
 
 use selector::Chosen;
 
@@ -109,6 +112,25 @@ fn write_number(json: &mut JsonWriter, number: u64) {
     json.raw(&number.to_string());
 }
 
+/// What methods answer by the document's names.
+const RESULTS: &[(&str, &str)] = &[
+    (
+        "Consensus_getEpochNumbersBetween",
+        r#"{"type":"array","items":{"type":"string","pattern":"^0x(0|[1-9a-f][0-9a-f]*)$"}}"#,
+    ),
+    ("Consensus_getSnapshot", schema::OBJECT),
+    ("Consensus_getSnapshotAtHash", schema::OBJECT),
+    ("Consensus_getMasternodesByNumber", schema::OBJECT),
+    ("Consensus_getLatestPoolStatus", schema::OBJECT),
+    ("Consensus_getV2BlockByNumber", schema::OBJECT),
+    ("Consensus_getV2BlockByHash", schema::OBJECT),
+    ("Consensus_getV2BlockByHeader", schema::OBJECT),
+    ("Consensus_networkInformation", schema::OBJECT),
+    ("Consensus_getMissedRoundsInEpochByBlockNum", schema::OBJECT),
+    ("Consensus_getBlockInfoByEpochNum", schema::OBJECT),
+    ("Consensus_getSigners", schema::ADDRESSES),
+    ("Consensus_getSignersAtHash", schema::ADDRESSES),
+];
 const NUMBER: [&str; 1] = ["number"];
 const HASH: [&str; 1] = ["hash"];
 
@@ -168,7 +190,7 @@ fn table() -> Table<Consensus> {
             "First and last block of an epoch.",
             epochs::block_info,
         );
-    with_reference_types(table)
+    with_reference_types(table.results(RESULTS))
 }
 
 /// What is served by the reference's names with other types. The other methods are the same by both names.

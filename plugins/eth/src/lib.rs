@@ -26,6 +26,7 @@ mod logs;
 mod mining;
 mod native;
 mod registry;
+mod results;
 mod sending;
 mod settings;
 mod state;

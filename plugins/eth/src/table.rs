@@ -3,7 +3,7 @@
 use tenon_sdk::prelude::*;
 
 use crate::{
-    Eth, blocks, calls, chain, config, fees, filters, logs, mining, native, sending, state, subscriptions,
+    Eth, blocks, calls, chain, config, fees, filters, logs, mining, native, results, sending, state, subscriptions,
     transactions, uncles,
 };
 
@@ -20,6 +20,7 @@ pub(crate) fn table() -> Table<Eth> {
     let table = with_calls_and_fees(table);
     let table = with_logs(with_sending(table));
     with_native(table)
+        .results(results::RESULTS)
         .lasting_subscriptions()
         .subscription("newHeads", subscriptions::new_heads)
         .subscription("logs", subscriptions::logs)

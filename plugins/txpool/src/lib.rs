@@ -15,7 +15,7 @@ use std::{
 
 use tenon_sdk::{
     prelude::*,
-    shapes::{JsonWriter, write_transaction},
+    shapes::{JsonWriter, schema, write_transaction},
 };
 
 /// Room for a transaction without its input.
@@ -167,6 +167,12 @@ fn table() -> Table<TransactionPool> {
         .slow_read("txpool_content", &[], "What waits, by sender and nonce.", content)
         .read("txpool_contentFrom", &["address"], "What waits of one sender, by nonce.", content_from)
         .slow_read("txpool_inspect", &[], "What waits, a line each.", inspect)
+        .results(&[
+            ("txpool_status", schema::OBJECT),
+            ("txpool_content", schema::OBJECT),
+            ("txpool_contentFrom", schema::OBJECT),
+            ("txpool_inspect", schema::OBJECT),
+        ])
 }
 
 tenon_sdk::export!(TransactionPool, table);

@@ -13,6 +13,7 @@ mod block;
 mod log;
 mod overrides;
 mod receipt;
+pub mod schema;
 mod transaction;
 mod writer;
 
