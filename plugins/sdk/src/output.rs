@@ -204,10 +204,15 @@ mod tests {
     fn a_method_is_described_by_names_and_types() {
         let parameters = [ParamDescription::required("{}"), ParamDescription { is_required: false, schema: "true" }];
 
-        let text = describe_method("Says \"x\".", &["a", "b"], &parameters);
+        let text = describe_method("Says \"x\".", &["a", "b"], &parameters, "{}");
 
         let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(value["summary"], "Says \"x\".");
         assert_eq!(value["params"][1], serde_json::json!({"name": "b", "required": false, "schema": true}));
+        assert_eq!(value["result"], serde_json::json!({"name": "result", "schema": {}}));
+        let replaced: serde_json::Value = serde_json::from_str(&with_result(&text, schema::HASH)).expect("JSON");
+        assert_eq!(replaced["result"]["schema"]["type"], "string");
+        assert_eq!(replaced["params"], value["params"]);
+        assert_eq!((schema_of::<u64>(), schema_of::<Vec<u64>>()), (schema::INTEGER, "{}"));
     }
 }
