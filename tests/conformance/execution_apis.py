@@ -29,14 +29,10 @@ GENESIS, CHAIN, FORK_CHOICE = "genesis.json", "chain.rlp", "headfcu.json"
 
 NAMESPACES = "eth,net,web3,debug,txpool"
 
-# Methods that the interface document does not list and that the reference does not serve either
+# Methods that this node does not serve. The interface document does not list them, nor does the reference serve them
 # (docs/spec/conformance.md 2.5). Every other method of the suite must pass.
 OUT_OF_SCOPE = {
-    "eth_baseFee": "not in the interface document",
-    "eth_capabilities": "not in the interface document",
-    "eth_config": "not in the interface document",
-    "eth_getStorageValues": "not in the interface document",
-    "eth_simulateV1": "not in the interface document",
+    "eth_simulateV1": "not served",
     "testing_buildBlockV1": "not in the interface document: it builds blocks for a test driver",
 }
 

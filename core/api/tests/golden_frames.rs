@@ -216,6 +216,31 @@ fn chain_frames(frames: &mut Frames) {
     let info = ChainInfo { chain_id: 51, network_id: 51, genesis_hash: HASH, profile: Profile::Native };
     frames.request(GetChainInfo, Arc::new(info));
     frames.request(SetHead { number: BlockNumber(3) }, ());
+    frames.request(CountTransactions { block: block_id }, Some(600));
+    frames.request(GetTransactionInBlock { block: block_id, index: 1 }, Some(located_transaction()));
+    let whole = block();
+    let outline = BlockOutline {
+        header: Arc::new(whole.header.clone()),
+        transactions: Arc::new(vec![HASH]),
+        ommers: whole.ommers.clone(),
+        withdrawals: whole.withdrawals.clone(),
+        size: whole.size,
+        total_difficulty,
+        is_canonical,
+    };
+    frames.request(GetBlockOutline { block: block_id }, Some(outline));
+    let availability =
+        Availability { head: (BlockNumber(7), HASH), oldest_state: BlockNumber(2), state_window: Some(128) };
+    frames.request(GetAvailability, availability);
+    let rules = ForkRules {
+        activation: 540,
+        fork_id: [1, 2, 3, 4],
+        contracts: ContractLevel::Osaka,
+        blobs: Some((14, 21, 11_684_671)),
+        deposit_contract: Some(ADDRESS),
+    };
+    let schedule = ForkSchedule { chain_id: 51, current: rules.clone(), next: Some(rules), last: None };
+    frames.request(GetForkSchedule, schedule);
 }
 
 fn state_frames(frames: &mut Frames) {
@@ -264,6 +289,7 @@ fn evm_frames(frames: &mut Frames) {
 
 fn fee_frames(frames: &mut Frames) {
     frames.request(SuggestTip, wei(1));
+    frames.request(SuggestGasPrice, wei(2));
     let history = FeeHistory {
         oldest: BlockNumber(1),
         base_fee_per_gas: vec![wei(1), wei(2)],
@@ -323,6 +349,7 @@ fn node_frames(frames: &mut Frames) {
     frames.request(GetNetworkStatus, NetworkStatus { is_listening: true, peers: 3 });
     let status = SyncStatus { starting: BlockNumber(1), current: BlockNumber(2), highest: BlockNumber(3) };
     frames.request(GetSyncStatus, Some(status));
+    frames.request(GetSpelling, Spelling::Reference);
     let method = MethodInfo { name: "eth_chainId".to_owned(), description: "{}".to_owned() };
     let namespace = NamespaceInfo {
         namespace: "eth".to_owned(),

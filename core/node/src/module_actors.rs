@@ -7,12 +7,13 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use tenon_api::messages::{
-    Call, CompactDatabase, CreateAccessList, DumpAccounts, EstimateGas, GetAccount, GetBadBlocks, GetBlock,
-    GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseProperty, GetFeeHistory, GetHead, GetHeader,
-    GetLogs, GetModifiedAccounts, GetNextBlockFees, GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus,
-    GetPoolTransaction, GetPreimage, GetProof, GetRaw, GetRawPoolTransaction, GetReceipt, GetStorage, GetStorageRange,
-    GetTransaction, GetTransactionProof, ImportChain, ModuleFaults, SetHead, SetMinTip, SubmitTransaction, SuggestTip,
-    Trace,
+    Call, CompactDatabase, CountTransactions, CreateAccessList, DumpAccounts, EstimateGas, GetAccount, GetAvailability,
+    GetBadBlocks, GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode,
+    GetDatabaseProperty, GetFeeHistory, GetForkSchedule, GetHead, GetHeader, GetLogs, GetModifiedAccounts,
+    GetNextBlockFees, GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolTransaction, GetPreimage,
+    GetProof, GetRaw, GetRawPoolTransaction, GetReceipt, GetStorage, GetStorageRange, GetTransaction,
+    GetTransactionInBlock, GetTransactionProof, ImportChain, ModuleFaults, SetHead, SetMinTip, SubmitTransaction,
+    SuggestGasPrice, SuggestTip, Trace,
 };
 use tenon_api::{Failure, PendingTransactions, RecoveredTransaction, Request, Topic};
 use tenon_bus::Bus;
@@ -33,6 +34,11 @@ const STORAGE_REQUESTS: &[Topic] = &[
     GetChainInfo::TOPIC,
     GetHeader::TOPIC,
     GetBlock::TOPIC,
+    GetBlockOutline::TOPIC,
+    GetAvailability::TOPIC,
+    GetForkSchedule::TOPIC,
+    CountTransactions::TOPIC,
+    GetTransactionInBlock::TOPIC,
     GetBlockReceipts::TOPIC,
     GetTransaction::TOPIC,
     GetReceipt::TOPIC,
@@ -59,6 +65,7 @@ const EXECUTION_REQUESTS: &[Topic] = &[
     GetStorageRange::TOPIC,
     Trace::TOPIC,
     SuggestTip::TOPIC,
+    SuggestGasPrice::TOPIC,
     GetFeeHistory::TOPIC,
     GetNextBlockFees::TOPIC,
     GetBadBlocks::TOPIC,

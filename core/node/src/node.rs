@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenon_accounts::{Accounts, WalletDirectory};
-use tenon_api::messages::BlockCommitted;
+use tenon_api::messages::{BlockCommitted, GetSpelling, Spelling};
 use tenon_api::{
     BlockCommit, ChainWriter, ConsensusEngine, DatabaseWatch, EngineRecords, PendingTransactions, PluginSpaces,
 };
-use tenon_bus::{Bus, Delivery, MemoryBudget, MemoryLimits, WorkPool};
+use tenon_bus::{Bus, CallContext, Delivery, MemoryBudget, MemoryLimits, WorkPool};
 use tenon_chain::PublicNetwork;
 use tenon_config::{NamespaceNames, Settings};
 use tenon_consensus::native::questions;
@@ -137,6 +137,9 @@ impl Node {
         tenon_accounts::register(&bus, &directory)?;
         wallets::unlock_at_start(&settings, &directory).await?;
         add_actors(&plugins, role, (&bus, &supervisor), &chain, (&pool, &directory), writer)?;
+        let has_aliases = namespace_names(&settings, &chain) == NamespaceNames::WITH_ALIASES;
+        let spelling = if has_aliases { Spelling::Reference } else { Spelling::Own };
+        bus.handle_read(move |_: GetSpelling, _: &CallContext| Ok(spelling))?;
         let endpoints = Arc::new(Announcer::new(&folder, start_lines::chain_name(&chain.info)));
         let servers = Servers::new(plugins.router(), Some(health_check(&health)));
         let servers = Arc::new(servers.with_memory(memory.clone()));

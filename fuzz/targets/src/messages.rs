@@ -47,7 +47,8 @@ pub(crate) const KINDS: &[Kind] = kinds! {
         GetEpochMembers GetRound GetMissedRounds GetEpochSwitches GetEpochBlocks GetVotingPool GetConsensusParameters DumpAccounts
         GetModifiedAccounts GetPreimage GetStorageRange GetDatabaseProperty CompactDatabase GetBadBlocks
         MakeCheckpoint SetExposure GetMemoryStatistics ListThreads SetLogLevel SetLogModules AwaitSealing ReloadSettings ListNamespaceVersions
-        SetMinTip GetSealing SetSealing StartSealing SignTypedData;
+        SetMinTip GetSealing SetSealing StartSealing SignTypedData CountTransactions GetTransactionInBlock GetBlockOutline GetSpelling
+        SuggestGasPrice GetAvailability GetForkSchedule;
     events
         BlockCommitted NewHead LogsChanged TransactionPending SyncChanged BlocksUnwound ModuleChanged WalletChanged;
 };

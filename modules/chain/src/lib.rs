@@ -47,8 +47,8 @@ pub use genesis::{
 };
 pub use resolve::{require_block, resolve_block};
 pub use roots::{
-    PositionProof, ommers_hash, prove_receipt, prove_transaction, receipts_root, receipts_root_and_bloom,
-    requests_hash, transactions_root, withdrawals_root,
+    ListTrie, PositionProof, ommers_hash, receipts_root, receipts_root_and_bloom, requests_hash, transactions_root,
+    withdrawals_root,
 };
 pub use sender::{
     HighS, RecoverError, SignedHash, SignerRules, recover_authorities, recover_sender, recover_sender_with,

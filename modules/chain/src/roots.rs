@@ -1,18 +1,15 @@
 //! Roots and hashes that a header says of its body.
 
-use std::borrow::Borrow;
+use std::{borrow::Borrow, collections::HashMap};
 
 use alloy_primitives::{B256, Bloom, Bytes, keccak256};
-use alloy_trie::{
-    HashBuilder, Nibbles,
-    proof::ProofRetainer,
-    root::{adjust_index_for_rlp, ordered_trie_root_with_encoder},
-};
+use alloy_trie::root::ordered_trie_root_with_encoder;
 use sha2::{Digest, Sha256};
-use tenon_api::{EMPTY_OMMERS_HASH, Header, Receipt, Transaction, Withdrawal};
+use tenon_api::{EMPTY_OMMERS_HASH, EMPTY_ROOT_HASH, Header, Receipt, StoreError, Transaction, TrieReader, Withdrawal};
 
 use crate::codec::rlp::write_list;
 use crate::codec::{encode_header, encode_receipt_with_bloom, encode_transaction, encode_withdrawal, logs_bloom};
+use crate::trie::{TrieError, prove_key, update_plain_trie};
 
 /// Root of the trie of transactions: RLP of the position → canonical bytes.
 pub fn transactions_root<T: Borrow<Transaction>>(transactions: &[T]) -> B256 {
@@ -33,32 +30,77 @@ pub struct PositionProof {
     pub nodes: Vec<Bytes>,
 }
 
-/// Proves that a transaction stands at a position of a block.
-pub fn prove_transaction<T: Borrow<Transaction>>(transactions: &[T], position: usize) -> PositionProof {
-    let values: Vec<_> = transactions.iter().map(|transaction| encode_transaction(transaction.borrow())).collect();
-    prove_position(&values, position)
+/// The trie of one of a body's lists, whole, so that each of its entries can be proved without building it again.
+#[derive(Debug)]
+pub struct ListTrie {
+    root: B256,
+    /// How many entries the list has.
+    length: usize,
+    nodes: HashMap<B256, Bytes>,
 }
 
-/// Proves that a receipt stands at a position of a block.
-pub fn prove_receipt(receipts: &[Receipt], position: usize) -> PositionProof {
-    let encode = |receipt: &Receipt| encode_receipt_with_bloom(receipt, &logs_bloom(&receipt.logs));
-    let values: Vec<_> = receipts.iter().map(encode).collect();
-    prove_position(&values, position)
-}
-
-fn prove_position(values: &[Vec<u8>], position: usize) -> PositionProof {
-    let key = alloy_rlp::encode_fixed_size(&position);
-    let retainer = ProofRetainer::from_iter([Nibbles::unpack(&key)]);
-    let mut builder = HashBuilder::default().with_proof_retainer(retainer);
-    for place in 0..values.len() {
-        let index = adjust_index_for_rlp(place, values.len());
-        builder.add_leaf(Nibbles::unpack(alloy_rlp::encode_fixed_size(&index)), &values[index]);
+impl ListTrie {
+    /// The trie of transactions.
+    ///
+    /// # Errors
+    /// None in practice: the trie is built from nothing.
+    pub fn of_transactions<T: Borrow<Transaction>>(transactions: &[T]) -> Result<Self, TrieError> {
+        Self::of(transactions.iter().map(|transaction| encode_transaction(transaction.borrow())))
     }
-    let root = builder.root();
-    let nodes = builder.take_proof_nodes().into_nodes_sorted().into_iter();
-    let stands_alone = |(path, node): &(Nibbles, Bytes)| path.is_empty() || node.len() >= B256::len_bytes();
-    let nodes = nodes.filter(stands_alone).map(|(_, node)| node).collect();
-    PositionProof { root, key: Bytes::copy_from_slice(&key), nodes }
+
+    /// The trie of receipts.
+    ///
+    /// # Errors
+    /// None in practice: the trie is built from nothing.
+    pub fn of_receipts(receipts: &[Receipt]) -> Result<Self, TrieError> {
+        Self::of(receipts.iter().map(|receipt| encode_receipt_with_bloom(receipt, &logs_bloom(&receipt.logs))))
+    }
+
+    fn of(values: impl ExactSizeIterator<Item = Vec<u8>>) -> Result<Self, TrieError> {
+        let length = values.len();
+        let entries = values.enumerate().map(|(place, value)| (position_key(place), Some(value))).collect();
+        let update = update_plain_trie(&NoNodes, EMPTY_ROOT_HASH, &entries)?;
+        let nodes = update.writes.into_iter().map(|write| (write.hash, write.rlp)).collect();
+        Ok(Self { root: update.root, length, nodes })
+    }
+
+    /// About how much memory it takes.
+    pub fn bytes(&self) -> usize {
+        self.nodes.values().map(|node| node.len() + 120).sum()
+    }
+
+    /// Proves the entry at a position; none when there is no such position.
+    ///
+    /// # Errors
+    /// None in practice: all nodes are here.
+    pub fn prove(&self, position: usize) -> Result<Option<PositionProof>, TrieError> {
+        if position >= self.length {
+            return Ok(None);
+        }
+        let key = position_key(position);
+        let (_, nodes) = prove_key(self, self.root, &key)?;
+        Ok(Some(PositionProof { root: self.root, key: key.into(), nodes }))
+    }
+}
+
+/// The key of an entry: RLP of its position.
+fn position_key(position: usize) -> Vec<u8> {
+    alloy_rlp::encode_fixed_size(&position).to_vec()
+}
+
+impl TrieReader for ListTrie {
+    fn node(&self, _owner: Option<B256>, _path: &[u8], hash: B256) -> Result<Option<Bytes>, StoreError> {
+        Ok(self.nodes.get(&hash).cloned())
+    }
+}
+
+/// The nodes of a trie that is empty.
+struct NoNodes;
+
+impl TrieReader for NoNodes {
+    fn node(&self, _owner: Option<B256>, _path: &[u8], _hash: B256) -> Result<Option<Bytes>, StoreError> {
+        Ok(None)
+    }
 }
 
 /// Root of the trie of receipts: RLP of the position → canonical bytes.
@@ -114,8 +156,10 @@ mod tests {
     fn a_position_is_proved_by_nodes_that_hash_to_the_root() {
         for count in [1, 2, 16, 128, 129, 300_usize] {
             let values: Vec<Vec<u8>> = (0..count).map(|place| vec![place as u8; 40 + place]).collect();
+            let trie = ListTrie::of(values.iter().cloned()).unwrap();
+            assert_eq!(trie.prove(count).unwrap(), None);
             for position in [0, count / 2, count - 1] {
-                let proof = prove_position(&values, position);
+                let proof = trie.prove(position).unwrap().unwrap();
 
                 let expected = ordered_trie_root_with_encoder(&values, |value, out| out.extend_from_slice(value));
                 assert_eq!(proof.root, expected, "{position} of {count}");
@@ -135,7 +179,7 @@ mod tests {
     fn nodes_that_are_part_of_their_parent_are_left_out() {
         let values: Vec<Vec<u8>> = (0..3).map(|place| vec![place; 3]).collect();
 
-        let proof = prove_position(&values, 1);
+        let proof = ListTrie::of(values.into_iter()).unwrap().prove(1).unwrap().unwrap();
 
         assert_eq!(proof.nodes.len(), 1, "all leaves are shorter than a hash");
         assert_eq!(keccak256(&proof.nodes[0]), proof.root);

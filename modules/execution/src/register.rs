@@ -6,7 +6,7 @@ use tenon_api::{
     ChainReader, ConsensusEngine,
     messages::{
         Call, CreateAccessList, EstimateGas, GetBadBlocks, GetFeeHistory, GetNextBlockFees, GetStorageRange, SetHead,
-        SuggestTip, Trace,
+        SuggestGasPrice, SuggestTip, Trace,
     },
 };
 use tenon_bus::{Bus, RegisterError, WorkPool};
@@ -72,11 +72,20 @@ fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), Regis
 
 fn register_fees(bus: &Bus, pool: &WorkPool, fees: &Fees) -> Result<(), RegisterError> {
     let own = fees.clone();
-    bus.handle_work(pool, move |_: SuggestTip, _| own.suggest_tip())?;
-    let own = fees.clone();
-    bus.handle_work(pool, move |request: GetFeeHistory, caller| {
-        own.fee_history(request.block_count, request.newest, &request.percentiles, caller)
-    })?;
+    let known = fees.clone();
+    bus.handle_attempt(pool, move |_: &SuggestTip, _| known.known_tip().map(Ok), move |_, _| own.suggest_tip())?;
+    let (known, own) = (fees.clone(), fees.clone());
+    bus.handle_attempt(
+        pool,
+        move |_: &SuggestGasPrice, _| known.known_gas_price().map(Ok),
+        move |_, _| own.suggest_gas_price(),
+    )?;
+    let (known, own) = (fees.clone(), fees.clone());
+    bus.handle_attempt(
+        pool,
+        move |request: &GetFeeHistory, _| known.attempt_fee_history(request),
+        move |request, caller| own.fee_history(&request, caller),
+    )?;
     let own = fees.clone();
     bus.handle_read(move |_: GetNextBlockFees, _| Ok(own.next_block_fees()))
 }

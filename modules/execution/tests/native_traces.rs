@@ -5,7 +5,7 @@ mod support;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use alloy_primitives::{Address, B256, Bytes};
+use alloy_primitives::{Address, B256, Bytes, U256, hex};
 use serde_json::Value;
 use support::{
     MemoryChain,
@@ -14,7 +14,7 @@ use support::{
 };
 use tenon_api::{
     BlockId, ChainReader, ChainWriter, Failure, FailureCode, ReceiptOutcome,
-    messages::{AccountOverride, CallRequest, GetStorageRange, StorageRange, Trace, TraceTarget},
+    messages::{AccountOverride, BlockOverrides, Call, CallRequest, GetStorageRange, StorageRange, Trace, TraceTarget},
 };
 use tenon_bus::{Bus, CallContext, WorkPool};
 use tenon_execution::{ChainActor, ChainHandle, ExecutionLimits, Executor, Importer, register};
@@ -290,6 +290,71 @@ fn endless_call() -> TraceTarget {
         transaction_index: None,
         state_overrides: vec![(contract, account)],
         block_overrides: Box::default(),
+    }
+}
+
+#[tokio::test]
+async fn a_self_destruction_that_would_make_an_account_shows_its_whole_price_when_it_fails() {
+    let node = NativeNode::new("local", ExecutionLimits::default());
+    let contract = Address::repeat_byte(0x77);
+    // PUSH20 of an address that does not exist, SELFDESTRUCT.
+    let code = [&[0x73][..], &[0x79; 20], &[0xff]].concat();
+    let account =
+        AccountOverride { code: Some(code.into()), balance: Some(U256::from(1)), ..AccountOverride::default() };
+    let price_with = |gas| {
+        let target = TraceTarget::Call {
+            request: Box::new(CallRequest { to: Some(contract), gas: Some(gas), ..CallRequest::default() }),
+            block: BlockId::LATEST,
+            transaction_index: None,
+            state_overrides: vec![(contract, account.clone())],
+            block_overrides: Box::default(),
+        };
+        let node = &node;
+        async move {
+            let traced = node.trace(target, "{}").await.unwrap();
+            let last = traced["structLogs"].as_array().unwrap().last().unwrap().clone();
+            (traced["failed"].as_bool().unwrap(), last["op"].clone(), last["gasCost"].clone())
+        }
+    };
+
+    let failed = price_with(21_003 + 20_000).await;
+    let destroyed = price_with(21_003 + 40_000).await;
+
+    assert_eq!(failed, (true, "SELFDESTRUCT".into(), 32_600.into()));
+    assert_eq!(destroyed, (false, "SELFDESTRUCT".into(), 32_600.into()));
+}
+
+#[tokio::test]
+async fn calls_that_fail_without_an_instruction_say_why_and_block_0_runs_them() {
+    const MODULUS: [u8; 32] = hex!("30644e72e131a029b85045b68181585d97816a916871ca8d3c208c16d87cfd47");
+    let node = NativeNode::new("local", ExecutionLimits::default());
+    let precompile = |number: u8, input: Vec<u8>| CallRequest {
+        to: Some(Address::with_last_byte(number)),
+        input: input.into(),
+        ..CallRequest::default()
+    };
+    // PUSH2 500 PUSH1 0 RETURN: code of 500 bytes costs 100,000 gas to keep.
+    let large =
+        CallRequest { input: Bytes::from_static(&hex!("6101f46000f3")), gas: Some(60_000), ..CallRequest::default() };
+    let cases = [
+        (precompile(0x06, MODULUS.to_vec()), "bn256: coordinate equals modulus"),
+        (precompile(0x06, vec![0xff; 128]), "bn256: coordinate exceeds modulus"),
+        (precompile(0x05, vec![0xff; 96]), "out of gas"),
+        (large, "contract creation code storage out of gas"),
+    ];
+    for block in [BlockId::LATEST, BlockId::number(0)] {
+        for (request, expected) in &cases {
+            let call = Call {
+                request: request.clone(),
+                block,
+                state_overrides: vec![],
+                block_overrides: BlockOverrides::default(),
+            };
+
+            let refused = node.bus.call(call, &CallContext::new()).await.unwrap_err();
+
+            assert_eq!(refused.message, *expected, "{block:?}");
+        }
     }
 }
 

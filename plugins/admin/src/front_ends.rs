@@ -87,22 +87,23 @@ pub(crate) async fn start_websocket(
     Ok(true)
 }
 
-/// True, also when it was closed already.
+/// True when it was open.
 pub(crate) async fn stop_http(context: AdminContext) -> Result<bool, Failure> {
     stop(&context, "http").await
 }
 
-/// True, also when it was closed already.
+/// True when it was open.
 pub(crate) async fn stop_websocket(context: AdminContext) -> Result<bool, Failure> {
     stop(&context, "websocket").await
 }
 
 async fn stop(context: &AdminContext, module: &str) -> Result<bool, Failure> {
     let info = context.call(GetModule { name: module.to_owned() }).await?;
+    let was_open = info.state == ModuleState::Enabled;
     if info.state != ModuleState::Disabled {
         // This very call may have come that way: what runs is finished after the answer.
         let change = ModuleChange::Disable;
         context.call(ChangeModule { name: module.to_owned(), change, waits_for_drain: false }).await?;
     }
-    Ok(true)
+    Ok(was_open)
 }

@@ -2,21 +2,47 @@
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
-use crate::{Answer, ConsensusContext, require_native, selector::Chosen, write_addresses, write_number};
+use crate::{Answer, ConsensusContext, Types, require_native, selector::Chosen, write_addresses, write_number};
 
 pub(crate) async fn snapshot(context: ConsensusContext, block: Chosen) -> Answer {
-    require_native(&context, "getSnapshot").await?;
-    Ok(snapshot_json(&authorised(&context, block.height()?).await?))
+    snapshot_in(Types::Document, &context, block).await
+}
+
+pub(crate) async fn snapshot_by_reference(context: ConsensusContext, block: Chosen) -> Answer {
+    snapshot_in(Types::Reference, &context, block).await
+}
+
+async fn snapshot_in(types: Types, context: &ConsensusContext, block: Chosen) -> Answer {
+    require_native(context, "getSnapshot").await?;
+    let block = types.block(block, Chosen::height)?;
+    Ok(snapshot_json(types, &authorised(context, block).await?))
 }
 
 pub(crate) async fn snapshot_at_hash(context: ConsensusContext, hash: B256) -> Answer {
-    require_native(&context, "getSnapshotAtHash").await?;
-    Ok(snapshot_json(&authorised(&context, BlockId::hash(hash)).await?))
+    snapshot_at_hash_in(Types::Document, &context, hash).await
+}
+
+pub(crate) async fn snapshot_at_hash_by_reference(context: ConsensusContext, hash: B256) -> Answer {
+    snapshot_at_hash_in(Types::Reference, &context, hash).await
+}
+
+async fn snapshot_at_hash_in(types: Types, context: &ConsensusContext, hash: B256) -> Answer {
+    require_native(context, "getSnapshotAtHash").await?;
+    Ok(snapshot_json(types, &authorised(context, BlockId::hash(hash)).await?))
 }
 
 pub(crate) async fn signers(context: ConsensusContext, block: Chosen) -> Answer {
-    require_native(&context, "getSigners").await?;
-    Ok(signers_json(&authorised(&context, block.height()?).await?))
+    signers_in(Types::Document, &context, block).await
+}
+
+pub(crate) async fn signers_by_reference(context: ConsensusContext, block: Chosen) -> Answer {
+    signers_in(Types::Reference, &context, block).await
+}
+
+async fn signers_in(types: Types, context: &ConsensusContext, block: Chosen) -> Answer {
+    require_native(context, "getSigners").await?;
+    let block = types.block(block, Chosen::height)?;
+    Ok(signers_json(&authorised(context, block).await?))
 }
 
 pub(crate) async fn signers_at_hash(context: ConsensusContext, hash: B256) -> Answer {
@@ -34,29 +60,44 @@ fn signers_json(authorised: &Authorised) -> JsonWriter {
     json
 }
 
-fn snapshot_json(authorised: &Authorised) -> JsonWriter {
+/// The document has lists where the reference has a map of signers and no votes.
+fn snapshot_json(types: Types, authorised: &Authorised) -> JsonWriter {
     let mut json = JsonWriter::with_capacity(authorised.signers.len() * 120 + 300);
     json.begin_object();
     write_number(json.key("number"), authorised.number);
     json.key("hash").data(authorised.hash);
-    // Names in the order of their letters, as everywhere where the reference has a map.
-    let mut signers = authorised.signers.clone();
-    signers.sort_unstable();
-    json.key("signers").begin_object();
-    for signer in &signers {
-        json.key(&text(signer)).begin_object();
-        json.end_object();
-    }
-    json.end_object();
+    write_signers(json.key("signers"), types, &authorised.signers);
     match &authorised.voting {
-        Some(voting) => write_voting(&mut json, authorised.number, voting),
-        None => ["recents", "votes", "tally"].into_iter().for_each(|name| json.key(name).null()),
+        Some(voting) => write_voting(&mut json, types, authorised.number, voting),
+        None => {
+            json.key("recents").null();
+            match types {
+                Types::Document => write_addresses(json.key("votes"), &[]),
+                Types::Reference => json.key("votes").null(),
+            }
+            json.key("tally").null();
+        }
     }
     json.end_object();
     json
 }
 
-fn write_voting(json: &mut JsonWriter, number: u64, voting: &HeaderVoting) {
+fn write_signers(json: &mut JsonWriter, types: Types, signers: &[Address]) {
+    if types == Types::Document {
+        return write_addresses(json, signers);
+    }
+    // Names in the order of their letters, as everywhere where the reference has a map.
+    let mut signers = signers.to_vec();
+    signers.sort_unstable();
+    json.begin_object();
+    for signer in &signers {
+        json.key(&text(signer)).begin_object();
+        json.end_object();
+    }
+    json.end_object();
+}
+
+fn write_voting(json: &mut JsonWriter, types: Types, number: u64, voting: &HeaderVoting) {
     let mut recent: Vec<(String, &Address)> =
         voting.recent.iter().map(|(number, maker)| (number.to_string(), maker)).collect();
     recent.sort_unstable();
@@ -66,8 +107,9 @@ fn write_voting(json: &mut JsonWriter, number: u64, voting: &HeaderVoting) {
     }
     json.end_object();
     json.key("votes");
-    // The block of an epoch's beginning forgets the list itself.
-    if number == 0 || voting.opens_epoch && voting.votes.is_empty() {
+    // In the reference the block of an epoch's beginning forgets the list itself.
+    let is_forgotten = number == 0 || voting.opens_epoch && voting.votes.is_empty();
+    if types == Types::Reference && is_forgotten {
         json.null();
     } else {
         json.begin_list();

@@ -4,32 +4,50 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
 use crate::{
-    Answer, ConsensusContext,
+    Answer, ConsensusContext, Types,
     header::{HeaderArgument, nothing_given},
     require_native,
     selector::Chosen,
-    write_number,
 };
 
 const NO_COMMITTED: &str = "can not find latest committed block from consensus";
 
 pub(crate) async fn by_number(context: ConsensusContext, block: Chosen) -> Answer {
-    require_native(&context, "getV2BlockByNumber").await?;
-    let id = match block.or_committed() {
+    by_number_in(Types::Document, &context, block).await
+}
+
+pub(crate) async fn by_number_by_reference(context: ConsensusContext, block: Chosen) -> Answer {
+    by_number_in(Types::Reference, &context, block).await
+}
+
+async fn by_number_in(types: Types, context: &ConsensusContext, block: Chosen) -> Answer {
+    require_native(context, "getV2BlockByNumber").await?;
+    let id = match types.block(block, Chosen::or_committed) {
         Ok(id) => id,
-        Err(failure) => return Ok(Info::error(failure.message).json()),
+        Err(failure) => return Ok(Info::error(failure.message).json(types)),
     };
-    let found = context.call(GetRound { header: RoundOf::Block(id) }).await?;
+    let found = match (context.call(GetRound { header: RoundOf::Block(id) }).await, types) {
+        (Err(failure), Types::Document) => return Ok(Info::error(failure.message).json(types)),
+        (found, _) => found?,
+    };
     let info = match (&found, block.number()) {
         (Some(found), _) => Info::of(found, false),
         (None, Some(number)) => Info { number: Some(number), ..Info::error("can not find block from this number") },
         (None, None) => Info::error("can not find block from nil number"),
     };
-    Ok(info.json())
+    Ok(info.json(types))
 }
 
 pub(crate) async fn by_hash(context: ConsensusContext, hash: B256) -> Answer {
-    require_native(&context, "getV2BlockByHash").await?;
+    by_hash_in(Types::Document, &context, hash).await
+}
+
+pub(crate) async fn by_hash_by_reference(context: ConsensusContext, hash: B256) -> Answer {
+    by_hash_in(Types::Reference, &context, hash).await
+}
+
+async fn by_hash_in(types: Types, context: &ConsensusContext, hash: B256) -> Answer {
+    require_native(context, "getV2BlockByHash").await?;
     let found = context.call(GetRound { header: RoundOf::Block(BlockId::hash(hash)) }).await?;
     let info = match &found {
         None => Info { hash, ..Info::error("can not find block from this hash") },
@@ -39,16 +57,33 @@ pub(crate) async fn by_hash(context: ConsensusContext, hash: B256) -> Answer {
         },
         Some(found) => Info::of(found, found.canonical != Some(found.header.hash())),
     };
-    Ok(info.json())
+    Ok(info.json(types))
 }
 
 /// A header that the caller brings. `is_uncle` says that it is not on the canonical chain.
 pub(crate) async fn by_header(context: ConsensusContext, header: Option<HeaderArgument>, is_uncle: bool) -> Answer {
-    require_native(&context, "getV2BlockByHeader").await?;
+    by_header_in(Types::Document, &context, header, is_uncle).await
+}
+
+pub(crate) async fn by_header_by_reference(
+    context: ConsensusContext,
+    header: Option<HeaderArgument>,
+    is_uncle: bool,
+) -> Answer {
+    by_header_in(Types::Reference, &context, header, is_uncle).await
+}
+
+async fn by_header_in(
+    types: Types,
+    context: &ConsensusContext,
+    header: Option<HeaderArgument>,
+    is_uncle: bool,
+) -> Answer {
+    require_native(context, "getV2BlockByHeader").await?;
     let header = header.ok_or_else(nothing_given)?;
     let found = context.call(GetRound { header: RoundOf::Header(header.0) }).await?;
     let found = found.ok_or_else(|| Failure::server("the node tells no round of this header"))?;
-    Ok(Info::of(&found, is_uncle).json())
+    Ok(Info::of(&found, is_uncle).json(types))
 }
 
 /// What is said of a block; all is zero or empty when there is an error.
@@ -91,26 +126,27 @@ impl<'a> Info<'a> {
         }
     }
 
-    fn json(&self) -> JsonWriter {
+    fn json(&self, types: Types) -> JsonWriter {
         let mut json = JsonWriter::with_capacity(self.rlp.len() * 4 / 3 + 500);
         json.begin_object();
         json.key("Hash").data(self.hash);
-        write_number(json.key("Round"), self.round);
-        write_optional(json.key("Number"), self.number.map(|number| number.to_string()));
+        types.write_quantity(json.key("Round"), self.round);
+        match (types, self.number) {
+            // A tag that names no block has no height; the reference shows its own number of the tag.
+            (Types::Document, Some(number @ 0..)) => json.key("Number").quantity(number.cast_unsigned()),
+            (Types::Reference, Some(number)) => json.key("Number").raw(&number.to_string()),
+            _ => json.key("Number").null(),
+        }
         json.key("ParentHash").data(self.parent_hash);
         json.key("Committed").boolean(self.is_committed);
         json.key("Miner").data(self.miner.into_word());
-        write_optional(json.key("Timestamp"), self.timestamp.map(|timestamp| timestamp.to_string()));
+        match self.timestamp {
+            Some(timestamp) => types.write_quantity(json.key("Timestamp"), timestamp),
+            None => json.key("Timestamp").null(),
+        }
         json.key("EncodedRLP").string(&STANDARD.encode(self.rlp));
         json.key("Error").string(&self.error);
         json.end_object();
         json
-    }
-}
-
-fn write_optional(json: &mut JsonWriter, number: Option<String>) {
-    match number {
-        Some(number) => json.raw(&number),
-        None => json.null(),
     }
 }

@@ -2,13 +2,40 @@
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
-use crate::{Answer, ConsensusContext, require_native, selector::Chosen, write_addresses, write_number};
+use crate::{Answer, ConsensusContext, Types, require_native, selector::Chosen, write_addresses, write_number};
 
 /// Most blocks from the begin to the end of a range.
 const RANGE_LIMIT: u64 = 50_000;
 
-/// The masternodes of a block's epoch. What is wrong shows as an empty object only: the reference's error has no members.
+/// The masternodes of a block's epoch. What is wrong stands in the member `Error`.
 pub(crate) async fn masternodes(context: ConsensusContext, block: Chosen) -> Answer {
+    require_native(&context, "getMasternodesByNumber").await?;
+    let members = context.call(GetEpochMembers { block: block.block() }).await;
+    let (members, error) = match members {
+        Ok(Some(members)) => (members, String::new()),
+        Ok(None) => (EpochMembers::default(), "unknown block".to_owned()),
+        Err(failure) => (EpochMembers::default(), failure.message),
+    };
+    let mut json = JsonWriter::with_capacity(1024);
+    json.begin_object();
+    json.key("Number").quantity(members.number);
+    json.key("Round").quantity(members.round);
+    let lists = [
+        ("MasternodesLen", "Masternodes", members.masternodes),
+        ("PenaltyLen", "Penalty", members.penalties),
+        ("StandbynodesLen", "Standbynodes", members.standby),
+    ];
+    for (length, name, addresses) in &lists {
+        write_number(json.key(length), addresses.len() as u64);
+        write_addresses(json.key(name), addresses);
+    }
+    json.key("Error").string(&error);
+    json.end_object();
+    Ok(json)
+}
+
+/// The same as the reference has it. What is wrong shows as an empty object only: the reference's error has no members.
+pub(crate) async fn masternodes_by_reference(context: ConsensusContext, block: Chosen) -> Answer {
     require_native(&context, "getMasternodesByNumber").await?;
     let members = match block.or_committed() {
         Ok(block) => context.call(GetEpochMembers { block }).await?,
@@ -41,47 +68,63 @@ pub(crate) async fn masternodes(context: ConsensusContext, block: Chosen) -> Ans
 }
 
 pub(crate) async fn missed_rounds(context: ConsensusContext, block: Chosen) -> Answer {
-    require_native(&context, "getMissedRoundsInEpochByBlockNum").await?;
-    let found = context.call(GetMissedRounds { block: block.or_committed()? }).await?;
+    missed_rounds_in(Types::Document, &context, block).await
+}
+
+pub(crate) async fn missed_rounds_by_reference(context: ConsensusContext, block: Chosen) -> Answer {
+    missed_rounds_in(Types::Reference, &context, block).await
+}
+
+async fn missed_rounds_in(types: Types, context: &ConsensusContext, block: Chosen) -> Answer {
+    require_native(context, "getMissedRoundsInEpochByBlockNum").await?;
+    let found = context.call(GetMissedRounds { block: types.block(block, Chosen::or_committed)? }).await?;
     let missed = found.ok_or_else(|| match block.number() {
         Some(number) => Failure::server(format!("can not get header by number {number}")),
         None => Failure::server("can not get header by nil number"),
     })?;
     let mut json = JsonWriter::with_capacity(missed.missed.len() * 320 + 100);
     json.begin_object();
-    write_number(json.key("EpochRound"), missed.epoch_round);
-    write_number(json.key("EpochBlockNumber"), missed.epoch_number);
+    types.write_quantity(json.key("EpochRound"), missed.epoch_round);
+    types.write_quantity(json.key("EpochBlockNumber"), missed.epoch_number);
     json.key("MissedRounds");
-    if missed.missed.is_empty() {
+    if types == Types::Reference && missed.missed.is_empty() {
         json.null();
     } else {
         json.begin_list();
-        missed.missed.iter().for_each(|round| write_missed(&mut json, round));
+        missed.missed.iter().for_each(|round| write_missed(&mut json, types, round));
         json.end_list();
     }
     json.end_object();
     Ok(json)
 }
 
-fn write_missed(json: &mut JsonWriter, missed: &MissedRound) {
+fn write_missed(json: &mut JsonWriter, types: Types, missed: &MissedRound) {
     json.begin_object();
-    write_number(json.key("Round"), missed.round);
+    types.write_quantity(json.key("Round"), missed.round);
     json.key("Miner").data(missed.leader);
     json.key("CurrentBlockHash").data(missed.next.1);
-    write_number(json.key("CurrentBlockNum"), missed.next.0);
+    types.write_quantity(json.key("CurrentBlockNum"), missed.next.0);
     json.key("ParentBlockHash").data(missed.previous.1);
-    write_number(json.key("ParentBlockNum"), missed.previous.0);
+    types.write_quantity(json.key("ParentBlockNum"), missed.previous.0);
     json.end_object();
 }
 
 /// The heights at which epochs begin, from one block to another.
 pub(crate) async fn numbers_between(context: ConsensusContext, begin: Chosen, end: Chosen) -> Answer {
-    require_native(&context, "getEpochNumbersBetween").await?;
-    let first = bound(&context, begin, "begin").await?.ok_or_else(|| match begin.number() {
+    numbers_between_in(Types::Document, &context, begin, end).await
+}
+
+pub(crate) async fn numbers_between_by_reference(context: ConsensusContext, begin: Chosen, end: Chosen) -> Answer {
+    numbers_between_in(Types::Reference, &context, begin, end).await
+}
+
+async fn numbers_between_in(types: Types, context: &ConsensusContext, begin: Chosen, end: Chosen) -> Answer {
+    require_native(context, "getEpochNumbersBetween").await?;
+    let first = bound(types, context, begin, "begin").await?.ok_or_else(|| match begin.number() {
         Some(number) => Failure::server(format!("illegal begin block number {number}")),
         None => Failure::server("begin block is nil"),
     })?;
-    let last = bound(&context, end, "end").await?.ok_or_else(|| match end.number() {
+    let last = bound(types, context, end, "end").await?.ok_or_else(|| match end.number() {
         Some(number) => Failure::server(format!("illegal end block number {number}")),
         None => Failure::server("end block number is nil"),
     })?;
@@ -94,18 +137,19 @@ pub(crate) async fn numbers_between(context: ConsensusContext, begin: Chosen, en
     let switches = context.call(GetEpochSwitches { first: first.hash(), last: last.hash() }).await?;
     let mut json = JsonWriter::with_capacity(switches.len() * 10 + 2);
     json.begin_list();
-    switches.into_iter().for_each(|number| write_number(&mut json, number));
+    switches.into_iter().for_each(|number| types.write_quantity(&mut json, number));
     json.end_list();
     Ok(json)
 }
 
 /// The header of one end of a range; none when there is no such block.
 async fn bound(
+    types: Types,
     context: &ConsensusContext,
     chosen: Chosen,
     side: &str,
 ) -> Result<Option<std::sync::Arc<SealedHeader>>, Failure> {
-    let block = chosen.or_committed().map_err(|failure| {
+    let block = types.block(chosen, Chosen::or_committed).map_err(|failure| {
         let number = chosen.number().unwrap_or_default();
         Failure::server(format!("can not get {side} header from number {number}, err: {}", failure.message))
     })?;

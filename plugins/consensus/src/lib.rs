@@ -2,8 +2,9 @@
 //! reference client calls it `XDPoS`.
 //!
 //! It owns how callers name blocks here and the JSON shapes of the answers; everything else is asked of the node. What
-//! must always hold: numbers are plain JSON numbers, names and nulls are the reference's, byte by byte. On chains of the
-//! Ethereum profile none of its methods exists.
+//! must always hold: by its own names the answers have the interface document's types, and where the document leaves one
+//! open, the reference's; by the reference's names (`Consensus_XDPoS_…` in the table) they are the reference's, byte by
+//! byte. On chains of the Ethereum profile none of its methods exists.
 //!
 //! Sources: `docs/spec/rpc-node.md` 2, and what the reference answered about its chains (`tests/recorded`).
 
@@ -22,7 +23,12 @@ mod tests;
 
 use std::sync::OnceLock;
 
-use tenon_sdk::{prelude::*, shapes::JsonWriter};
+use tenon_sdk::{
+    prelude::*,
+    shapes::{JsonWriter, schema},
+};
+
+use selector::Chosen;
 
 /// The running plugin; it keeps nothing of the chain.
 #[derive(Default)]
@@ -69,15 +75,67 @@ fn write_addresses(json: &mut JsonWriter, addresses: &[Address]) {
     json.end_list();
 }
 
+/// Whose types an answer has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Types {
+    /// The interface document's: quantities are hexadecimal strings.
+    Document,
+    /// The reference's: numbers are plain.
+    Reference,
+}
+
+impl Types {
+    /// Writes a quantity.
+    fn write_quantity(self, json: &mut JsonWriter, number: u64) {
+        match self {
+            Self::Document => json.quantity(number),
+            Self::Reference => write_number(json, number),
+        }
+    }
+
+    /// The block that a caller chose. The document gives every block number all tags; the reference refuses some, as
+    /// `by_reference` says.
+    fn block(
+        self,
+        chosen: Chosen,
+        by_reference: impl FnOnce(Chosen) -> Result<BlockId, Failure>,
+    ) -> Result<BlockId, Failure> {
+        match self {
+            Self::Document => Ok(chosen.block()),
+            Self::Reference => by_reference(chosen),
+        }
+    }
+}
+
 /// Writes a plain number.
 fn write_number(json: &mut JsonWriter, number: u64) {
     json.raw(&number.to_string());
 }
 
+/// What methods answer by the document's names.
+const RESULTS: &[(&str, &str)] = &[
+    (
+        "Consensus_getEpochNumbersBetween",
+        r#"{"type":"array","items":{"type":"string","pattern":"^0x(0|[1-9a-f][0-9a-f]*)$"}}"#,
+    ),
+    ("Consensus_getSnapshot", schema::OBJECT),
+    ("Consensus_getSnapshotAtHash", schema::OBJECT),
+    ("Consensus_getMasternodesByNumber", schema::OBJECT),
+    ("Consensus_getLatestPoolStatus", schema::OBJECT),
+    ("Consensus_getV2BlockByNumber", schema::OBJECT),
+    ("Consensus_getV2BlockByHash", schema::OBJECT),
+    ("Consensus_getV2BlockByHeader", schema::OBJECT),
+    ("Consensus_networkInformation", schema::OBJECT),
+    ("Consensus_getMissedRoundsInEpochByBlockNum", schema::OBJECT),
+    ("Consensus_getBlockInfoByEpochNum", schema::OBJECT),
+    ("Consensus_getSigners", schema::ADDRESSES),
+    ("Consensus_getSignersAtHash", schema::ADDRESSES),
+];
+const NUMBER: [&str; 1] = ["number"];
+const HASH: [&str; 1] = ["hash"];
+
 fn table() -> Table<Consensus> {
-    const NUMBER: [&str; 1] = ["number"];
-    const HASH: [&str; 1] = ["hash"];
-    Table::new("Consensus", "1.0")
+    let table = Table::new("Consensus", "1.0")
         .capabilities(&[Capability::ReadChain])
         .slow_read("Consensus_getSnapshot", &NUMBER, "Who may make blocks as of a block.", authorised::snapshot)
         .slow_read(
@@ -114,12 +172,6 @@ fn table() -> Table<Consensus> {
             "Contracts and parameters of the chain's consensus.",
             parameters::network_information,
         )
-        .read(
-            "Consensus_XDPoS_networkInformation",
-            &[],
-            "The same as `XDPoS_networkInformation` answers it: with the reference's names of its members.",
-            parameters::network_information_by_reference,
-        )
         .slow_read(
             "Consensus_getMissedRoundsInEpochByBlockNum",
             &NUMBER,
@@ -137,6 +189,33 @@ fn table() -> Table<Consensus> {
             &["epochNumber"],
             "First and last block of an epoch.",
             epochs::block_info,
+        );
+    with_reference_types(table.results(RESULTS))
+}
+
+/// What is served by the reference's names with other types. The other methods are the same by both names.
+fn with_reference_types(table: Table<Consensus>) -> Table<Consensus> {
+    const SAME: &str = "The same with the reference's types.";
+    table
+        .slow_read("Consensus_XDPoS_getSnapshot", &NUMBER, SAME, authorised::snapshot_by_reference)
+        .slow_read("Consensus_XDPoS_getSnapshotAtHash", &HASH, SAME, authorised::snapshot_at_hash_by_reference)
+        .slow_read("Consensus_XDPoS_getSigners", &NUMBER, SAME, authorised::signers_by_reference)
+        .read("Consensus_XDPoS_getMasternodesByNumber", &NUMBER, SAME, epochs::masternodes_by_reference)
+        .read("Consensus_XDPoS_getV2BlockByNumber", &NUMBER, SAME, blocks::by_number_by_reference)
+        .read("Consensus_XDPoS_getV2BlockByHash", &HASH, SAME, blocks::by_hash_by_reference)
+        .read("Consensus_XDPoS_getV2BlockByHeader", &["header", "isUncle"], SAME, blocks::by_header_by_reference)
+        .read("Consensus_XDPoS_networkInformation", &[], SAME, parameters::network_information_by_reference)
+        .slow_read(
+            "Consensus_XDPoS_getMissedRoundsInEpochByBlockNum",
+            &NUMBER,
+            SAME,
+            epochs::missed_rounds_by_reference,
+        )
+        .slow_read(
+            "Consensus_XDPoS_getEpochNumbersBetween",
+            &["begin", "end"],
+            SAME,
+            epochs::numbers_between_by_reference,
         )
 }
 

@@ -2,27 +2,32 @@
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
-use crate::{Answer, ConsensusContext, require_native, write_number};
+use crate::{Answer, ConsensusContext, Types, require_native, write_number};
 
-/// What begins the names of three members: the interface document's word, and the reference's.
-const OWN_PREFIX: &str = "Native";
-const REFERENCE_PREFIX: &str = "XDC";
+/// What begins the names of three members.
+const fn prefix(types: Types) -> &'static str {
+    match types {
+        Types::Document => "Native",
+        Types::Reference => "XDC",
+    }
+}
 
 pub(crate) async fn network_information(context: ConsensusContext) -> Answer {
     require_native(&context, "networkInformation").await?;
-    information(&context, OWN_PREFIX).await
+    information(&context, Types::Document).await
 }
 
 pub(crate) async fn network_information_by_reference(context: ConsensusContext) -> Answer {
-    require_native(&context, "XDPoS_networkInformation").await?;
-    information(&context, REFERENCE_PREFIX).await
+    require_native(&context, "networkInformation").await?;
+    information(&context, Types::Reference).await
 }
 
-async fn information(context: &ConsensusContext, prefix: &str) -> Answer {
+async fn information(context: &ConsensusContext, types: Types) -> Answer {
+    let prefix = prefix(types);
     let parameters = context.call(GetConsensusParameters).await?;
     let mut json = JsonWriter::with_capacity(parameters.rounds.len() * 220 + 1200);
     json.begin_object();
-    write_number(json.key("NetworkId"), parameters.chain_id);
+    types.write_quantity(json.key("NetworkId"), parameters.chain_id);
     json.key(&format!("{prefix}ValidatorAddress")).data(parameters.validator_contract);
     json.key("RelayerRegistrationAddress").data(parameters.relayer_registration);
     json.key(&format!("{prefix}XListingAddress")).data(parameters.exchange_listing);

@@ -39,6 +39,15 @@ impl Param for Selector {
 pub(crate) struct Chosen(Option<Selector>);
 
 impl Chosen {
+    /// The block, whatever names it. No block is pending, so that tag is the head.
+    pub(crate) fn block(self) -> BlockId {
+        match self.0 {
+            None => BlockId::LATEST,
+            Some(Selector(BlockNumberParam(BlockId::Tag(BlockTag::Pending)))) => BlockId::LATEST,
+            Some(selector) => selector.0.0,
+        }
+    }
+
     /// The block, where the last committed one can be asked for.
     ///
     /// # Errors

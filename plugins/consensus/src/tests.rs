@@ -19,7 +19,17 @@ fn native() -> FakeHost {
     on_chain(Profile::Native)
 }
 
+/// Asks by the reference's name, which has methods of its own where the types differ.
 fn ask(host: &FakeHost, method: &str, params: &str) -> Result<String, Failure> {
+    const SAME_BY_BOTH_NAMES: [&str; 4] =
+        ["getSignersAtHash", "getLatestPoolStatus", "getBlockInfoByEpochNum", "networkInformation"];
+    let is_same = SAME_BY_BOTH_NAMES.contains(&method) || method.starts_with("XDPoS_");
+    let prefix = if is_same { "" } else { "XDPoS_" };
+    ask_by_own_name(host, &format!("{prefix}{method}"), params)
+}
+
+/// Asks by the interface document's name.
+fn ask_by_own_name(host: &FakeHost, method: &str, params: &str) -> Result<String, Failure> {
     host.call(&table(), &Arc::new(Consensus::default()), &format!("Consensus_{method}"), params)
 }
 
@@ -69,9 +79,12 @@ fn nothing_is_served_on_chains_without_this_consensus() {
         "getBlockInfoByEpochNum",
     ];
     for method in methods {
-        let refused = ask(&host, method, &arguments(method)).unwrap_err();
-        assert_eq!(refused.code, FailureCode::METHOD_NOT_FOUND, "{method}");
-        assert_eq!(refused.message, format!("the method Consensus_{method} does not exist/is not available"));
+        let asked = [ask, ask_by_own_name].map(|ask| ask(&host, method, &arguments(method)).unwrap_err());
+        let method = method.trim_start_matches("XDPoS_");
+        let message = format!("the method Consensus_{method} does not exist/is not available");
+        for refused in asked {
+            assert_eq!((refused.code, &refused.message), (FailureCode::METHOD_NOT_FOUND, &message));
+        }
     }
 }
 
@@ -410,6 +423,140 @@ fn parameters_have_the_names_of_whom_they_are_for() {
     assert_eq!(ask(&host, "XDPoS_networkInformation", "[]").as_ref(), Ok(&expected));
     let own = ["ValidatorAddress", "XListingAddress", "ZAddress"]
         .iter()
-        .fold(expected, |text, name| text.replace(&format!("XDC{name}"), &format!("Native{name}")));
+        .fold(expected, |text, name| text.replace(&format!("XDC{name}"), &format!("Native{name}")))
+        .replace(r#""NetworkId":50"#, r#""NetworkId":"0x32""#);
     assert_eq!(ask(&host, "networkInformation", "[]"), Ok(own));
+}
+
+/// Answers whatever is asked about blocks, and remembers which block it was.
+fn answering_host(asked: &Arc<std::sync::Mutex<Vec<BlockId>>>) -> FakeHost {
+    let note = |asked: &Arc<std::sync::Mutex<Vec<BlockId>>>| {
+        let asked = Arc::clone(asked);
+        move |block| asked.lock().unwrap().push(block)
+    };
+    let [authorised, members, missed, round, bound] = [(); 5].map(|()| note(asked));
+    native()
+        .answer(move |request: GetAuthorised| {
+            authorised(request.block);
+            Ok(Some(Authorised { number: 450, hash: HASH, signers: vec![ADDRESS, Address::ZERO], voting: None }))
+        })
+        .answer(move |request: GetEpochMembers| {
+            members(request.block);
+            let penalties = vec![Address::ZERO];
+            Ok(Some(EpochMembers { number: 70, round: 90, masternodes: vec![ADDRESS], penalties, standby: vec![] }))
+        })
+        .answer(move |request: GetMissedRounds| {
+            missed(request.block);
+            let leap = MissedRound { round: 18, leader: ADDRESS, next: (17, HASH), previous: (16, HASH) };
+            Ok(Some(MissedRounds { epoch_round: 11, epoch_number: 12, missed: vec![leap] }))
+        })
+        .answer(move |request: GetRound| {
+            if let RoundOf::Block(block) = request.header {
+                round(block);
+            }
+            Ok(Some(found(Some(7), Ok(90))))
+        })
+        .answer(move |request: GetHeader| {
+            bound(request.block);
+            let header = Arc::new(header(70));
+            Ok(Some(StoredHeader { header, total_difficulty: U256::ZERO, is_canonical: true }))
+        })
+        .answer(|_: GetHead| {
+            let (header, finalized) = (Arc::new(header(70)), Some(BlockNumber(60)));
+            Ok(Arc::new(Head { header, total_difficulty: U256::ZERO, finalized, safe: None }))
+        })
+        .answer(|_: GetEpochSwitches| Ok(vec![60, 70]))
+}
+
+#[test]
+fn every_block_number_takes_every_tag_by_its_own_name() {
+    let tag = BlockId::Tag;
+    let tags = [
+        ("latest", BlockId::LATEST),
+        ("earliest", tag(BlockTag::Earliest)),
+        ("pending", BlockId::LATEST),
+        ("finalized", tag(BlockTag::Finalized)),
+    ];
+    let methods = [
+        ("getSnapshot", 1),
+        ("getSigners", 1),
+        ("getMasternodesByNumber", 1),
+        ("getV2BlockByNumber", 1),
+        ("getMissedRoundsInEpochByBlockNum", 1),
+        ("getEpochNumbersBetween", 2),
+    ];
+    for (method, count) in methods {
+        for (name, block) in tags {
+            let asked = Arc::default();
+            let params = vec![format!("{name:?}"); count].join(",");
+
+            let answer = ask_by_own_name(&answering_host(&asked), method, &format!("[{params}]"));
+
+            assert!(answer.is_ok(), "{method} {name}: {answer:?}");
+            assert_eq!(*asked.lock().unwrap(), vec![block; count], "{method} {name}");
+        }
+    }
+}
+
+#[test]
+fn answers_have_the_types_of_the_interface_document_by_its_names() {
+    let host = answering_host(&Arc::default());
+    let signers = format!(r#"["{ADDRESS_TEXT}","0x0000000000000000000000000000000000000000"]"#);
+    let cases = [
+        (
+            "getSnapshot",
+            format!(
+                r#"{{"number":450,"hash":"{HASH_TEXT}","signers":{signers},"recents":null,"votes":[],"tally":null}}"#
+            ),
+        ),
+        (
+            "getMasternodesByNumber",
+            format!(
+                r#"{{"Number":"0x46","Round":"0x5a","MasternodesLen":1,"Masternodes":["{ADDRESS_TEXT}"],"PenaltyLen":1,
+                "Penalty":["0x0000000000000000000000000000000000000000"],"StandbynodesLen":0,"Standbynodes":[],"Error":""}}"#
+            ),
+        ),
+        (
+            "getMissedRoundsInEpochByBlockNum",
+            format!(
+                r#"{{"EpochRound":"0xb","EpochBlockNumber":"0xc","MissedRounds":[{{"Round":"0x12","Miner":"{ADDRESS_TEXT}",
+                "CurrentBlockHash":"{HASH_TEXT}","CurrentBlockNum":"0x11","ParentBlockHash":"{HASH_TEXT}",
+                "ParentBlockNum":"0x10"}}]}}"#
+            ),
+        ),
+        (
+            "getV2BlockByNumber",
+            format!(
+                r#"{{"Hash":"{:#x}","Round":"0x5a","Number":"0x7","ParentHash":"{HASH_TEXT}","Committed":true,
+                "Miner":"0x000000000000000000000000{}","Timestamp":"0x6553f100","EncodedRLP":"wYA=","Error":""}}"#,
+                header(7).hash(),
+                &ADDRESS_TEXT[2..],
+            ),
+        ),
+    ];
+    for (method, expected) in cases {
+        assert_eq!(ask_by_own_name(&host, method, r#"["latest"]"#), Ok(compact(&expected)), "{method}");
+    }
+    let between = ask_by_own_name(&host, "getEpochNumbersBetween", r#"["0x1","0x46"]"#);
+    assert_eq!(between, Ok(r#"["0x3c","0x46"]"#.to_owned()));
+}
+
+#[test]
+fn what_is_missing_is_empty_and_what_is_wrong_a_text_by_the_document_s_names() {
+    let host = native()
+        .answer(|_: GetEpochMembers| Ok(None))
+        .answer(|_: GetMissedRounds| Ok(Some(MissedRounds::default())))
+        .answer(|_: GetRound| Ok(None))
+        .answer(|_: GetAuthorised| {
+            let voting = Some(HeaderVoting { opens_epoch: true, ..HeaderVoting::default() });
+            Ok(Some(Authorised { number: 900, hash: HASH, signers: vec![], voting }))
+        });
+    let ask = |method: &str| ask_by_own_name(&host, method, r#"["finalized"]"#).unwrap();
+
+    assert!(ask("getMasternodesByNumber").ends_with(r#""Standbynodes":[],"Error":"unknown block"}"#));
+    assert!(ask("getMissedRoundsInEpochByBlockNum").ends_with(r#""MissedRounds":[]}"#));
+    let snapshot = ask("getSnapshot");
+    assert!(snapshot.ends_with(r#""signers":[],"recents":{},"votes":[],"tally":{}}"#), "{snapshot}");
+    let block = ask("getV2BlockByNumber");
+    assert!(block.contains(r#""Number":null"#) && block.contains("can not find block from this number"), "{block}");
 }

@@ -23,7 +23,7 @@ mod tests;
 
 use std::sync::atomic::AtomicI64;
 
-use tenon_sdk::prelude::*;
+use tenon_sdk::{prelude::*, shapes::schema};
 
 /// The running plugin; it keeps nothing of the chain.
 pub struct Debug {
@@ -75,6 +75,24 @@ impl Param for Height {
     }
 }
 
+/// What methods answer whose functions write it themselves.
+const RESULTS: &[(&str, &str)] = &[
+    ("debug_storageRangeAt", schema::OBJECT),
+    ("debug_setGCPercent", schema::INTEGER),
+    ("debug_dumpBlock", schema::OBJECT),
+    ("debug_memStats", schema::OBJECT),
+    ("debug_gcStats", schema::OBJECT),
+    ("debug_traceBlock", schema::OBJECTS),
+    ("debug_traceBlockFromFile", schema::OBJECTS),
+    ("debug_traceBlockByHash", schema::OBJECTS),
+    ("debug_traceBlockByNumber", schema::OBJECTS),
+    ("debug_getBadBlocks", schema::OBJECTS),
+    ("debug_getRawReceipts", r#"{"type":"array","items":{"type":"string"}}"#),
+    // As the tracer has it: an object of most, a list or a number of some.
+    ("debug_traceTransaction", r#"{"type":["object","array","number","null"]}"#),
+    ("debug_traceCall", r#"{"type":["object","array","number","null"]}"#),
+];
+
 fn table() -> Table<Debug> {
     let capabilities = [Capability::ReadChain, Capability::CallEvm, Capability::ReadNode, Capability::Administer];
     let table = Table::new("debug", "1.0").capabilities(&capabilities);
@@ -88,6 +106,7 @@ fn table() -> Table<Debug> {
         .read("debug_printBlock", &["number"], "A block as text.", print::print_block)
         .read("debug_seedHash", &["number"], "The ethash seed of a block's epoch.", print::seed_hash)
         .slow_method("debug_setHead", &["number"], "Moves the head back to a block; destructive.", set_head)
+        .results(RESULTS)
 }
 
 fn with_states(table: Table<Debug>) -> Table<Debug> {

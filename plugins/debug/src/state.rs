@@ -55,11 +55,7 @@ pub(crate) async fn storage_range(
 
 /// `debug_dumpBlock`.
 pub(crate) async fn dump_block(context: DebugContext, block: BlockNumberParam) -> Result<JsonWriter, Failure> {
-    let id = match block.0 {
-        BlockId::Tag(BlockTag::Finalized) => return Err(Failure::server("block #-3 not found")),
-        BlockId::Tag(BlockTag::Pending) => BlockId::LATEST,
-        id => id,
-    };
+    let id = block.0;
     let header = context.call(GetHeader { block: id }).await?;
     let header = header.ok_or_else(|| Failure::server(format!("block #{} not found", named(id))))?;
     // Named by its hash from here on: the pages of a dump are all of one block.
@@ -134,7 +130,7 @@ pub(crate) async fn modified_by_number(
     context: DebugContext,
     start: Height,
     end: Option<Height>,
-) -> Result<Option<Vec<Address>>, Failure> {
+) -> Result<Vec<Address>, Failure> {
     let first = canonical(&context, BlockId::number(start.0)).await?;
     let first = first.ok_or_else(|| Failure::server(format!("start block {:x} not found", start.0)))?;
     let last = match end {
@@ -152,7 +148,7 @@ pub(crate) async fn modified_by_hash(
     context: DebugContext,
     start: B256,
     end: Option<B256>,
-) -> Result<Option<Vec<Address>>, Failure> {
+) -> Result<Vec<Address>, Failure> {
     let first = canonical(&context, BlockId::hash(start)).await?;
     let first = first.ok_or_else(|| Failure::server(format!("start block {start:x} not found")))?;
     let last = match end {
@@ -181,7 +177,7 @@ async fn modified(
     context: &DebugContext,
     first: StoredHeader,
     last: Option<StoredHeader>,
-) -> Result<Option<Vec<Address>>, Failure> {
+) -> Result<Vec<Address>, Failure> {
     let (from, to) = match last {
         Some(last) => (first.header.number, last.header.number),
         None => {
@@ -194,8 +190,7 @@ async fn modified(
     if from >= to {
         return Err(Failure::server(format!("start block height ({from}) must be less than end block height ({to})")));
     }
-    let accounts = context.call(GetModifiedAccounts { from: BlockNumber(from), to: BlockNumber(to) }).await?;
-    Ok((!accounts.is_empty()).then_some(accounts))
+    context.call(GetModifiedAccounts { from: BlockNumber(from), to: BlockNumber(to) }).await
 }
 
 /// `debug_preimage`.

@@ -186,9 +186,6 @@ pub(crate) async fn call(
     options: Option<CallTraceOptions>,
 ) -> Result<JsonWriter, Failure> {
     let block = block.id()?;
-    if block == BlockId::Tag(BlockTag::Pending) {
-        return Err(Failure::server("tracing on top of pending is not supported"));
-    }
     let options = options.unwrap_or_else(|| CallTraceOptions { json: "{}".to_owned(), ..Default::default() });
     let target = TraceTarget::Call {
         request: Box::new(arguments.into_request()?),

@@ -46,13 +46,6 @@ pub(crate) async fn subscription(
 }
 
 async fn height(context: &DebugContext, id: BlockId, role: &str) -> Result<u64, Failure> {
-    let id = match id {
-        BlockId::Tag(BlockTag::Finalized) => {
-            return Err(Failure::server(format!("invalid {role} block number -3")));
-        }
-        BlockId::Tag(BlockTag::Pending) => BlockId::LATEST,
-        id => id,
-    };
     let found = context.call(GetHeader { block: id }).await?;
     found.map(|found| found.header.number).ok_or_else(|| match id {
         BlockId::Number(number) => Failure::server(format!("not find {role} block {number}")),

@@ -2,7 +2,7 @@
 
 use tenon_sdk::{
     prelude::*,
-    shapes::{BlockJson, block_receipts_json},
+    shapes::{BlockJson, JsonWriter, block_receipts_json, write_header_of_block},
 };
 
 use crate::{Answer, EthContext, block_or_latest, deferred::Deferred, named_block, null, uncles::uncle_seals};
@@ -10,9 +10,8 @@ use crate::{Answer, EthContext, block_or_latest, deferred::Deferred, named_block
 pub(crate) async fn get_block_by_number(context: EthContext, block: BlockNumberParam, full: Deferred<bool>) -> Answer {
     let block = named_block(&context, block, 0).await?;
     let full = full.at(1)?;
-    let stored = context.call(GetBlock { block }).await?;
-    match (stored, block) {
-        (Some(stored), block) => block_answer(&context, &stored, full, block == BlockId::Tag(BlockTag::Pending)).await,
+    match (block_answer(&context, block, full).await?, block) {
+        (Some(json), _) => Ok(json),
         // These two exist or do not; a null would say that the chain has no such height.
         (None, BlockId::Tag(BlockTag::Finalized)) => Err(Failure::server("finalized block not found")),
         (None, BlockId::Tag(BlockTag::Safe)) => Err(Failure::server("safe block not found")),
@@ -21,17 +20,41 @@ pub(crate) async fn get_block_by_number(context: EthContext, block: BlockNumberP
 }
 
 pub(crate) async fn get_block_by_hash(context: EthContext, hash: B256, full: bool) -> Answer {
-    match context.call(GetBlock { block: BlockId::hash(hash) }).await? {
-        Some(stored) => block_answer(&context, &stored, full, false).await,
-        None => Ok(null()),
-    }
+    Ok(block_answer(&context, BlockId::hash(hash), full).await?.unwrap_or_else(null))
 }
 
-async fn block_answer(context: &EthContext, stored: &StoredBlock, full: bool, as_pending: bool) -> Answer {
+/// A block as JSON, none if it does not exist. Where hashes of transactions do, the transactions are not read.
+async fn block_answer(context: &EthContext, block: BlockId, full: bool) -> Result<Option<JsonWriter>, Failure> {
     let profile = crate::profile(context).await?;
-    let uncles: Vec<B256> = uncle_seals(context, &stored.block).await?.iter().map(|seal| seal.hash).collect();
-    let shape = BlockJson { profile, full_transactions: full, as_pending, uncle_hashes: &uncles };
-    Ok(shape.write(stored))
+    let as_pending = block == BlockId::Tag(BlockTag::Pending);
+    if full {
+        let Some(stored) = context.call(GetBlock { block }).await? else { return Ok(None) };
+        let uncles = uncle_hashes(context, &stored.block.header, stored.block.ommers.len()).await?;
+        return Ok(Some(BlockJson { profile, as_pending, uncle_hashes: &uncles }.write(&stored)));
+    }
+    let Some(outline) = context.call(GetBlockOutline { block }).await? else { return Ok(None) };
+    let uncles = uncle_hashes(context, &outline.header, outline.ommers.len()).await?;
+    Ok(Some(BlockJson { profile, as_pending, uncle_hashes: &uncles }.write_outline(&outline)))
+}
+
+pub(crate) async fn get_header_by_number(context: EthContext, block: BlockNumberParam) -> Answer {
+    let block = named_block(&context, block, 0).await?;
+    header_answer(&context, block).await
+}
+
+pub(crate) async fn get_header_by_hash(context: EthContext, hash: B256) -> Answer {
+    header_answer(&context, BlockId::hash(hash)).await
+}
+
+async fn header_answer(context: &EthContext, block: BlockId) -> Answer {
+    let profile = crate::profile(context).await?;
+    let found = context.call(GetHeader { block }).await?;
+    let as_pending = block == BlockId::Tag(BlockTag::Pending);
+    Ok(found.map_or_else(null, |found| write_header_of_block(profile, &found.header, as_pending)))
+}
+
+async fn uncle_hashes(context: &EthContext, header: &SealedHeader, count: usize) -> Result<Vec<B256>, Failure> {
+    Ok(uncle_seals(context, header, count).await?.into_iter().map(|seal| seal.hash).collect())
 }
 
 pub(crate) async fn transaction_count_by_number(
@@ -47,19 +70,15 @@ pub(crate) async fn transaction_count_by_hash(context: EthContext, hash: B256) -
 }
 
 async fn transaction_count(context: &EthContext, block: BlockId) -> Result<Option<Quantity>, Failure> {
-    let stored = context.call(GetBlock { block }).await?;
-    Ok(stored.map(|stored| Quantity(stored.block.transactions.len() as u64)))
+    Ok(context.call(CountTransactions { block }).await?.map(Quantity))
 }
 
-/// An unknown number is `null` everywhere; an unknown hash is an error of the reference.
+/// An unknown block is `null`, as the interface document has it; the reference fails at an unknown hash.
 pub(crate) async fn get_block_receipts(context: EthContext, block: BlockParam) -> Answer {
     let profile = crate::profile(&context).await?;
     let block = block_or_latest(&context, Some(block), 0).await?;
     match context.call(GetBlockReceipts { block }).await? {
         Some(receipts) => Ok(block_receipts_json(profile, &receipts)),
-        None if profile == Profile::Native && matches!(block, BlockId::Hash { .. }) => {
-            Err(Failure::server("header for hash not found"))
-        }
         None => Ok(null()),
     }
 }

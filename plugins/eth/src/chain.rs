@@ -24,6 +24,39 @@ pub(crate) async fn protocol_version(context: EthContext) -> Result<Quantity, Fa
     }))
 }
 
+/// What this node has of which blocks, for programs that route requests.
+pub(crate) async fn capabilities(context: EthContext) -> Answer {
+    let Availability { head: (number, hash), oldest_state, state_window } = context.call(GetAvailability).await?;
+    let mut json = JsonWriter::with_capacity(500);
+    json.begin_object();
+    json.key("head").begin_object();
+    json.key("number").quantity(number.0);
+    json.key("hash").data(hash);
+    json.end_object();
+    let resources = [
+        ("state", oldest_state, state_window),
+        ("tx", BlockNumber::GENESIS, None),
+        ("logs", BlockNumber::GENESIS, None),
+        ("receipts", BlockNumber::GENESIS, None),
+        ("blocks", BlockNumber::GENESIS, None),
+        ("stateproofs", oldest_state, state_window),
+    ];
+    for (name, oldest, window) in resources {
+        json.key(name).begin_object();
+        json.key("disabled").boolean(false);
+        json.key("oldestBlock").quantity(oldest.0);
+        if let Some(blocks) = window {
+            json.key("deleteStrategy").begin_object();
+            json.key("type").string("window");
+            json.key("retentionBlocks").quantity(blocks);
+            json.end_object();
+        }
+        json.end_object();
+    }
+    json.end_object();
+    Ok(json)
+}
+
 pub(crate) async fn syncing(context: EthContext) -> Answer {
     let profile = crate::profile(&context).await?;
     let status = context.call(GetSyncStatus).await?;

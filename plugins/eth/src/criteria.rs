@@ -6,6 +6,7 @@ use tenon_sdk::{param::ParamDescription, prelude::*};
 const MAX_VALUES: usize = 1000;
 /// Most positions of topics of a filter or subscription: a log has no more topics.
 const MAX_POSITIONS: usize = 4;
+const BAD_RANGE: &str = "invalid from and to block combination: from > to";
 
 /// Which logs, and where.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,19 +47,24 @@ impl Criteria {
         self.covers(log.block_number) && self.filter.matches(&log.log)
     }
 
-    /// `safe` is no tag on native chains; the criteria are argument number `position`.
-    pub(crate) fn refuse_safe(&self, profile: Profile, position: usize) -> Result<(), Failure> {
-        const SAFE: BlockId = BlockId::Tag(BlockTag::Safe);
-        match self.scope {
-            Scope::Range { from, to } if profile == Profile::Native && (from == SAFE || to == SAFE) => {
-                let text = format!("invalid argument {position}: hex string without 0x prefix");
-                Err(Failure::invalid_params(text))
+    /// Refuses what no filter can watch: one block, which does not change, and a range that ends before it begins. The
+    /// interface document gives `blockHash` to `eth_getLogs` alone.
+    pub(crate) fn check_filter(&self) -> Result<(), Failure> {
+        const PENDING: BlockId = BlockId::Tag(BlockTag::Pending);
+        let is_wrong = match self.scope {
+            Scope::Block(_) => {
+                let text =
+                    "invalid argument 0: blockHash is for eth_getLogs only; a filter takes fromBlock and toBlock";
+                return Err(Failure::invalid_params(text));
             }
-            Scope::Range { .. } | Scope::Block(_) => Ok(()),
-        }
+            Scope::Range { from: PENDING, to } => to != PENDING,
+            Scope::Range { from: BlockId::Number(from), to: BlockId::Number(to) } => from > to,
+            Scope::Range { .. } => false,
+        };
+        if is_wrong { Err(Failure::server(BAD_RANGE)) } else { Ok(()) }
     }
 
-    /// Refuses ranges that nobody can wait for. The reference refuses every range that does not end at numbers,
+    /// Refuses ranges that no subscription can wait for. The reference refuses every range that does not end at numbers,
     /// `latest` or `pending`; the seed allows `safe` as a start, so all tags are taken there.
     pub(crate) fn check_watchable(&self, profile: Profile) -> Result<(), Failure> {
         let Scope::Range { from, to } = self.scope else { return Ok(()) };
@@ -77,7 +83,7 @@ impl Criteria {
         };
         match is_allowed {
             true => Ok(()),
-            false => Err(Failure::server("invalid from and to block combination: from > to")),
+            false => Err(Failure::server(BAD_RANGE)),
         }
     }
 }
@@ -207,11 +213,12 @@ fn decode_hex<const N: usize>(text: &str, allows_native_prefix: bool, what: &str
         None if allows_native_prefix && has_native_prefix => &text[3..],
         None => return Err("hex string without 0x prefix".to_owned()),
     };
-    if digits.len() % 2 == 1 {
-        return Err("hex string of odd length".to_owned());
-    }
+    // Go's decoder looks at every digit before it misses one.
     if !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return Err("invalid hex string".to_owned());
+    }
+    if digits.len() % 2 == 1 {
+        return Err("hex string of odd length".to_owned());
     }
     let mut bytes = [0; N];
     if digits.len() != 2 * N {
@@ -297,6 +304,9 @@ mod tests {
                 "invalid address: hex has invalid length 1 after decoding; expected 20 for address",
             ),
             (r#"{"address":[""]}"#.into(), "invalid address at index 0: empty hex string"),
+            (r#"{"address":"0xzz1"}"#.into(), "invalid address: invalid hex string"),
+            (r#"{"address":"0x123"}"#.into(), "invalid address: hex string of odd length"),
+            (r#"{"topics":["0xzz1"]}"#.into(), "invalid hex string"),
             (r#"{"address":[1]}"#.into(), "non-string address at index 0"),
             (r#"{"address":5}"#.into(), "invalid addresses in query"),
             (r#"{"topics":["0x12"]}"#.into(), "hex has invalid length 1 after decoding; expected 32 for topic"),
@@ -314,7 +324,28 @@ mod tests {
     }
 
     #[test]
-    fn only_ranges_with_a_future_can_be_watched() {
+    fn a_filter_takes_every_range_that_a_search_takes_and_no_single_block() {
+        let cases = [
+            ("{}", true),
+            (r#"{"toBlock":"0x2"}"#, true),
+            (r#"{"toBlock":"safe"}"#, true),
+            (r#"{"fromBlock":"safe","toBlock":"finalized"}"#, true),
+            (r#"{"fromBlock":"latest","toBlock":"pending"}"#, true),
+            (r#"{"fromBlock":"pending","toBlock":"pending"}"#, true),
+            (r#"{"fromBlock":"pending"}"#, false),
+            (r#"{"fromBlock":"0x3","toBlock":"0x2"}"#, false),
+        ];
+        for (json, expected) in cases {
+            let criteria = decode(json).expect("well formed");
+            assert_eq!(criteria.check_filter().is_ok(), expected, "{json}");
+        }
+        let one_block = decode(&format!(r#"{{"blockHash":"{}"}}"#, B256::ZERO)).expect("well formed");
+        let refused = one_block.check_filter().map_err(|failure| failure.code);
+        assert_eq!(refused, Err(FailureCode::INVALID_PARAMS));
+    }
+
+    #[test]
+    fn only_ranges_with_a_future_can_be_subscribed_to() {
         let cases = [
             ("{}", true),
             (r#"{"fromBlock":"0x1","toBlock":"0x2"}"#, true),

@@ -15,10 +15,12 @@ pub(crate) async fn max_priority_fee_per_gas(context: EthContext) -> Result<U256
 
 /// The suggested tip on top of the head's base fee.
 pub(crate) async fn gas_price(context: EthContext) -> Result<U256, Failure> {
-    let tip = context.call(SuggestTip).await?;
-    let head = context.call(GetHead).await?;
-    let base_fee = head.header.base_fee_per_gas.unwrap_or_default();
-    Ok(tip.saturating_add(U256::from(base_fee)))
+    context.call(SuggestGasPrice).await
+}
+
+/// Of the next block; none where blocks have no base fee.
+pub(crate) async fn base_fee(context: EthContext) -> Result<Option<U256>, Failure> {
+    Ok(context.call(GetNextBlockFees).await?.base_fee_per_gas)
 }
 
 /// Zero on chains without blobs.
@@ -33,19 +35,13 @@ pub(crate) async fn fee_history(
     percentiles: Deferred<Option<Vec<f64>>>,
 ) -> Answer {
     let profile = crate::profile(&context).await?;
-    if profile == Profile::Native {
-        count.require_hexadecimal()?;
-    }
     let newest = named_block(&context, newest.at(1)?, 1).await?;
-    if profile == Profile::Native && !percentiles.was_given() {
-        return Err(Failure::invalid_params("missing value for required argument 2"));
-    }
     let percentiles = percentiles.at(2)?.unwrap_or_default();
-    if count.number == 0 {
+    if count.0 == 0 {
         return Ok(empty_history());
     }
     check_percentiles(&percentiles)?;
-    let request = GetFeeHistory { block_count: count.number.min(MAX_HISTORY_BLOCKS), newest, percentiles };
+    let request = GetFeeHistory { block_count: count.0.min(MAX_HISTORY_BLOCKS), newest, percentiles };
     let history = context.call(request).await?;
     if history.gas_used_ratio.is_empty() {
         return Ok(empty_history());
@@ -59,32 +55,18 @@ fn empty_history() -> JsonWriter {
     json
 }
 
-/// How many blocks: hexadecimal or decimal, as a string or a number.
+/// How many blocks: hexadecimal or decimal, as a string or a number, as the interface document has it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BlockCount {
-    number: u64,
-    /// Why native chains do not take it.
-    refusal: Option<&'static str>,
-}
-
-impl BlockCount {
-    /// Refuses what is written in decimal, as the reference does.
-    fn require_hexadecimal(self) -> Result<(), Failure> {
-        let Some(reason) = self.refusal else { return Ok(()) };
-        let error = ArgumentError::mismatch(reason, "hexutil.Uint");
-        Err(Failure::invalid_params(format!("invalid argument 0: {error}")))
-    }
-}
+pub(crate) struct BlockCount(u64);
 
 impl Param for BlockCount {
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
         let text = raw.string();
         let decimal = text.as_deref().unwrap_or(raw.as_str());
         if !decimal.is_empty() && decimal.bytes().all(|digit| digit.is_ascii_digit()) {
-            let refusal = Some(if text.is_some() { "hex string without 0x prefix" } else { "non-string" });
-            return Ok(Self { number: decimal.parse().unwrap_or(u64::MAX), refusal });
+            return Ok(Self(decimal.parse().unwrap_or(u64::MAX)));
         }
-        Index::decode(raw).map(|count| Self { number: count.0, refusal: None })
+        Index::decode(raw).map(|count| Self(count.0))
     }
 
     fn description() -> ParamDescription {
@@ -181,7 +163,7 @@ mod tests {
 
     #[test]
     fn the_count_may_be_written_in_every_usual_way() {
-        let decode = |json| BlockCount::decode(RawArgument::new(json)).map(|count| count.number);
+        let decode = |json| BlockCount::decode(RawArgument::new(json)).map(|count| count.0);
 
         for json in ["\"0x10\"", "\"16\"", "16"] {
             assert_eq!(decode(json), Ok(16), "{json}");

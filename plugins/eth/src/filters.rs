@@ -21,9 +21,7 @@ pub(crate) async fn new_filter(
     context: EthContext,
     LastingCriteria(criteria): LastingCriteria,
 ) -> Result<String, Failure> {
-    let profile = crate::profile(&context).await?;
-    criteria.refuse_safe(profile, 0)?;
-    criteria.check_watchable(profile)?;
+    criteria.check_filter()?;
     install_at_head(&context, Watched::Logs(criteria)).await
 }
 

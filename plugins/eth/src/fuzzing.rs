@@ -65,7 +65,7 @@ pub fn read_argument(kind: u8, text: &str) -> Read {
             Ok(criteria) => {
                 let _ = criteria.covers(BlockNumber(7));
                 for profile in [Profile::Ethereum, Profile::Native] {
-                    let _ = (criteria.check_watchable(profile), criteria.refuse_safe(profile, 0));
+                    let _ = (criteria.check_watchable(profile), criteria.check_filter());
                 }
                 Read::Taken
             }

@@ -15,6 +15,7 @@ mod blocks;
 mod calls;
 mod chain;
 mod changes;
+mod config;
 mod criteria;
 mod deferred;
 mod fees;
@@ -25,6 +26,7 @@ mod logs;
 mod mining;
 mod native;
 mod registry;
+mod results;
 mod sending;
 mod settings;
 mod state;
@@ -49,6 +51,8 @@ pub struct Eth {
     settings: Settings,
     /// Asked for once: it never changes while the node runs.
     chain_info: OnceLock<Arc<ChainInfo>>,
+    /// Asked for once, too.
+    spelling: OnceLock<Spelling>,
     filters: Registry,
     /// The header that a subscription has written last, for all the others: a block is written once, whoever listens.
     announced: Mutex<Option<(B256, Arc<JsonWriter>)>>,
@@ -59,6 +63,7 @@ impl Plugin for Eth {
         Ok(Self {
             settings: Settings::parse(settings)?,
             chain_info: OnceLock::new(),
+            spelling: OnceLock::new(),
             filters: Registry::new(handover, |client, bytes| host.hold(client, bytes).map(Some)),
             announced: Mutex::default(),
         })
@@ -91,6 +96,17 @@ async fn profile(context: &EthContext) -> Result<Profile, Failure> {
     }
 }
 
+/// How addresses are spelt that are names of members.
+async fn spelling(context: &EthContext) -> Result<Spelling, Failure> {
+    match context.spelling.get() {
+        Some(spelling) => Ok(*spelling),
+        None => {
+            let spelling = context.call(GetSpelling).await?;
+            Ok(*context.spelling.get_or_init(|| spelling))
+        }
+    }
+}
+
 /// The block of a state query as the caller gave it.
 type StateBlock = Deferred<Option<BlockParam>>;
 
@@ -99,13 +115,9 @@ type StateBlock = Deferred<Option<BlockParam>>;
 async fn block_or_default(context: &EthContext, block: StateBlock, position: usize) -> Result<BlockId, Failure> {
     let was_given = block.was_given();
     match (block.at(position)?, profile(context).await?) {
-        (Some(block), _) => {
-            let block = block.id()?;
-            refuse_safe(context, block, position).await?;
-            Ok(block)
-        }
+        (Some(block), _) => usable(context, block, position).await,
         (None, Profile::Ethereum) => Ok(BlockId::LATEST),
-        (None, Profile::Native) if was_given => BlockParam(None).id(),
+        (None, Profile::Native) if was_given => BlockParam::named(None).id(),
         (None, Profile::Native) => {
             Err(Failure::invalid_params(format!("missing value for required argument {position}")))
         }
@@ -115,9 +127,19 @@ async fn block_or_default(context: &EthContext, block: StateBlock, position: usi
 /// The block of a call, argument number `position`, which may be left out on every profile.
 async fn block_or_latest(context: &EthContext, block: Option<BlockParam>, position: usize) -> Result<BlockId, Failure> {
     let Some(block) = block else { return Ok(BlockId::LATEST) };
-    let block = block.id()?;
-    refuse_safe(context, block, position).await?;
-    Ok(block)
+    usable(context, block, position).await
+}
+
+/// The block that argument number `position` names, if it may be named so on this chain.
+async fn usable(context: &EthContext, block: BlockParam, position: usize) -> Result<BlockId, Failure> {
+    let id = block.id()?;
+    match refuse_safe(context, id, position).await {
+        Err(_) if block.is_object => {
+            let error = ArgumentError::mismatch("object", "string");
+            Err(Failure::invalid_params(format!("invalid argument {position}: {error}")))
+        }
+        refused => refused.map(|()| id),
+    }
 }
 
 /// A block by tag or height, argument number `position`.

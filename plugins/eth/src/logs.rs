@@ -12,7 +12,6 @@ const MAX_TOPICS: usize = 4;
 
 pub(crate) async fn get_logs(context: EthContext, criteria: Criteria) -> Answer {
     let profile = crate::profile(&context).await?;
-    criteria.refuse_safe(profile, 0)?;
     if criteria.filter.topics.len() > MAX_TOPICS {
         return Err(Failure { code: range_error_code(profile), ..Failure::server("exceed max topics") });
     }
@@ -66,14 +65,12 @@ async fn numbers(
     // One head for both ends, so that they cannot drift apart.
     let head = context.call(GetHead).await?;
     let code = range_error_code(profile);
-    if [from, to].contains(&BlockId::Tag(BlockTag::Pending)) {
-        return Err(match profile {
-            Profile::Ethereum => Failure { code, ..Failure::server("pending logs are not supported") },
-            Profile::Native if from != to && from == BlockId::Tag(BlockTag::Pending) => {
-                Failure::server("invalid block range")
-            }
-            Profile::Native => Failure::server("pending state not available"),
-        });
+    const PENDING: BlockId = BlockId::Tag(BlockTag::Pending);
+    match (from, to) {
+        // No block is pending, so it has no logs.
+        (PENDING, PENDING) => return Ok(None),
+        (PENDING, _) => return Err(Failure { code, ..Failure::server("invalid block range") }),
+        _ => {}
     }
     let (first, last) = (resolve(&head, profile, from)?, resolve(&head, profile, to)?);
     let is_reversed = first > last;

@@ -1,5 +1,5 @@
-//! The mining methods: nothing is mined by proof of work, so they answer as the reference does when it is not
-//! mining (`docs/spec/rpc-eth.md` 13).
+//! The mining methods (`docs/spec/rpc-eth.md` 13). What is called mining there is the module `sealing` here, which needs no
+//! proof of work: no work is given out and nothing is hashed.
 
 use tenon_sdk::prelude::*;
 
@@ -25,16 +25,23 @@ async fn chosen_etherbase(context: &EthContext) -> Result<Option<Address>, Failu
     Ok(is_native.then_some(NATIVE_ETHERBASE))
 }
 
-pub(crate) async fn mining(_context: EthContext) -> Result<bool, Failure> {
-    Ok(false)
+/// Whether this node makes blocks.
+pub(crate) async fn mining(context: EthContext) -> Result<bool, Failure> {
+    Ok(context.call(GetSealing).await?.is_sealing)
 }
 
+/// Blocks are made without hashing, so the rate is zero whether the node makes blocks or not.
 pub(crate) async fn hashrate(_context: EthContext) -> Result<Quantity, Failure> {
     Ok(Quantity(0))
 }
 
-/// Always an error: this node gives no work to miners. Asking does not start proposing.
+/// Always an error: this node gives no work to miners. Where it makes no blocks, the error says what is missing for that, as
+/// in the reference; asking does not start it.
 pub(crate) async fn get_work(context: EthContext) -> Result<Vec<B256>, Failure> {
+    const NO_WORK: &str = "mining not ready: no work available yet, don't panic";
+    if context.call(GetSealing).await?.is_sealing {
+        return Err(Failure::server(NO_WORK));
+    }
     let Some(etherbase) = chosen_etherbase(&context).await? else {
         return Err(Failure::server(format!("etherbase missing: {NO_ETHERBASE}")));
     };
@@ -42,7 +49,7 @@ pub(crate) async fn get_work(context: EthContext) -> Result<Vec<B256>, Failure> 
     if is_native && !context.call(ListAccounts).await?.contains(&etherbase) {
         return Err(Failure::server("signer missing: unknown account"));
     }
-    Err(Failure::server("mining not ready: no work available yet, don't panic"))
+    Err(Failure::server(NO_WORK))
 }
 
 /// No work was given out, so none can be accepted.

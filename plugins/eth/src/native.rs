@@ -118,6 +118,7 @@ pub(crate) async fn get_block_finality_by_hash(context: EthContext, hash: B256) 
 pub(crate) async fn get_candidates(context: EthContext, epoch: EpochParam) -> Answer {
     require_native(&context, "eth_getCandidates").await?;
     let list = context.call(GetCandidates { epoch: epoch.0 }).await?;
+    let spelling = crate::spelling(&context).await?;
     let mut json = JsonWriter::with_capacity(list.candidates.len() * 120 + 80);
     json.begin_object();
     if list.is_known {
@@ -129,7 +130,7 @@ pub(crate) async fn get_candidates(context: EthContext, epoch: EpochParam) -> An
                 CandidateStanding { is_masternode: true, .. } => "MASTERNODE",
                 CandidateStanding { .. } => "PROPOSED",
             };
-            json.key(&native_text(candidate.address));
+            json.key(&member_name(spelling, candidate.address));
             json.begin_object();
             json.key("capacity").raw(&capacity(candidate));
             json.key("status").string(status);
@@ -169,9 +170,13 @@ fn capacity(candidate: &CandidateStanding) -> String {
     candidate.stake.map_or_else(|| "-1".to_owned(), |stake| stake.to_string())
 }
 
-/// How the reference writes an address in texts and as a name.
-fn native_text(address: Address) -> String {
-    address.to_checksum(None).replacen("0x", "xdc", 1)
+/// An address as the name of a member.
+fn member_name(spelling: Spelling, address: Address) -> String {
+    let text = address.to_checksum(None);
+    match spelling {
+        Spelling::Own => text,
+        Spelling::Reference => text.replacen("0x", "xdc", 1),
+    }
 }
 
 pub(crate) async fn get_staker_roi(context: EthContext) -> Answer {

@@ -1,21 +1,75 @@
 //! Sending and signing: `docs/spec/rpc-eth.md` 12.
 
+use std::time::Duration;
+
 use tenon_sdk::{
+    param::ParamDescription,
     prelude::*,
-    shapes::{CallArguments, JsonWriter, write_transaction},
+    shapes::{CallArguments, JsonWriter, receipt_json, write_transaction},
     transactions::{self, rlp::Item, signed_json, unsigned_hash, unsigned_json, with_nonce},
 };
 
 use crate::{Answer, EthContext, chain_info, native::require_native, transactions::TRANSACTION_BYTES};
 
+/// The code of EIP-7966 for a transaction that no block had in time.
+const NOT_IN_TIME: FailureCode = FailureCode(4);
+
 pub(crate) async fn send_raw_transaction(context: EthContext, raw: Bytes) -> Result<B256, Failure> {
-    if crate::profile(&context).await? == Profile::Native
+    let profile = crate::profile(&context).await?;
+    let hash = submit(&context, profile, raw).await?;
+    Ok(sealed(&context, hash).await)
+}
+
+async fn submit(context: &EthContext, profile: Profile, raw: Bytes) -> Result<B256, Failure> {
+    if profile == Profile::Native
         && let Some(words) = malformed(&raw)
     {
         return Err(Failure::server(words));
     }
-    let hash = context.call(SubmitTransaction { raw }).await?;
-    Ok(sealed(&context, hash).await)
+    context.call(SubmitTransaction { raw }).await
+}
+
+/// Sends and waits for the receipt (EIP-7966). The reference and go-ethereum wait 20 seconds when nothing is said, and a
+/// minute at most.
+pub(crate) async fn send_raw_transaction_sync(context: EthContext, raw: Bytes, timeout: Option<Millis>) -> Answer {
+    const USUAL: Duration = Duration::from_secs(20);
+    const MAX: Duration = Duration::from_mins(1);
+    /// A look-up of a receipt costs some microseconds.
+    const POLL: Duration = Duration::from_millis(20);
+    let wait = timeout.map(|Millis(millis)| Duration::from_millis(millis)).filter(|wait| !wait.is_zero());
+    let wait = wait.unwrap_or(USUAL).min(MAX);
+    let end = context.host().now().saturating_add(wait);
+    let profile = crate::profile(&context).await?;
+    let hash = sealed(&context, submit(&context, profile, raw).await?).await;
+    loop {
+        if let Some(located) = context.call(GetReceipt { hash }).await? {
+            return Ok(receipt_json(profile, &located));
+        }
+        let left = end.saturating_sub(context.host().now());
+        if left.is_zero() {
+            let millis = wait.as_millis();
+            let message = format!("the transaction is in the pool, and no block had it within {millis} ms");
+            return Err(Failure { code: NOT_IN_TIME, message, data: Some(format!("\"{hash}\"")) });
+        }
+        context.sleep(left.min(POLL)).await;
+    }
+}
+
+/// A time in milliseconds: a plain number, or a quantity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Millis(u64);
+
+impl Param for Millis {
+    fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
+        match raw.kind() {
+            "string" => Quantity::decode(raw).map(|millis| Self(millis.0)),
+            _ => Number::decode(raw).map(|millis| Self(millis.0)),
+        }
+    }
+
+    fn description() -> ParamDescription {
+        ParamDescription::required(r#"{"anyOf":[{"type":"integer","minimum":0},{"type":"string"}]}"#)
+    }
 }
 
 /// Has the pool recover the senders of a batch's transactions together. Parameters that are no transaction are passed over: their own
@@ -37,8 +91,29 @@ pub(crate) fn malformed(raw: &[u8]) -> Option<String> {
         [0..=0x7f, ..] => return Some("transaction type not supported".to_owned()),
         list => (list, "types.LegacyTx", 9),
     };
+    if is_string(list) {
+        return Some(format!("rlp: expected input list for {name}"));
+    }
     let is_short = Item::whole(list)?.has_fewer_items_than(fields)?;
     is_short.then(|| format!("rlp: too few elements for {name}"))
+}
+
+/// Whether bytes begin with an RLP string that is whole.
+fn is_string(bytes: &[u8]) -> bool {
+    match bytes {
+        [0..=0x7f, ..] => true,
+        [first @ 0x80..=0xb7, rest @ ..] => rest.len() >= usize::from(first - 0x80),
+        [first @ 0xb8..=0xbf, rest @ ..] => {
+            let Some((digits, content)) = rest.split_at_checked(usize::from(first - 0xb7)) else { return false };
+            let length = digits
+                .iter()
+                .try_fold(0_usize, |length, digit| length.checked_mul(256).map(|length| length | usize::from(*digit)));
+            // Sizes that are written longer than they need be have words of their own.
+            let is_minimal = digits.first().is_some_and(|digit| *digit != 0);
+            is_minimal && length.is_some_and(|length| length > 55 && content.len() >= length)
+        }
+        _ => false,
+    }
 }
 
 /// The transaction that would be sent, without signature. Native chains only.

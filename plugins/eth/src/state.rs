@@ -1,12 +1,21 @@
 //! Accounts, code, storage and proofs: `docs/spec/rpc-eth.md` 8, 18.
 
-use tenon_sdk::{prelude::*, shapes::JsonWriter};
+use tenon_sdk::{
+    param::{Object, ParamDescription},
+    prelude::*,
+    shapes::JsonWriter,
+};
 
 use crate::{
     Answer, EthContext, StateBlock, block_or_default, block_or_latest,
     storage_key::{MAX_PROOF_KEYS, StorageKey},
     write_data_list,
 };
+
+/// Most slots of one `eth_getStorageValues`.
+const MAX_SLOTS: usize = 1024;
+/// What go-ethereum and the reference say of more.
+const TOO_MANY_SLOTS: FailureCode = FailureCode(-38026);
 
 pub(crate) async fn get_balance(context: EthContext, address: Address, block: StateBlock) -> Answer {
     let block = block_or_default(&context, block, 1).await?;
@@ -51,6 +60,61 @@ pub(crate) async fn get_storage_at(
     };
     let value = context.call(GetStorage { address, slot, block }).await?;
     Ok(B256::from(value))
+}
+
+/// Slots of one or more accounts: address to keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StorageKeys(Vec<(Address, Vec<B256>)>);
+
+impl Param for StorageKeys {
+    fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
+        let object = Object::decode(raw, "map[common.Address][]common.Hash")?;
+        let account = |(name, keys): (&str, RawArgument<'_>)| {
+            let address = Address::decode(RawArgument::new(&format!("\"{name}\"")))?;
+            let not_a_list = || ArgumentError::mismatch(keys.kind(), "[]common.Hash");
+            let keys = keys.array().ok_or_else(not_a_list)?.map(B256::decode).collect::<Result<_, _>>()?;
+            Ok((address, keys))
+        };
+        object.members().map(account).collect::<Result<_, _>>().map(Self)
+    }
+
+    fn description() -> ParamDescription {
+        ParamDescription::required(
+            r#"{"type":"object","additionalProperties":{"type":"array","items":{"type":"string"}}}"#,
+        )
+    }
+}
+
+/// Many slots after one block.
+pub(crate) async fn get_storage_values(
+    context: EthContext,
+    StorageKeys(mut accounts): StorageKeys,
+    block: Option<BlockParam>,
+) -> Answer {
+    let count = accounts.iter().map(|(_, keys)| keys.len()).fold(0, usize::saturating_add);
+    if count > MAX_SLOTS {
+        return Err(Failure { code: TOO_MANY_SLOTS, ..Failure::server(format!("too many slots (max {MAX_SLOTS})")) });
+    }
+    if count == 0 {
+        return Err(Failure::invalid_params("empty request"));
+    }
+    let block = block_or_latest(&context, block, 1).await?;
+    // All slots are of one block, also when the head moves meanwhile.
+    let header = context.call(GetHeader { block }).await?.ok_or_else(|| Failure::server("header not found"))?;
+    let block = BlockId::hash(header.header.hash());
+    accounts.sort_by_key(|(address, _)| *address);
+    let mut json = JsonWriter::with_capacity(count * 70 + accounts.len() * 50 + 4);
+    json.begin_object();
+    for (address, keys) in accounts {
+        json.key(&format!("{address:#x}"));
+        json.begin_list();
+        for slot in keys {
+            json.data(B256::from(context.call(GetStorage { address, slot, block }).await?));
+        }
+        json.end_list();
+    }
+    json.end_object();
+    Ok(json)
 }
 
 pub(crate) async fn get_proof(

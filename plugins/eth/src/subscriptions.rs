@@ -95,7 +95,6 @@ pub(crate) async fn logs(
     LastingCriteria(criteria): LastingCriteria,
 ) -> Result<(), Failure> {
     let profile = crate::profile(&context).await?;
-    criteria.refuse_safe(profile, 1)?;
     criteria.check_watchable(profile)?;
     let mut events = context.events::<LogsChanged>();
     let mut last = context.call(GetHead).await?.header.hash();

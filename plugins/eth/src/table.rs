@@ -3,8 +3,8 @@
 use tenon_sdk::prelude::*;
 
 use crate::{
-    Eth, blocks, calls, chain, fees, filters, logs, mining, native, sending, state, subscriptions, transactions,
-    typed_data, uncles,
+    Eth, blocks, calls, chain, config, fees, filters, logs, mining, native, results, sending, state, subscriptions,
+    transactions, typed_data, uncles,
 };
 
 pub(crate) fn table() -> Table<Eth> {
@@ -20,6 +20,7 @@ pub(crate) fn table() -> Table<Eth> {
     let table = with_calls_and_fees(table);
     let table = with_logs(with_sending(table));
     with_native(table)
+        .results(results::RESULTS)
         .lasting_subscriptions()
         .subscription("newHeads", subscriptions::new_heads)
         .subscription("logs", subscriptions::logs)
@@ -34,9 +35,12 @@ fn with_chain(table: Table<Eth>) -> Table<Eth> {
         .read("eth_protocolVersion", &[], "The peer protocol's version.", chain::protocol_version)
         .read("eth_syncing", &[], "Progress of catching up, or false.", chain::syncing)
         .read("eth_accounts", &[], "Addresses that this node can sign with.", chain::accounts)
+        .read("eth_requestAccounts", &[], "The same, as wallets are asked for it.", chain::accounts)
+        .slow_read("eth_config", &[], "Which rules hold, and which follow (EIP-7910).", config::config)
+        .read("eth_capabilities", &[], "Of which blocks this node has what.", chain::capabilities)
         .read("eth_coinbase", &[], "The address that receives rewards.", mining::etherbase)
         .read("eth_etherbase", &[], "The address that receives rewards.", mining::etherbase)
-        .read("eth_mining", &[], "Whether the node mines by proof of work.", mining::mining)
+        .read("eth_mining", &[], "Whether the node makes blocks.", mining::mining)
         .read("eth_hashrate", &[], "Hashes a second.", mining::hashrate)
         .read("eth_getWork", &[], "Work for a miner.", mining::get_work)
         .method("eth_submitHashrate", &["rate", "id"], "Reports hashes a second.", mining::submit_hashrate)
@@ -55,6 +59,12 @@ fn with_state(table: Table<Eth>) -> Table<Eth> {
         .read("eth_getCode", &["address", "block"], "Code of an account.", state::get_code)
         .read("eth_getStorageAt", &["address", "key", "block"], "A storage slot.", state::get_storage_at)
         .read(
+            "eth_getStorageValues",
+            &["requests", "block"],
+            "Storage slots of one or more accounts, 1,024 at most.",
+            state::get_storage_values,
+        )
+        .read(
             "eth_getProof",
             &["address", "storageKeys", "block"],
             "An account and some of its slots with proofs.",
@@ -66,6 +76,8 @@ fn with_blocks(table: Table<Eth>) -> Table<Eth> {
     table
         .read("eth_getBlockByNumber", &["block", "full"], "A block.", blocks::get_block_by_number)
         .read("eth_getBlockByHash", &["hash", "full"], "A block.", blocks::get_block_by_hash)
+        .read("eth_getHeaderByNumber", &["block"], "A header.", blocks::get_header_by_number)
+        .read("eth_getHeaderByHash", &["hash"], "A header.", blocks::get_header_by_hash)
         .read("eth_getBlockReceipts", &["block"], "Receipts of a block.", blocks::get_block_receipts)
         .read(
             "eth_getBlockTransactionCountByNumber",
@@ -153,6 +165,7 @@ fn with_calls_and_fees(table: Table<Eth>) -> Table<Eth> {
         )
         .read("eth_gasPrice", &[], "A price that should do, wei per gas.", fees::gas_price)
         .read("eth_maxPriorityFeePerGas", &[], "A tip that should do, wei per gas.", fees::max_priority_fee_per_gas)
+        .read("eth_baseFee", &[], "Price of one gas in the next block, wei.", fees::base_fee)
         .read("eth_blobBaseFee", &[], "Price of one blob gas in the next block, wei.", fees::blob_base_fee)
         .slow_read(
             "eth_feeHistory",
@@ -173,6 +186,12 @@ fn with_sending(table: Table<Eth>) -> Table<Eth> {
             sending::send_raw_transaction,
         )
         .ahead("eth_sendRawTransactionAhead", sending::recover_senders_ahead)
+        .method(
+            "eth_sendRawTransactionSync",
+            &["transaction", "timeout"],
+            "Hands a signed transaction to the pool and gives its receipt, if a block has it in time.",
+            sending::send_raw_transaction_sync,
+        )
         .method(
             "eth_sendTransaction",
             &["transaction"],

@@ -46,15 +46,10 @@ pub(crate) async fn get_by_block_number_and_index(
 
 async fn get_in_block(context: &EthContext, block: BlockId, index: Index) -> Answer {
     let profile = crate::profile(context).await?;
-    let Some(stored) = context.call(GetBlock { block }).await? else { return Ok(null()) };
-    let position = usize::try_from(index.0).unwrap_or(usize::MAX);
-    let block = &stored.block;
-    let (Some(transaction), Some(sender)) = (block.transactions.get(position), block.senders.get(position)) else {
-        return Ok(null());
-    };
-    let recovered = RecoveredTransaction { transaction: transaction.clone(), sender: *sender };
-    let place = TransactionPlace::in_block(&block.header, index.0);
-    Ok(transaction_json(profile, &recovered, Some(&place)))
+    let found = context.call(GetTransactionInBlock { block, index: index.0 }).await?;
+    let Some(located) = found else { return Ok(null()) };
+    let place = TransactionPlace::in_block(&located.header, located.index);
+    Ok(transaction_json(profile, &located.transaction, Some(&place)))
 }
 
 pub(crate) async fn get_raw_by_hash(context: EthContext, hash: B256) -> Answer {

@@ -16,16 +16,20 @@ pub(crate) struct UncleSeal {
 }
 
 /// Hashes of the block's uncles; asks the node for the block's RLP only if it has any.
-pub(crate) async fn uncle_seals(context: &EthContext, block: &RecoveredBlock) -> Result<Vec<UncleSeal>, Failure> {
-    if block.ommers.is_empty() {
+pub(crate) async fn uncle_seals(
+    context: &EthContext,
+    header: &SealedHeader,
+    count: usize,
+) -> Result<Vec<UncleSeal>, Failure> {
+    if count == 0 {
         return Ok(Vec::new());
     }
-    let raw = context.call(GetRaw::Block(BlockId::hash(block.hash()))).await?;
+    let raw = context.call(GetRaw::Block(BlockId::hash(header.hash()))).await?;
     let bytes = raw.as_ref().and_then(|list| list.first());
     bytes
         .and_then(|bytes| seals_of(bytes))
-        .filter(|seals| seals.len() == block.ommers.len())
-        .ok_or_else(|| Failure::server(format!("the uncles of block #{} cannot be read", block.number())))
+        .filter(|seals| seals.len() == count)
+        .ok_or_else(|| Failure::server(format!("the uncles of block #{} cannot be read", header.number)))
 }
 
 fn seals_of(block: &[u8]) -> Option<Vec<UncleSeal>> {
@@ -49,8 +53,8 @@ pub(crate) async fn count_by_number(context: EthContext, block: BlockNumberParam
 }
 
 async fn count(context: &EthContext, block: BlockId) -> Result<Option<Quantity>, Failure> {
-    let stored = context.call(GetBlock { block }).await?;
-    Ok(stored.map(|stored| Quantity(stored.block.ommers.len() as u64)))
+    let outline = context.call(GetBlockOutline { block }).await?;
+    Ok(outline.map(|outline| Quantity(outline.ommers.len() as u64)))
 }
 
 pub(crate) async fn by_hash_and_index(context: EthContext, hash: B256, index: Index) -> Answer {
@@ -67,11 +71,11 @@ pub(crate) async fn by_number_and_index(
 }
 
 async fn by_index(context: &EthContext, block: BlockId, index: Index) -> Answer {
-    let Some(stored) = context.call(GetBlock { block }).await? else { return Ok(null()) };
+    let Some(outline) = context.call(GetBlockOutline { block }).await? else { return Ok(null()) };
     let profile = crate::profile(context).await?;
-    let seals = uncle_seals(context, &stored.block).await?;
+    let seals = uncle_seals(context, &outline.header, outline.ommers.len()).await?;
     let position = usize::try_from(index.0).unwrap_or(usize::MAX);
-    Ok(match (stored.block.ommers.get(position), seals.get(position)) {
+    Ok(match (outline.ommers.get(position), seals.get(position)) {
         (Some(header), Some(seal)) => write_uncle(profile, header, seal.hash, seal.size),
         _ => null(),
     })

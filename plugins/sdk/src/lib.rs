@@ -68,7 +68,7 @@ pub use tenon_api as api;
 
 /// Everything that a plugin's source usually needs.
 pub mod prelude {
-    pub use alloy_primitives::{Address, B256, Bytes, U256, keccak256};
+    pub use alloy_primitives::{Address, B256, Bytes, U256, address, keccak256};
     pub use serde::{Deserialize, Serialize};
     pub use tenon_api::{messages::*, *};
 

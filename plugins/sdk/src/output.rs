@@ -1,8 +1,11 @@
 //! Results: finished JSON as the reference writes it (`docs/spec/rpc-eth.md` 3.1, `docs/spec/rpc-node.md` 1.3).
 
-use std::{any::Any, io};
+use std::{
+    any::{Any, TypeId},
+    io,
+};
 
-use alloy_primitives::Bytes;
+use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Serialize, Serializer};
 use serde_json::{
     ser::{Formatter, Serializer as JsonSerializer},
@@ -12,7 +15,7 @@ use tenon_api::Failure;
 
 use crate::{
     param::{ParamDescription, Quantity},
-    shapes::JsonWriter,
+    shapes::{JsonWriter, schema},
 };
 
 /// Bytes as `0x` and hex digits, two a byte; no bytes are `0x`.
@@ -98,8 +101,42 @@ fn write_escaped<W: io::Write + ?Sized>(writer: &mut W, fragment: &str) -> io::R
     writer.write_all(&fragment.as_bytes()[written..])
 }
 
+/// What stands before the schema of a result.
+const RESULT: &str = r#","result":{"name":"result","schema":"#;
+
+/// Gives a description another schema of the result.
+pub(crate) fn with_result(description: &str, schema: &str) -> String {
+    let before = description.rfind(RESULT).and_then(|end| description.get(..end)).unwrap_or(description);
+    format!("{before}{RESULT}{schema}}}}}")
+}
+
+/// The schema of results of this type; `{}` where the type does not say what it is.
+pub(crate) fn schema_of<T: 'static>() -> &'static str {
+    let found = TypeId::of::<T>();
+    let known = [
+        (TypeId::of::<Quantity>(), schema::QUANTITY),
+        (TypeId::of::<Option<Quantity>>(), schema::QUANTITY_OR_NULL),
+        (TypeId::of::<U256>(), schema::QUANTITY),
+        (TypeId::of::<Option<U256>>(), schema::QUANTITY_OR_NULL),
+        (TypeId::of::<B256>(), schema::HASH),
+        (TypeId::of::<Vec<B256>>(), schema::HASHES),
+        (TypeId::of::<Address>(), schema::ADDRESS),
+        (TypeId::of::<Vec<Address>>(), schema::ADDRESSES),
+        (TypeId::of::<Bytes>(), schema::DATA),
+        (TypeId::of::<Data>(), schema::DATA),
+        (TypeId::of::<Option<Data>>(), schema::DATA_OR_NULL),
+        (TypeId::of::<bool>(), schema::BOOLEAN),
+        (TypeId::of::<Option<bool>>(), schema::BOOLEAN_OR_NULL),
+        (TypeId::of::<String>(), schema::TEXT),
+        (TypeId::of::<u64>(), schema::INTEGER),
+        (TypeId::of::<i64>(), schema::INTEGER),
+        (TypeId::of::<()>(), schema::NULL),
+    ];
+    known.into_iter().find(|(known, _)| *known == found).map_or("{}", |(_, schema)| schema)
+}
+
 /// The JSON text of an OpenRPC method object without its `name`.
-pub(crate) fn describe_method(summary: &str, names: &[&str], parameters: &[ParamDescription]) -> String {
+pub(crate) fn describe_method(summary: &str, names: &[&str], parameters: &[ParamDescription], result: &str) -> String {
     let text = |value: &str| serde_json::Value::from(value).to_string();
     let parameters: Vec<String> = names
         .iter()
@@ -110,7 +147,7 @@ pub(crate) fn describe_method(summary: &str, names: &[&str], parameters: &[Param
         })
         .collect();
     format!(
-        r#"{{"summary":{},"paramStructure":"by-position","params":[{}],"result":{{"name":"result","schema":{{}}}}}}"#,
+        r#"{{"summary":{},"paramStructure":"by-position","params":[{}]{RESULT}{result}}}}}"#,
         text(summary),
         parameters.join(",")
     )
@@ -170,10 +207,15 @@ mod tests {
             ParamDescription { is_required: false, schema: "true", is_secret: false },
         ];
 
-        let text = describe_method("Says \"x\".", &["a", "b"], &parameters);
+        let text = describe_method("Says \"x\".", &["a", "b"], &parameters, "{}");
 
         let value: serde_json::Value = serde_json::from_str(&text).expect("JSON");
         assert_eq!(value["summary"], "Says \"x\".");
         assert_eq!(value["params"][1], serde_json::json!({"name": "b", "required": false, "schema": true}));
+        assert_eq!(value["result"], serde_json::json!({"name": "result", "schema": {}}));
+        let replaced: serde_json::Value = serde_json::from_str(&with_result(&text, schema::HASH)).expect("JSON");
+        assert_eq!(replaced["result"]["schema"]["type"], "string");
+        assert_eq!(replaced["params"], value["params"]);
+        assert_eq!((schema_of::<u64>(), schema_of::<Vec<u64>>()), (schema::INTEGER, "{}"));
     }
 }

@@ -184,6 +184,18 @@ impl<S: Send + Sync + 'static> Table<S> {
         self
     }
 
+    /// Says by method what is answered, as JSON schemas ([`shapes::schema`](crate::shapes::schema)): needed where the type
+    /// of a function's result does not say it.
+    #[must_use]
+    pub fn results(mut self, schemas: &[(&str, &str)]) -> Self {
+        for method in &mut self.methods {
+            if let Some((_, schema)) = schemas.iter().find(|(name, _)| *name == method.name) {
+                method.description = output::with_result(&method.description, schema);
+            }
+        }
+        self
+    }
+
     fn add_method<A, F: MethodFunction<S, A, N>, const N: usize>(
         mut self,
         name: &'static str,
@@ -193,7 +205,7 @@ impl<S: Send + Sync + 'static> Table<S> {
         function: F,
     ) -> Self {
         let described = F::parameters();
-        let description = output::describe_method(summary, parameters, &described);
+        let description = output::describe_method(summary, parameters, &described, F::result());
         let call = Box::new(move |context, params: &[u8]| function.call(context, params));
         let has_secrets = described.iter().any(|parameter| parameter.is_secret);
         let flags = if only_reads { METHOD_ONLY_READS } else { 0 } | if has_secrets { METHOD_SECRET } else { 0 };
@@ -207,6 +219,8 @@ impl<S: Send + Sync + 'static> Table<S> {
 pub trait MethodFunction<S, A, const N: usize>: Send + Sync + 'static {
     /// Types of the parameters.
     fn parameters() -> [ParamDescription; N];
+    /// JSON schema of the result.
+    fn result() -> &'static str;
     /// Decodes `params`, the raw JSON of the request, and starts the function.
     fn call(&self, context: Context<S>, params: &[u8]) -> ExportedFuture;
 }
@@ -230,6 +244,10 @@ macro_rules! implement_functions {
         {
             fn parameters() -> [ParamDescription; $count] {
                 [$($type::description()),*]
+            }
+
+            fn result() -> &'static str {
+                output::schema_of::<R>()
             }
 
             fn call(&self, context: Context<S>, params: &[u8]) -> ExportedFuture {

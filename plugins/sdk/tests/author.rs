@@ -125,7 +125,7 @@ fn six_parameters_are_decoded_in_order() {
     let missing = call(&FakeHost::new(), "author_six", &format!("[\"{address}\"]")).unwrap();
     let too_many = call(&FakeHost::new(), "author_six", &all.replace(']', ",1]").replace("1.5,1]", "1.5]"));
 
-    let tail = "Some(Quantity(7)) Some(true) Some(\\\"s\\\") Some([1.5]) Some(BlockParam(Some(Tag(Latest))))";
+    let tail = "Some(Quantity(7)) Some(true) Some(\\\"s\\\") Some([1.5]) Some(BlockParam { block: Some(Tag(Latest)), is_object: false })";
     assert_eq!(given, format!("\"{checksummed} {tail}\""));
     assert_eq!(missing, format!("\"{checksummed} None None None None None\""));
     assert_eq!(too_many, Err(Failure::invalid_params("too many arguments, want at most 6")));

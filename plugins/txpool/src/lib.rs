@@ -15,7 +15,7 @@ use std::{
 
 use tenon_sdk::{
     prelude::*,
-    shapes::{JsonWriter, write_transaction},
+    shapes::{JsonWriter, schema, write_transaction},
 };
 
 /// Room for a transaction without its input.
@@ -26,6 +26,8 @@ const TRANSACTION_BYTES: usize = 1000;
 pub struct TransactionPool {
     /// Asked for once: it never changes while the node runs.
     chain_info: OnceLock<Arc<ChainInfo>>,
+    /// How senders are spelt as names of members; asked for once, too.
+    spelling: OnceLock<Spelling>,
 }
 
 impl Plugin for TransactionPool {
@@ -44,6 +46,16 @@ async fn profile(context: &PoolContext) -> Result<Profile, Failure> {
     Ok(context.chain_info.get_or_init(|| info).profile)
 }
 
+async fn spelling(context: &PoolContext) -> Result<Spelling, Failure> {
+    match context.spelling.get() {
+        Some(spelling) => Ok(*spelling),
+        None => {
+            let spelling = context.call(GetSpelling).await?;
+            Ok(*context.spelling.get_or_init(|| spelling))
+        }
+    }
+}
+
 async fn status(context: PoolContext) -> Result<JsonWriter, Failure> {
     let status = context.call(GetPoolStatus).await?;
     let mut json = JsonWriter::with_capacity(64);
@@ -55,10 +67,10 @@ async fn status(context: PoolContext) -> Result<JsonWriter, Failure> {
 }
 
 async fn content(context: PoolContext) -> Result<JsonWriter, Failure> {
-    let profile = profile(&context).await?;
+    let (profile, spelling) = (profile(&context).await?, spelling(&context).await?);
     let content = context.call(GetPoolContent { sender: None }).await?;
     Ok(by_list(&content, |json, list| {
-        by_sender(json, profile, list, |json, pooled| {
+        by_sender(json, spelling, list, |json, pooled| {
             write_transaction(json, profile, &pooled.transaction, pooled.sender, None);
         });
     }))
@@ -75,10 +87,10 @@ async fn content_from(context: PoolContext, sender: Address) -> Result<JsonWrite
 }
 
 async fn inspect(context: PoolContext) -> Result<JsonWriter, Failure> {
-    let profile = profile(&context).await?;
+    let spelling = spelling(&context).await?;
     let content = context.call(GetPoolContent { sender: None }).await?;
     Ok(by_list(&content, |json, list| {
-        by_sender(json, profile, list, |json, pooled| json.string(&summary(&pooled.transaction)));
+        by_sender(json, spelling, list, |json, pooled| json.string(&summary(&pooled.transaction)));
     }))
 }
 
@@ -99,14 +111,14 @@ fn by_list(content: &PoolContent, write: impl Fn(&mut JsonWriter, &[RecoveredTra
 /// Senders to nonces to values. The list is sorted by sender and nonce.
 fn by_sender(
     json: &mut JsonWriter,
-    profile: Profile,
+    spelling: Spelling,
     list: &[RecoveredTransaction],
     write: impl Fn(&mut JsonWriter, &RecoveredTransaction),
 ) {
     json.begin_object();
     for of_sender in list.chunk_by(|left, right| left.sender == right.sender) {
         if let Some(first) = of_sender.first() {
-            json.key(&sender_key(profile, first.sender));
+            json.key(&sender_key(spelling, first.sender));
             by_nonce(json, of_sender, &write);
         }
     }
@@ -127,12 +139,12 @@ fn by_nonce(
     json.end_object();
 }
 
-/// EIP-55 digits after `0x`, on the native profile after `xdc`.
-fn sender_key(profile: Profile, sender: Address) -> String {
+/// EIP-55 digits after `0x`, or after `xdc` where the reference's names are served.
+fn sender_key(spelling: Spelling, sender: Address) -> String {
     let text = sender.to_checksum(None);
-    match profile {
-        Profile::Ethereum => text,
-        Profile::Native => text.replacen("0x", "xdc", 1),
+    match spelling {
+        Spelling::Own => text,
+        Spelling::Reference => text.replacen("0x", "xdc", 1),
     }
 }
 
@@ -155,6 +167,12 @@ fn table() -> Table<TransactionPool> {
         .slow_read("txpool_content", &[], "What waits, by sender and nonce.", content)
         .read("txpool_contentFrom", &["address"], "What waits of one sender, by nonce.", content_from)
         .slow_read("txpool_inspect", &[], "What waits, a line each.", inspect)
+        .results(&[
+            ("txpool_status", schema::OBJECT),
+            ("txpool_content", schema::OBJECT),
+            ("txpool_contentFrom", schema::OBJECT),
+            ("txpool_inspect", schema::OBJECT),
+        ])
 }
 
 tenon_sdk::export!(TransactionPool, table);
@@ -184,6 +202,9 @@ mod tests {
         let info = ChainInfo { chain_id: 50, network_id: 50, genesis_hash: B256::ZERO, profile };
         FakeHost::new()
             .answer(move |_: GetChainInfo| Ok(Arc::new(info.clone())))
+            .answer(move |_: GetSpelling| {
+                Ok(if profile == Profile::Native { Spelling::Reference } else { Spelling::Own })
+            })
             .answer(|_: GetPoolStatus| Ok(PoolStatus { pending: 3, queued: 0 }))
             .answer(|request: GetPoolContent| {
                 let mut pending = vec![pooled(1, 0), pooled(1, 7), pooled(2, 4)];
@@ -231,6 +252,19 @@ mod tests {
         assert_eq!(transaction["nonce"], "0x4");
         assert_eq!(transaction.get("blockTimestamp"), None);
         assert_eq!(transaction.get("chainId"), None);
+    }
+
+    #[test]
+    fn keys_have_the_prefix_of_the_interface_document_where_aliases_are_off() {
+        let host = host(Profile::Native).answer(|_: GetSpelling| Ok(Spelling::Own));
+        let plugin = Arc::new(TransactionPool::default());
+
+        for method in ["txpool_content", "txpool_inspect"] {
+            let text = host.call(&table(), &plugin, method, "[]").expect("an answer");
+
+            assert!(text.contains(r#""0x0202020202020202020202020202020202020202":{"4""#), "{method}: {text}");
+            assert!(!text.contains("xdc"), "{method}: {text}");
+        }
     }
 
     #[test]

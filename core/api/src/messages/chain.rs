@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use alloy_primitives::{B256, Bytes, U256};
+use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
 
 use super::request;
 use crate::{
-    BlockId, BlockNumber, Head, LocatedLog, LogFilter, Receipt, RecoveredBlock, RecoveredTransaction, SealedHeader,
+    BlockId, BlockNumber, Head, Header, LocatedLog, LogFilter, Receipt, RecoveredBlock, RecoveredTransaction,
+    SealedHeader, Withdrawal,
 };
 
 /// The head of the canonical chain.
@@ -140,6 +141,133 @@ pub enum LogRange {
     },
     /// One block.
     Block(B256),
+}
+
+/// How many transactions a block has, without reading them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CountTransactions {
+    /// Which block.
+    pub block: BlockId,
+}
+request!(CountTransactions => Option<u64>, topic 0x0111, ReadChain);
+
+/// One transaction of a block by its position; none when there is no such block or position.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetTransactionInBlock {
+    /// Which block.
+    pub block: BlockId,
+    /// Position in it.
+    pub index: u64,
+}
+request!(GetTransactionInBlock => Option<LocatedTransaction>, topic 0x0112, ReadChain);
+
+/// A block with the hashes of its transactions instead of its transactions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetBlockOutline {
+    /// Which block.
+    pub block: BlockId,
+}
+request!(GetBlockOutline => Option<BlockOutline>, topic 0x0113, ReadChain);
+
+/// A block without its transactions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockOutline {
+    /// The header.
+    pub header: Arc<SealedHeader>,
+    /// Hashes of the transactions, in order.
+    pub transactions: Arc<Vec<B256>>,
+    /// Headers of uncles.
+    pub ommers: Vec<Header>,
+    /// Withdrawals; none before Shanghai.
+    pub withdrawals: Option<Vec<Withdrawal>>,
+    /// Length of the block's RLP in bytes.
+    pub size: u64,
+    /// Sum of difficulties up to and including this block.
+    pub total_difficulty: U256,
+    /// Whether it is on the canonical chain.
+    pub is_canonical: bool,
+}
+
+impl From<&StoredBlock> for BlockOutline {
+    fn from(stored: &StoredBlock) -> Self {
+        let block = &stored.block;
+        Self {
+            header: Arc::new(block.header.clone()),
+            transactions: Arc::new(block.transactions.iter().map(|transaction| transaction.hash).collect()),
+            ommers: block.ommers.clone(),
+            withdrawals: block.withdrawals.clone(),
+            size: block.size,
+            total_difficulty: stored.total_difficulty,
+            is_canonical: stored.is_canonical,
+        }
+    }
+}
+
+/// The forks of the chain that a time activates (`eth_config`, EIP-7910).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetForkSchedule;
+request!(GetForkSchedule => ForkSchedule, topic 0x0115, ReadChain);
+
+/// The forks of the chain that a time activates.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkSchedule {
+    /// Chain id of EIP-155.
+    pub chain_id: u64,
+    /// The rules of the head.
+    pub current: ForkRules,
+    /// Those that follow; none when no fork is known.
+    pub next: Option<ForkRules>,
+    /// Those of the last fork that is known; none when none follows.
+    pub last: Option<ForkRules>,
+}
+
+/// The rules from a fork on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ForkRules {
+    /// Unix time from which they hold; 0 for a fork that a height activated.
+    pub activation: u64,
+    /// The checksum of EIP-2124 over genesis and forks up to this one.
+    pub fork_id: [u8; 4],
+    /// The newest fork that changed precompiled or system contracts.
+    pub contracts: ContractLevel,
+    /// Blobs of a block: target, most, and how slowly the price follows; none before Cancun.
+    pub blobs: Option<(u64, u64, u64)>,
+    /// Where deposits are made, from Prague on.
+    pub deposit_contract: Option<Address>,
+}
+
+/// Which precompiled and system contracts there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum ContractLevel {
+    /// The first four precompiled contracts.
+    Frontier,
+    /// And those of EIP-196, EIP-197, EIP-198.
+    Byzantium,
+    /// And that of EIP-152.
+    Istanbul,
+    /// And those of EIP-4788, EIP-4844.
+    Cancun,
+    /// And those of EIP-2537, EIP-2935, EIP-6110, EIP-7002, EIP-7251.
+    Prague,
+    /// And that of EIP-7951.
+    Osaka,
+}
+
+/// Of which blocks this node has what (`eth_capabilities`). It has blocks, transactions, receipts and logs of the whole
+/// chain.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetAvailability;
+request!(GetAvailability => Availability, topic 0x0114, ReadChain);
+
+/// Of which blocks this node has what.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Availability {
+    /// The head.
+    pub head: (BlockNumber, B256),
+    /// The oldest block whose state can be read and proved.
+    pub oldest_state: BlockNumber,
+    /// How many blocks before the head keep their state; none when all do.
+    pub state_window: Option<u64>,
 }
 
 /// The consensus encoding of something (`debug_getRaw*`, raw transactions).

@@ -11,6 +11,11 @@ use crate::{BlockId, BlockNumber};
 pub struct SuggestTip;
 request!(SuggestTip => U256, topic 0x0380, ReadChain);
 
+/// The suggested tip on top of the head's base fee, wei per gas (`eth_gasPrice`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SuggestGasPrice;
+request!(SuggestGasPrice => U256, topic 0x0383, ReadChain);
+
 /// Fees of a range of blocks (`eth_feeHistory`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct GetFeeHistory {

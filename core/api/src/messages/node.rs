@@ -156,3 +156,17 @@ pub struct ExposureReport {
     /// When the settings hold again, seconds after 1970; none when no end is set.
     pub until: Option<u64>,
 }
+
+/// How names of the chain family are spelt in answers (`rpc.aliases`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetSpelling;
+request!(GetSpelling => Spelling, topic 0x0608, ReadChain);
+
+/// How names of the chain family are spelt in answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Spelling {
+    /// As the interface document has it: addresses that are names of members begin with `0x`.
+    Own,
+    /// As the reference client has it: such addresses begin with `xdc`.
+    Reference,
+}

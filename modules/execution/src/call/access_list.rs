@@ -33,7 +33,6 @@ impl Calls {
         caller: &CallContext,
     ) -> Result<AccessListReply, Failure> {
         let (header, mut state) = self.base(request.block, caller)?;
-        self.require_author(&header)?;
         let overrides = BlockOverrides::default();
         let mut environment =
             prepare(self, &header, &mut state, &request.request, &request.state_overrides, &overrides)?;

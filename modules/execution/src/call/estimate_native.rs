@@ -1,13 +1,10 @@
-//! The least gas with which a call on a native chain succeeds: the reference's search, which is exact, with its two oddities
-//! (`docs/spec/rpc-eth.md` 10.3). What is pretended about accounts does not reach the trials, and a call that looks
-//! like a plain transfer is said to need 21,000 gas just when that is not enough.
+//! The least gas with which a call on a native chain succeeds: the reference's search (`docs/spec/rpc-eth.md` 10.3), which is
+//! exact, with the oddity that a call that looks like a plain transfer is said to need 21,000 gas just when that is not
+//! enough. State overrides hold in every trial, as the interface document has it; in the reference they reach none.
 
 use revm::{
     Database,
-    context::{
-        TxEnv,
-        result::{ExecutionResult, HaltReason, OutOfGasError},
-    },
+    context::{TxEnv, result::ExecutionResult},
 };
 use tenon_api::{
     Failure, SealedHeader,
@@ -15,11 +12,13 @@ use tenon_api::{
 };
 use tenon_bus::CallContext;
 
-use super::{CallEnvironment, Calls, apply_account_overrides, estimate::exceeds_allowance, prepare};
-use crate::block::{BlockEvm, BlockRules, BlockState, StateError};
+use super::{CallEnvironment, Calls, estimate::exceeds_allowance, prepare};
+use crate::block::{BlockEvm, BlockState, StateError};
 
 /// Gas of a plain transfer.
 const TRANSFER_GAS: u64 = 21_000;
+/// What is said of a run that lacked gas.
+const OUT_OF_GAS: &str = "out of gas";
 
 /// What a trial showed.
 enum Trial {
@@ -40,17 +39,15 @@ impl Calls {
         mut state: BlockState,
         caller: &CallContext,
     ) -> Result<u64, Failure> {
-        let mut pretended = self.state_after(header, caller)?;
-        let rules = BlockRules::for_header(self.executor.spec(), header.header())?;
-        apply_account_overrides(&estimate.state_overrides, rules.precompiles, true, &mut pretended)?;
-        self.require_author(header)?;
-        let environment = prepare(self, header, &mut state, &estimate.request, &[], &BlockOverrides::default())?;
+        let overrides = &estimate.state_overrides;
+        let environment = prepare(self, header, &mut state, &estimate.request, overrides, &BlockOverrides::default())?;
+        let looks_like_transfer = estimate.has_no_data && is_without_code(estimate, &mut state)?;
         let mut evm = environment.evm(state, self.interrupt(caller), ());
         let asked = estimate.request.gas.filter(|gas| *gas >= TRANSFER_GAS);
         let cap = if self.limits.call_gas_cap == 0 { u64::MAX } else { self.limits.call_gas_cap };
         let ceiling = asked.unwrap_or(header.header().gas_limit).min(cap);
 
-        if estimate.has_no_data && is_without_code(estimate, &mut pretended)? {
+        if looks_like_transfer {
             let trial = self.try_gas(&environment, &mut evm, TRANSFER_GAS);
             if matches!(trial, Ok(Trial::Failed(_) | Trial::Unpaid)) {
                 return Ok(TRANSFER_GAS);
@@ -69,11 +66,15 @@ impl Calls {
         }
         match self.try_gas(&environment, &mut evm, ceiling)? {
             Trial::Enough => Ok(ceiling),
-            Trial::Failed(result) if !is_out_of_gas(&result) => {
+            Trial::Failed(result) => {
                 let message = TxEnv { gas_limit: ceiling, ..environment.transaction.clone() };
-                environment.output_or_failure(result, message, evm).and_then(|_| Err(exceeds_allowance(ceiling)))
+                match environment.output_or_failure(result, message, evm) {
+                    // Words of its own has what is not a lack of gas to the reference.
+                    Err(failure) if failure.message != OUT_OF_GAS => Err(failure),
+                    _ => Err(exceeds_allowance(ceiling)),
+                }
             }
-            Trial::Failed(_) | Trial::Unpaid => Err(exceeds_allowance(ceiling)),
+            Trial::Unpaid => Err(exceeds_allowance(ceiling)),
         }
     }
 
@@ -92,11 +93,4 @@ fn is_without_code(estimate: &EstimateGas, state: &mut BlockState) -> Result<boo
     let Some(receiver) = estimate.request.to else { return Ok(false) };
     let account = state.basic(receiver).map_err(|StateError(error)| Failure::from(error))?;
     Ok(account.is_none_or(|account| account.is_empty_code_hash()))
-}
-
-fn is_out_of_gas(result: &ExecutionResult) -> bool {
-    matches!(
-        result,
-        ExecutionResult::Halt { reason: HaltReason::OutOfGas(kind), .. } if !matches!(kind, OutOfGasError::InvalidOperand)
-    )
 }

@@ -2,10 +2,11 @@
 
 use revm::{
     Inspector,
-    context::result::HaltReason,
+    context::{TxEnv, result::HaltReason},
     interpreter::{
-        CallInputs, CallOutcome, CreateInputs, CreateOutcome, Interpreter, interpreter::EthInterpreter,
-        interpreter_types::Jumps,
+        CallInputs, CallOutcome, CreateInputs, CreateOutcome, InstructionResult, Interpreter,
+        interpreter::EthInterpreter,
+        interpreter_types::{Jumps, LoopControl},
     },
 };
 
@@ -43,24 +44,49 @@ impl Step {
 }
 
 /// Whether the words about a failure need its last instruction.
-pub(crate) const fn needs_step(reason: &HaltReason) -> bool {
-    matches!(
-        reason,
-        HaltReason::OpcodeNotFound | HaltReason::NotActivated | HaltReason::StackUnderflow | HaltReason::StackOverflow
-    )
+pub(crate) fn needs_step(reason: &HaltReason, message: &TxEnv) -> bool {
+    match reason {
+        HaltReason::OpcodeNotFound
+        | HaltReason::NotActivated
+        | HaltReason::StackUnderflow
+        | HaltReason::StackOverflow => true,
+        // The gas may not have been enough for the code that the creation returned.
+        HaltReason::OutOfGas(_) => message.kind.is_create(),
+        _ => false,
+    }
 }
 
 /// Remembers the last instruction of the outermost frame.
 #[derive(Default)]
 pub(crate) struct LastStep {
     depth: usize,
-    pub(crate) step: Option<Step>,
+    step: Option<Step>,
+    /// The frame has run to its end.
+    has_returned: bool,
+}
+
+impl LastStep {
+    /// Why the message failed; none when the reason alone says it.
+    pub(crate) fn words(&self, reason: &HaltReason) -> Option<String> {
+        match reason {
+            HaltReason::OutOfGas(_) if self.has_returned => {
+                Some("contract creation code storage out of gas".to_owned())
+            }
+            reason => self.step?.words(reason),
+        }
+    }
 }
 
 impl Inspector<BlockContext, EthInterpreter> for LastStep {
     fn step(&mut self, interpreter: &mut Interpreter<EthInterpreter>, _context: &mut BlockContext) {
         if self.depth == 1 {
             self.step = Some(Step::new(interpreter.bytecode.opcode(), interpreter.stack.len()));
+        }
+    }
+
+    fn step_end(&mut self, interpreter: &mut Interpreter<EthInterpreter>, _context: &mut BlockContext) {
+        if self.depth == 1 {
+            self.has_returned = interpreter.bytecode.instruction_result().is_some_and(InstructionResult::is_ok);
         }
     }
 

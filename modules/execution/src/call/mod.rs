@@ -9,6 +9,7 @@ mod failing_step;
 mod native_message;
 mod overrides;
 mod pausing_state;
+mod precompile_words;
 mod run;
 mod words;
 
@@ -32,7 +33,8 @@ pub(crate) use environment::{CallEnvironment, prepare};
 pub(crate) use failing_step::Step as FailedStep;
 pub(crate) use native_message::Payer;
 pub(crate) use overrides::{apply_account_overrides, apply_block_overrides};
-pub(crate) use run::RunFailure;
+pub(crate) use precompile_words::precompile_failure;
+pub(crate) use run::{RunFailure, needs_second_run};
 pub(crate) use words::{duration_text, halt_text, invalid_transaction_text};
 
 /// Answers calls, estimates, access lists and traces over the states of one chain. Cheap to clone.
@@ -103,15 +105,6 @@ impl Calls {
             || self.chain.canonical_hash(header.number.into())? == Some(header.hash()))
     }
 
-    /// Nobody has sealed a native chain's first block, and the reference asks who did before it runs a call
-    /// (`docs/spec/rpc-eth.md` 21).
-    pub(crate) fn require_author(&self, header: &SealedHeader) -> Result<(), Failure> {
-        if header.number == 0 && self.executor.spec().native.is_some() {
-            return Err(Failure::server("recovery failed"));
-        }
-        Ok(())
-    }
-
     /// Runs a call in a block's context.
     fn run(
         &self,
@@ -123,7 +116,6 @@ impl Calls {
         let is_attempt = interrupt.is_attempt();
         let environment =
             prepare(self, header, &mut state, &call.request, &call.state_overrides, &call.block_overrides)?;
-        self.require_author(header)?;
         let message = environment.transaction.clone();
         let gas_limit = message.gas_limit;
         if is_attempt && gas_limit > attempt::MOST_GAS {
@@ -132,7 +124,7 @@ impl Calls {
         let mut evm = environment.evm(state, interrupt, ());
         match environment.run(&mut evm, message.clone()) {
             // The words want a second run, which the time left may not be enough for.
-            Ok(result) if is_attempt && environment.needs_second_run(&result) => Err(CallEnd::GaveUp),
+            Ok(result) if is_attempt && needs_second_run(&result, &message) => Err(CallEnd::GaveUp),
             Ok(result) => Ok(environment.output_or_failure(result, message, evm)?),
             Err(RunFailure::Stopped(_) | RunFailure::Store(_)) if is_attempt => Err(CallEnd::GaveUp),
             Err(failure) => Err(failure.for_call(&environment, gas_limit, self.limits.call_timeout).into()),

@@ -9,13 +9,14 @@ use revm::{
         TxEnv,
         result::{EVMError, ExecutionResult, HaltReason, InvalidTransaction},
     },
+    primitives::TxKind,
 };
 use tenon_api::{Failure, StoreError};
 
 use super::{
     CallEnvironment, duration_text,
     failing_step::{LastStep, needs_step},
-    halt_text, invalid_transaction_text,
+    halt_text, invalid_transaction_text, precompile_failure,
     words::{native_revert_failure, revert_failure},
 };
 use crate::block::{BlockEvm, EvmFailure, Interrupt, StateError, Stopped};
@@ -114,15 +115,17 @@ impl CallEnvironment {
         }
     }
 
-    /// Whether the message runs once more to say why it failed.
-    pub(crate) const fn needs_second_run(&self, result: &ExecutionResult) -> bool {
-        matches!(result, ExecutionResult::Halt { reason, .. } if needs_step(reason))
-    }
-
     /// Why a message's outermost frame ended without result. Where the words name the instruction or the stack, the
     /// message runs once more, watched: failures of this kind are rare, and an inspector costs a call for each step.
     pub(crate) fn halt_text<I>(&self, reason: &HaltReason, message: TxEnv, evm: BlockEvm<I>) -> Cow<'static, str> {
-        if !needs_step(reason) {
+        if let (HaltReason::PrecompileError | HaltReason::PrecompileErrorWithContext(_), TxKind::Call(contract)) =
+            (reason, message.kind)
+        {
+            // Only a message to the contract itself ends so: in another contract the call fails and the run goes on.
+            let words = precompile_failure(contract, &message.data);
+            return words.map_or_else(|| halt_text(reason), Cow::Borrowed);
+        }
+        if !needs_step(reason, &message) {
             return halt_text(reason);
         }
         let interrupt = evm.ctx.chain.clone();
@@ -131,7 +134,12 @@ impl CallEnvironment {
             Some(terms) => terms.inspect(&mut evm, message).map(drop).is_ok(),
             None => evm.inspect_one_tx(message).is_ok(),
         };
-        let words = evm.inspector.step.filter(|_| again).and_then(|step| step.words(reason));
+        let words = evm.inspector.words(reason).filter(|_| again);
         words.map_or_else(|| halt_text(reason), Cow::Owned)
     }
+}
+
+/// Whether a message runs once more to say why it failed.
+pub(crate) fn needs_second_run(result: &ExecutionResult, message: &TxEnv) -> bool {
+    matches!(result, ExecutionResult::Halt { reason, .. } if needs_step(reason, message))
 }

@@ -1,23 +1,51 @@
 //! Fees of a range of blocks (`docs/spec/rpc-eth.md` 11.2).
 
-use alloy_primitives::U256;
-use tenon_api::{BlockId, BlockNumber, BlockTag, Failure, Receipt, RecoveredBlock, SealedHeader, messages::FeeHistory};
+use std::sync::Arc;
+
+use alloy_primitives::{B256, U256};
+use tenon_api::{
+    BlockId, BlockNumber, BlockTag, Failure, SealedHeader,
+    messages::{FeeHistory, GetFeeHistory},
+};
 use tenon_bus::CallContext;
 
-use super::Fees;
+use super::{Fees, tips::WeightedTip, unknown};
 
 /// Most percentiles of one question.
 const MOST_PERCENTILES: usize = 100;
+/// Most blocks of a history that is worked out on the caller's own task: each costs two look-ups.
+const MAX_ATTEMPTED_BLOCKS: u64 = 32;
+
+/// Finds the tips of a block by its hash, height and header; none where they are not known.
+type TipsOf<'a> = dyn Fn(B256, u64, &SealedHeader) -> Result<Option<Arc<[WeightedTip]>>, Failure> + 'a;
 
 impl Fees {
+    /// `eth_feeHistory`, if it is about few blocks whose tips are known; none says that the pool has to do it.
+    pub(crate) fn attempt_fee_history(&self, request: &GetFeeHistory) -> Option<Result<FeeHistory, Failure>> {
+        if request.block_count > MAX_ATTEMPTED_BLOCKS {
+            return None;
+        }
+        let known = |hash: B256, _: u64, _: &SealedHeader| Ok(self.tips.weighted(hash));
+        self.history(request, &known, &|| false).transpose()
+    }
+
     /// `eth_feeHistory`.
-    pub(crate) fn fee_history(
+    pub(crate) fn fee_history(&self, request: &GetFeeHistory, caller: &CallContext) -> Result<FeeHistory, Failure> {
+        let read = |hash: B256, number: u64, header: &SealedHeader| {
+            self.weighted_tips(number, hash, header.base_fee_per_gas).map(Some)
+        };
+        let history = self.history(request, &read, &|| caller.should_stop())?;
+        history.ok_or_else(|| Failure::server("the fees of these blocks are not known"))
+    }
+
+    /// The history with the tips that `tips_of` finds; none if it finds none for a block.
+    fn history(
         &self,
-        block_count: u64,
-        newest: BlockId,
-        percentiles: &[f64],
-        caller: &CallContext,
-    ) -> Result<FeeHistory, Failure> {
+        request: &GetFeeHistory,
+        tips_of: &TipsOf<'_>,
+        should_stop: &dyn Fn() -> bool,
+    ) -> Result<Option<FeeHistory>, Failure> {
+        let GetFeeHistory { block_count, newest, ref percentiles } = *request;
         check_percentiles(percentiles)?;
         // Nothing is pending where no block is being made: the reference takes the head, and one block less.
         let is_one_less = self.spec.native.is_some() && newest == BlockId::Tag(BlockTag::Pending);
@@ -27,26 +55,45 @@ impl Fees {
             .min(self.limits.fee_history_blocks)
             .min(newest.saturating_add(1));
         if count == 0 {
-            return Ok(empty());
+            return Ok(Some(empty()));
         }
         let oldest = newest + 1 - count;
         let mut history = FeeHistory { oldest: BlockNumber(oldest), ..empty() };
         history.reward = (!percentiles.is_empty()).then(Vec::new);
         for number in oldest..=newest {
-            if caller.should_stop() {
+            if should_stop() {
                 return Err(Failure::limit("request timed out"));
             }
-            let block = self.canonical_block(number)?;
-            self.add_block(&mut history, &block);
+            let hash = self.canonical_hash(number)?;
+            let header = self.chain.header(hash)?.ok_or_else(|| unknown(number))?;
+            self.add_block(&mut history, &header);
             if let Some(reward) = &mut history.reward {
-                let receipts = self.chain.receipts(block.hash())?.unwrap_or_default();
-                reward.push(rewards(&block, &receipts, percentiles));
+                let Some(tips) = tips_of(hash, number, &header)? else { return Ok(None) };
+                reward.push(rewards(&tips, header.gas_used, percentiles));
             }
             if number == newest {
-                self.add_following(&mut history, &block.header);
+                self.add_following(&mut history, &header);
             }
         }
-        Ok(history)
+        Ok(Some(history))
+    }
+
+    /// All tips of a block with the gas that was paid with them, ascending.
+    fn weighted_tips(&self, number: u64, hash: B256, base_fee: Option<u64>) -> Result<Arc<[WeightedTip]>, Failure> {
+        if let Some(known) = self.tips.weighted(hash) {
+            return Ok(known);
+        }
+        let block = self.block(number, hash)?;
+        let receipts = self.chain.receipts(hash)?.unwrap_or_default();
+        let tip_of = |price: U256| price.saturating_sub(U256::from(base_fee.unwrap_or_default()));
+        let pairs = block.transactions.iter().zip(receipts.iter());
+        let mut tips: Vec<WeightedTip> = pairs
+            .map(|(transaction, receipt)| (tip_of(transaction.effective_gas_price(base_fee)), receipt.gas_used))
+            .collect();
+        tips.sort_unstable();
+        let tips: Arc<[WeightedTip]> = tips.into();
+        self.tips.keep_weighted(hash, Arc::clone(&tips));
+        Ok(tips)
     }
 
     fn newest(&self, block: BlockId) -> Result<u64, Failure> {
@@ -59,8 +106,7 @@ impl Fees {
         Ok(tenon_chain::require_block(&*self.chain, block)?.number)
     }
 
-    fn add_block(&self, history: &mut FeeHistory, block: &RecoveredBlock) {
-        let header = &block.header;
+    fn add_block(&self, history: &mut FeeHistory, header: &SealedHeader) {
         history.base_fee_per_gas.push(U256::from(header.base_fee_per_gas.unwrap_or_default()));
         history.gas_used_ratio.push(ratio(header.gas_used, header.gas_limit));
         history.base_fee_per_blob_gas.push(self.spec.blob_base_fee(header).unwrap_or_default());
@@ -112,21 +158,12 @@ fn ratio(used: u64, most: u64) -> f64 {
 }
 
 /// The tips at the percentiles, weighted by gas.
-fn rewards(block: &RecoveredBlock, receipts: &[Receipt], percentiles: &[f64]) -> Vec<U256> {
-    let base_fee = block.header.base_fee_per_gas;
-    let tip_of = |price: U256| price.saturating_sub(U256::from(base_fee.unwrap_or_default()));
-    let mut tips: Vec<(U256, u64)> = block
-        .transactions
-        .iter()
-        .zip(receipts)
-        .map(|(transaction, receipt)| (tip_of(transaction.effective_gas_price(base_fee)), receipt.gas_used))
-        .collect();
-    tips.sort_unstable();
-    percentiles.iter().map(|percentile| tip_at(&tips, threshold(block.header.gas_used, *percentile))).collect()
+fn rewards(tips: &[WeightedTip], gas_used: u64, percentiles: &[f64]) -> Vec<U256> {
+    percentiles.iter().map(|percentile| tip_at(tips, threshold(gas_used, *percentile))).collect()
 }
 
 /// The tip of the transaction in which the running sum of gas reaches the threshold.
-fn tip_at(tips: &[(U256, u64)], threshold: u64) -> U256 {
+fn tip_at(tips: &[WeightedTip], threshold: u64) -> U256 {
     let mut sum = 0u64;
     for (tip, gas) in tips {
         sum = sum.saturating_add(*gas);

@@ -2,16 +2,18 @@
 
 mod history;
 mod oracle;
+mod tips;
 
 use std::sync::Arc;
 
-use alloy_primitives::U256;
+use alloy_primitives::{B256, U256};
 use parking_lot::Mutex;
 use tenon_api::{ChainReader, Failure, RecoveredBlock, StoreError, messages::NextBlockFees};
 use tenon_chain::ChainSpec;
 
 use crate::ExecutionLimits;
 use oracle::Suggestion;
+use tips::TipCache;
 
 /// Answers questions about fees. Cheap to clone.
 #[derive(Clone)]
@@ -21,12 +23,14 @@ pub(crate) struct Fees {
     limits: ExecutionLimits,
     // The suggestion for the head that was asked about last; nothing reads the database under the lock.
     suggestion: Arc<Mutex<Suggestion>>,
+    /// What is known of the tips of the newest blocks, so that a new head costs one block and not twenty.
+    tips: Arc<TipCache>,
 }
 
 impl Fees {
     pub(crate) fn new(spec: Arc<ChainSpec>, chain: Arc<dyn ChainReader>, limits: ExecutionLimits) -> Self {
         let suggestion = Arc::new(Mutex::new(Suggestion::initial(spec.native.is_some())));
-        Self { spec, chain, limits, suggestion }
+        Self { spec, chain, limits, suggestion, tips: Arc::default() }
     }
 
     /// Prices for the block after the head, taken as early as it may come.
@@ -40,9 +44,15 @@ impl Fees {
         NextBlockFees { base_fee_per_gas: self.spec.next_base_fee(&head.header).map(U256::from), blob_base_fee }
     }
 
-    fn canonical_block(&self, number: u64) -> Result<Arc<RecoveredBlock>, Failure> {
-        let unknown = || StoreError::UnknownBlock { what: number.to_string() };
-        let hash = self.chain.canonical_hash(number.into())?.ok_or_else(unknown)?;
-        Ok(self.chain.block(hash)?.ok_or_else(unknown)?)
+    fn canonical_hash(&self, number: u64) -> Result<B256, Failure> {
+        Ok(self.chain.canonical_hash(number.into())?.ok_or_else(|| unknown(number))?)
     }
+
+    fn block(&self, number: u64, hash: B256) -> Result<Arc<RecoveredBlock>, Failure> {
+        Ok(self.chain.block(hash)?.ok_or_else(|| unknown(number))?)
+    }
+}
+
+fn unknown(number: u64) -> StoreError {
+    StoreError::UnknownBlock { what: number.to_string() }
 }

@@ -1,7 +1,9 @@
 //! The tip oracle (`docs/spec/rpc-eth.md` 11.1, with go-ethereum's values on the Ethereum profile).
 
+use std::sync::Arc;
+
 use alloy_primitives::{B256, U256};
-use tenon_api::{Failure, RecoveredBlock, SealedHeader};
+use tenon_api::{Failure, Head, RecoveredBlock, SealedHeader};
 
 use super::Fees;
 
@@ -36,9 +38,34 @@ impl Suggestion {
 }
 
 impl Fees {
+    /// The tip for the head, if it is the one that was asked about last.
+    pub(crate) fn known_tip(&self) -> Option<U256> {
+        self.known_tip_for(&self.chain.head())
+    }
+
+    fn known_tip_for(&self, head: &Head) -> Option<U256> {
+        let last = *self.suggestion.lock();
+        (last.head == head.header.hash()).then_some(last.tip)
+    }
+
+    /// The same with the head's base fee.
+    pub(crate) fn known_gas_price(&self) -> Option<U256> {
+        let head = self.chain.head();
+        self.known_tip_for(&head).map(|tip| with_base_fee(tip, &head))
+    }
+
+    /// A price that should get a transaction included soon, wei per gas.
+    pub(crate) fn suggest_gas_price(&self) -> Result<U256, Failure> {
+        let head = self.chain.head();
+        Ok(with_base_fee(self.suggest_tip_for(&head)?, &head))
+    }
+
     /// A tip that should get a transaction included soon, wei per gas.
     pub(crate) fn suggest_tip(&self) -> Result<U256, Failure> {
-        let head = self.chain.head();
+        self.suggest_tip_for(&self.chain.head())
+    }
+
+    fn suggest_tip_for(&self, head: &Head) -> Result<U256, Failure> {
         let last = *self.suggestion.lock();
         if last.head == head.header.hash() {
             return Ok(last.tip);
@@ -64,6 +91,17 @@ impl Fees {
         of_chain.max(self.limits.least_tip)
     }
 
+    /// The lowest tips that count of a block of the chain.
+    fn lowest_tips(&self, number: u64) -> Result<Arc<[U256]>, Failure> {
+        let hash = self.canonical_hash(number)?;
+        if let Some(known) = self.tips.lowest(hash) {
+            return Ok(known);
+        }
+        let tips: Arc<[U256]> = lowest_tips(&*self.block(number, hash)?).into();
+        self.tips.keep_lowest(hash, Arc::clone(&tips));
+        Ok(tips)
+    }
+
     /// Walks back from the head; blocks that say little let the walk go further, to twice the length at most.
     fn samples(&self, head: u64, of_silence: U256) -> Result<Vec<U256>, Failure> {
         let mut samples: Vec<U256> = Vec::new();
@@ -71,7 +109,7 @@ impl Fees {
         let mut number = head;
         while outstanding > 0 && number > 0 {
             outstanding -= 1;
-            let mut tips = lowest_tips(&*self.canonical_block(number)?);
+            let mut tips = self.lowest_tips(number)?.to_vec();
             if tips.is_empty() {
                 tips.push(of_silence);
             }
@@ -83,6 +121,10 @@ impl Fees {
         }
         Ok(samples)
     }
+}
+
+fn with_base_fee(tip: U256, head: &Head) -> U256 {
+    tip.saturating_add(U256::from(head.header.base_fee_per_gas.unwrap_or_default()))
 }
 
 fn lowest_tips(block: &RecoveredBlock) -> Vec<U256> {

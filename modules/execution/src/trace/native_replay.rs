@@ -12,7 +12,7 @@ use revm::context::{
     result::{EVMError, InvalidTransaction},
 };
 use tenon_api::{
-    BlockId, BlockTag, Failure, RecoveredBlock, SealedHeader, Transaction,
+    BlockId, Failure, RecoveredBlock, SealedHeader, Transaction,
     messages::{CallRequest, TraceTarget},
 };
 use tenon_bus::CallContext;
@@ -228,11 +228,6 @@ impl<'a> NativeTracing<'a> {
             BlockId::Hash { hash, .. } => Failure::server(format!("block #{hash:x} not found")),
             id => block_not_found(id),
         };
-        let id = match id {
-            BlockId::Tag(BlockTag::Finalized) => return Err(Failure::server("invalid block number -3")),
-            BlockId::Tag(BlockTag::Pending) => BlockId::LATEST,
-            id => id,
-        };
         let header = tenon_chain::resolve_block(&*self.calls.chain, id)?.ok_or_else(not_found)?;
         self.calls.chain.block(header.hash())?.ok_or_else(not_found)
     }
@@ -367,6 +362,7 @@ fn decoder_words(bytes: &[u8], error: &impl std::fmt::Display) -> String {
     match needed {
         Some(needed) if needed > rest.len() as u64 => "rlp: value size exceeds available input length".to_owned(),
         Some(_) if *first < 0xc0 => "rlp: expected input list for types.extblock".to_owned(),
+        Some(_) if *first == 0xc0 => "rlp: too few elements for types.extblock".to_owned(),
         _ => error.to_string(),
     }
 }
@@ -395,14 +391,15 @@ mod tests {
 
     #[test]
     fn bytes_that_are_no_block_are_described_in_the_words_of_go() {
-        let cases: [(&[u8], &str); 7] = [
+        let cases: [(&[u8], &str); 8] = [
             (&[], "EOF"),
             (&[0x7f, 0x9d], "rlp: expected input list for types.extblock"),
             (&[0x81, 0x9d], "rlp: expected input list for types.extblock"),
             (&[0x83, 0x9d], "rlp: value size exceeds available input length"),
             (&[0xd3, 0x17, 0x34], "rlp: value size exceeds available input length"),
             (&[0xf9, 0x01, 0x00], "rlp: value size exceeds available input length"),
-            (&[0xc0], "ours"),
+            (&[0xc0], "rlp: too few elements for types.extblock"),
+            (&[0xc1, 0x80], "ours"),
         ];
         for (bytes, expected) in cases {
             assert_eq!(decoder_words(bytes, &"ours"), expected, "{bytes:02x?}");

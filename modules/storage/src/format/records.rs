@@ -196,6 +196,81 @@ pub(crate) fn decode_body(header_rlp: &[u8], record: &[u8]) -> Option<(Vec<Addre
     Some((senders, block_rlp))
 }
 
+/// A body as it is stored, split without decoding its transactions.
+pub(crate) struct Body<'a> {
+    /// Addresses one after another.
+    senders: &'a [u8],
+    /// The items of the list of transactions.
+    transactions: &'a [u8],
+    /// What follows that list: uncles, and withdrawals if there are any.
+    rest: &'a [u8],
+    /// Bytes of the body, with the list's length prefix and without senders.
+    length: usize,
+}
+
+/// One transaction of a body.
+pub(crate) struct BodyTransaction<'a> {
+    /// As it stands in the list.
+    pub(crate) item: &'a [u8],
+    /// Its canonical bytes.
+    pub(crate) canonical: &'a [u8],
+}
+
+/// Splits a body.
+pub(crate) fn split_body(record: &[u8]) -> Option<Body<'_>> {
+    let mut input = Input(record);
+    let count = input.count()?;
+    let senders = input.take(count.checked_mul(20)?)?;
+    let length = input.0.len();
+    let mut items = input.0;
+    let list = alloy_rlp::Header::decode(&mut items).ok().filter(|header| header.list)?;
+    let (transactions, rest) = items.split_at_checked(list.payload_length)?;
+    Some(Body { senders, transactions, rest, length })
+}
+
+impl<'a> Body<'a> {
+    /// How many transactions there are.
+    pub(crate) const fn count(&self) -> usize {
+        self.senders.len() / 20
+    }
+
+    /// Bytes of what follows the header in the block's RLP list.
+    pub(crate) const fn length(&self) -> usize {
+        self.length
+    }
+
+    /// The sender of the transaction at a position.
+    pub(crate) fn sender(&self, position: usize) -> Option<Address> {
+        let start = position.checked_mul(20)?;
+        self.senders.get(start..start.checked_add(20)?).map(Address::from_slice)
+    }
+
+    /// The transactions in order, up to the first that can't be told from what follows.
+    pub(crate) fn transactions(&self) -> impl Iterator<Item = BodyTransaction<'a>> {
+        let mut left = self.transactions;
+        std::iter::from_fn(move || {
+            let mut content = left;
+            let header = alloy_rlp::Header::decode(&mut content).ok()?;
+            let prefix = left.len() - content.len();
+            let (item, after) = left.split_at_checked(prefix.checked_add(header.payload_length)?)?;
+            left = after;
+            // A list is canonical as it stands; what has a type byte is wrapped in a byte string.
+            Some(BodyTransaction { item, canonical: if header.list { item } else { &item[prefix..] } })
+        })
+    }
+
+    /// RLP of a block with this header and all of the body but its transactions.
+    pub(crate) fn rest_as_block(&self, header_rlp: &[u8]) -> Vec<u8> {
+        let payload_length = header_rlp.len() + 1 + self.rest.len();
+        let mut block_rlp = Vec::with_capacity(payload_length + 9);
+        alloy_rlp::Header { list: true, payload_length }.encode(&mut block_rlp);
+        block_rlp.extend_from_slice(header_rlp);
+        block_rlp.push(alloy_rlp::EMPTY_LIST_CODE);
+        block_rlp.extend_from_slice(self.rest);
+        block_rlp
+    }
+}
+
 /// Splits a block's RLP list into the header and the rest of the items.
 fn split_block(block_rlp: &[u8]) -> Option<(&[u8], &[u8])> {
     let mut items = block_rlp;

@@ -6,15 +6,29 @@ use alloy_primitives::{B256, U256};
 use tenon_api::{
     BlockId, BlockNumber, ChainReader, Failure, Head, Receipt, RecoveredBlock, RecoveredTransaction, SealedHeader,
     StoreError,
-    messages::{BlockReceipts, LocatedReceipt, LocatedTransaction, StoredBlock, StoredHeader, TransactionProof},
+    messages::{
+        Availability, BlockOutline, BlockReceipts, LocatedReceipt, LocatedTransaction, StoredBlock, StoredHeader,
+        TransactionProof,
+    },
 };
-use tenon_chain::resolve_block;
+use tenon_chain::{ListTrie, TrieError, resolve_block};
 
 use super::{Answers, again_after_reorganisation};
+use crate::options::Mode;
 
 impl Answers {
     pub(super) fn head(&self) -> Arc<Head> {
         self.store.head()
+    }
+
+    pub(super) fn availability(&self) -> Availability {
+        let head = self.store.head();
+        let state_window = match self.store.mode {
+            Mode::Archive => None,
+            Mode::Pruned(window) => Some(window.max(1)),
+        };
+        let head = (head.number(), head.header.hash());
+        Availability { head, oldest_state: BlockNumber(self.store.oldest_state()), state_window }
     }
 
     pub(super) fn header(&self, block: BlockId) -> Result<Option<StoredHeader>, Failure> {
@@ -56,12 +70,58 @@ impl Answers {
     }
 
     pub(super) fn transaction(&self, hash: B256) -> Result<Option<LocatedTransaction>, Failure> {
-        let located = self.store.shared.generations.together(|| self.locate(hash))?;
-        Ok(located.map(|(_, transaction)| transaction))
+        Ok(self.locate(hash)?)
+    }
+
+    /// A transaction of the canonical chain, without the rest of its block.
+    pub(super) fn locate(&self, hash: B256) -> Result<Option<LocatedTransaction>, StoreError> {
+        self.store.shared.generations.together(|| {
+            let Some((block_hash, index)) = self.store.transaction_location(hash)? else { return Ok(None) };
+            let Some(header) = self.store.header(block_hash)? else { return Ok(None) };
+            let found = self.transaction_of(&header, index)?;
+            // The block at this height may have been replaced since the index was read; then it holds another one.
+            Ok(found.filter(|located| located.transaction.transaction.hash == hash))
+        })
+    }
+
+    /// The transaction at a position of a block.
+    fn transaction_of(&self, header: &Arc<SealedHeader>, index: u64) -> Result<Option<LocatedTransaction>, StoreError> {
+        let position = usize::try_from(index).unwrap_or(usize::MAX);
+        let found = self.store.shared.transaction_at(header.number, header.hash(), position)?;
+        Ok(found.map(|transaction| LocatedTransaction { transaction, header: Arc::clone(header), index }))
+    }
+
+    pub(super) fn transaction_in_block(
+        &self,
+        block: BlockId,
+        index: u64,
+    ) -> Result<Option<LocatedTransaction>, Failure> {
+        let Some(header) = resolve_block(&*self.store, block)? else { return Ok(None) };
+        Ok(self.transaction_of(&header, index)?)
+    }
+
+    pub(super) fn count_transactions(&self, block: BlockId) -> Result<Option<u64>, Failure> {
+        let Some(header) = resolve_block(&*self.store, block)? else { return Ok(None) };
+        Ok(self.store.shared.transaction_count(header.number, header.hash())?)
+    }
+
+    pub(super) fn outline(&self, block: BlockId) -> Result<Option<BlockOutline>, Failure> {
+        let Some(header) = resolve_block(&*self.store, block)? else { return Ok(None) };
+        let Some(outline) = self.store.shared.outline(header.number, header.hash())? else { return Ok(None) };
+        let (total_difficulty, is_canonical) = self.standing(&header)?;
+        Ok(Some(BlockOutline {
+            header,
+            transactions: Arc::clone(&outline.transactions),
+            ommers: outline.ommers.clone(),
+            withdrawals: outline.withdrawals.clone(),
+            size: outline.size,
+            total_difficulty,
+            is_canonical,
+        }))
     }
 
     /// A transaction of the canonical chain, with its block.
-    pub(super) fn locate(&self, hash: B256) -> Result<Option<(Arc<RecoveredBlock>, LocatedTransaction)>, StoreError> {
+    fn locate_with_block(&self, hash: B256) -> Result<Option<(Arc<RecoveredBlock>, LocatedTransaction)>, StoreError> {
         let Some((block_hash, index)) = self.store.transaction_location(hash)? else { return Ok(None) };
         let Some(block) = self.store.block(block_hash)? else { return Ok(None) };
         let Some(header) = self.store.header(block_hash)? else { return Ok(None) };
@@ -80,7 +140,7 @@ impl Answers {
     }
 
     fn receipt_once(&self, hash: B256) -> Result<Option<LocatedReceipt>, Failure> {
-        let Some((block, transaction)) = self.locate(hash)? else { return Ok(None) };
+        let Some((block, transaction)) = self.locate_with_block(hash)? else { return Ok(None) };
         let found = again_after_reorganisation(|| Ok(self.receipt_at(&block, transaction.index)?))?;
         let Some((receipt, first_log_index)) = found else { return Ok(None) };
         let blob_gas_price = self.spec.blob_base_fee(block.header.header());
@@ -89,14 +149,17 @@ impl Answers {
 
     /// Proves a transaction and its receipt against the roots of their block; none when it is not on the chain.
     pub(super) fn transaction_proof(&self, hash: B256) -> Result<Option<TransactionProof>, Failure> {
-        let Some((block, located)) = self.locate(hash)? else { return Ok(None) };
+        let Some((block, located)) = self.locate_with_block(hash)? else { return Ok(None) };
         let Some(receipts) = self.store.receipts(block.hash())? else { return Ok(None) };
         let position = usize::try_from(located.index).unwrap_or(usize::MAX);
         if position >= receipts.len() {
             return Ok(None);
         }
-        let transaction = tenon_chain::prove_transaction(&block.transactions, position);
-        let receipt = tenon_chain::prove_receipt(&receipts, position);
+        let tries = self.list_tries(&block, &receipts)?;
+        let [transactions, receipts] = &*tries;
+        let (Some(transaction), Some(receipt)) = (transactions.prove(position)?, receipts.prove(position)?) else {
+            return Ok(None);
+        };
         Ok(Some(TransactionProof {
             block_hash: block.hash(),
             transactions_root: transaction.root,
@@ -105,6 +168,20 @@ impl Answers {
             transaction_nodes: transaction.nodes,
             receipt_nodes: receipt.nodes,
         }))
+    }
+
+    /// The tries of a block's lists. Whoever asks for one proof of a block often asks for others, and building the tries is
+    /// nearly all of the work.
+    fn list_tries(&self, block: &RecoveredBlock, receipts: &[Receipt]) -> Result<Arc<[ListTrie; 2]>, TrieError> {
+        let (cache, hash) = (&self.store.shared.list_tries, block.hash());
+        if let Some(tries) = cache.get(&hash) {
+            return Ok(tries);
+        }
+        let tries = [ListTrie::of_transactions(&block.transactions)?, ListTrie::of_receipts(receipts)?];
+        let bytes = tries.iter().map(ListTrie::bytes).sum();
+        let tries = Arc::new(tries);
+        cache.insert(hash, Arc::clone(&tries), bytes);
+        Ok(tries)
     }
 
     /// One receipt and the position of its first log, without reading the logs of the block's other receipts.

@@ -4,6 +4,7 @@
 mod chain;
 mod changes;
 mod debug;
+mod forks;
 mod logs;
 mod raw;
 mod state;
@@ -13,9 +14,10 @@ use std::sync::Arc;
 use tenon_api::{
     Failure, Request, StoreError,
     messages::{
-        ChainInfo, CompactDatabase, DumpAccounts, GetAccount, GetBlock, GetBlockReceipts, GetChainChanges,
-        GetChainInfo, GetCode, GetDatabaseProperty, GetHead, GetHeadNumber, GetHeader, GetLogs, GetModifiedAccounts,
-        GetPreimage, GetProof, GetRaw, GetReceipt, GetStorage, GetTransaction, GetTransactionProof,
+        ChainInfo, CompactDatabase, CountTransactions, DumpAccounts, GetAccount, GetAvailability, GetBlock,
+        GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseProperty,
+        GetForkSchedule, GetHead, GetHeadNumber, GetHeader, GetLogs, GetModifiedAccounts, GetPreimage, GetProof,
+        GetRaw, GetReceipt, GetStorage, GetTransaction, GetTransactionInBlock, GetTransactionProof,
     },
 };
 use tenon_bus::{Bus, CallContext, RegisterError, WorkPool};
@@ -105,6 +107,13 @@ pub fn register(
     read::<GetChainInfo>(bus, &answers, |answers, _| Ok(Arc::clone(&answers.info)))?;
     read::<GetHeader>(bus, &answers, |answers, request| answers.header(request.block))?;
     read::<GetBlock>(bus, &answers, |answers, request| answers.block(request.block))?;
+    read::<GetForkSchedule>(bus, &answers, |answers, _| answers.fork_schedule())?;
+    read::<GetAvailability>(bus, &answers, |answers, _| Ok(answers.availability()))?;
+    read::<GetBlockOutline>(bus, &answers, |answers, request| answers.outline(request.block))?;
+    read::<CountTransactions>(bus, &answers, |answers, request| answers.count_transactions(request.block))?;
+    read::<GetTransactionInBlock>(bus, &answers, |answers, request| {
+        answers.transaction_in_block(request.block, request.index)
+    })?;
     read::<GetBlockReceipts>(bus, &answers, |answers, request| answers.block_receipts(request.block))?;
     read::<GetTransaction>(bus, &answers, |answers, request| answers.transaction(request.hash))?;
     read::<GetReceipt>(bus, &answers, |answers, request| answers.receipt(request.hash))?;

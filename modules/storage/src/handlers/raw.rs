@@ -26,14 +26,12 @@ impl Answers {
                 Ok(Some(receipts.iter().map(|receipt| tenon_chain::encode_receipt(receipt).into()).collect()))
             }
             GetRaw::Transaction(hash) => {
-                let Some((_, located)) = self.locate(hash)? else { return Ok(None) };
+                let Some(located) = self.locate(hash)? else { return Ok(None) };
                 Ok(one(tenon_chain::encode_transaction(&located.transaction.transaction)))
             }
             GetRaw::TransactionInBlock { block, index } => {
-                let Some(found) = self.block(block)? else { return Ok(None) };
-                let position = usize::try_from(index).unwrap_or(usize::MAX);
-                let transaction = found.block.transactions.get(position);
-                Ok(transaction.and_then(|transaction| one(tenon_chain::encode_transaction(transaction))))
+                let Some(found) = self.transaction_in_block(block, index)? else { return Ok(None) };
+                Ok(one(tenon_chain::encode_transaction(&found.transaction.transaction)))
             }
         }
     }

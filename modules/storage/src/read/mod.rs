@@ -6,5 +6,6 @@ pub(crate) mod generation;
 pub(crate) mod known;
 pub(crate) mod listing;
 pub(crate) mod log_search;
+pub(crate) mod parts;
 pub(crate) mod shared;
 pub(crate) mod state;

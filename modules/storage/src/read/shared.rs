@@ -8,6 +8,7 @@ use std::sync::{
 use alloy_primitives::{B256, Bytes, U256};
 use arc_swap::ArcSwap;
 use tenon_api::{EMPTY_CODE_HASH, Head, Log, Receipt, RecoveredBlock, SealedHeader, StoreError, TrieReader};
+use tenon_chain::ListTrie;
 
 use super::branch;
 use crate::{
@@ -19,7 +20,7 @@ use crate::{
         keys,
         records::{self, ReceiptSummary, StoredLog},
     },
-    read::{generation::Generations, known::KnownState},
+    read::{generation::Generations, known::KnownState, parts::Outline},
 };
 
 /// The part of the store that is shared with state and trie readers, which outlive the call that made them.
@@ -34,6 +35,9 @@ pub(crate) struct Shared {
     pub(crate) headers: BoundedCache<B256, Arc<SealedHeader>>,
     pub(crate) blocks: BoundedCache<B256, Arc<RecoveredBlock>>,
     pub(crate) receipts: BoundedCache<B256, Arc<Vec<Receipt>>>,
+    pub(crate) outlines: BoundedCache<B256, Arc<Outline>>,
+    /// Tries of transactions and receipts, by the block whose lists were asked to be proved.
+    pub(crate) list_tries: BoundedCache<B256, Arc<[ListTrie; 2]>>,
     pub(crate) trie_nodes: BoundedCache<B256, Bytes>,
     pub(crate) known: KnownState,
 }
@@ -50,15 +54,17 @@ pub(crate) fn cursor_status(cursor: &Cursor<'_>) -> Result<(), StoreError> {
 
 impl Shared {
     pub(crate) fn new(database: Database, head: Head, oldest_state: u64, options: &StoreOptions) -> Self {
-        let part = options.block_cache_bytes / 6;
+        let part = options.block_cache_bytes / 12;
         Self {
             database,
             head: ArcSwap::from_pointee(head),
             oldest_state: AtomicU64::new(oldest_state),
             generations: Generations::default(),
             headers: BoundedCache::new(part),
-            blocks: BoundedCache::new(part * 3),
-            receipts: BoundedCache::new(part * 2),
+            blocks: BoundedCache::new(part * 5),
+            receipts: BoundedCache::new(part * 3),
+            outlines: BoundedCache::new(part),
+            list_tries: BoundedCache::new(part * 2),
             trie_nodes: BoundedCache::new(options.trie_cache_bytes),
             known: KnownState::new(options.state_cache_bytes),
         }

@@ -6,9 +6,10 @@ use alloy_primitives::{B256, U256};
 use tenon_api::{
     Account, BlockId, BlockNumber, BlockTag, ChainReader, ChainWriter, Failure, FailureCode, LogFilter, Request,
     messages::{
-        ChainInfo, CompactDatabase, DumpAccounts, GetAccount, GetBlock, GetBlockReceipts, GetChainChanges,
-        GetChainInfo, GetCode, GetDatabaseProperty, GetHead, GetHeader, GetLogs, GetModifiedAccounts, GetPreimage,
-        GetProof, GetRaw, GetReceipt, GetStorage, GetTransaction, LogRange, Profile,
+        BlockOutline, ChainInfo, CompactDatabase, CountTransactions, DumpAccounts, GetAccount, GetBlock,
+        GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetDatabaseProperty, GetHead,
+        GetHeader, GetLogs, GetModifiedAccounts, GetPreimage, GetProof, GetRaw, GetReceipt, GetStorage, GetTransaction,
+        GetTransactionInBlock, GetTransactionProof, LogRange, Profile, StoredBlock,
     },
 };
 use tenon_bus::{Bus, CallContext, WorkPool};
@@ -110,6 +111,67 @@ async fn transactions_and_receipts_come_with_their_place() {
     assert_eq!(found.transaction.sender, commit.block.senders[1]);
     assert_eq!(ask(&bus, GetTransaction { hash: B256::ZERO }).await, Ok(None));
     assert_eq!(ask(&bus, GetReceipt { hash: B256::ZERO }).await, Ok(None));
+}
+
+#[tokio::test]
+async fn parts_of_a_block_are_those_of_the_whole_block_without_reading_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let maker = chain();
+    fill(&open(folder.path(), Mode::Archive), &maker.commits);
+    for reads_whole_blocks_first in [false, true] {
+        // Reopened, so that nothing is in the caches.
+        let store = open(folder.path(), Mode::Archive);
+        let bus = bus(&store);
+        for number in 0..maker.commits.len() as u64 {
+            let (block, commit) = (BlockId::number(number), &maker.commits[number as usize]);
+            let stored = StoredBlock {
+                block: commit.block.clone(),
+                total_difficulty: commit.total_difficulty,
+                is_canonical: true,
+            };
+            if reads_whole_blocks_first {
+                assert_eq!(ask(&bus, GetBlock { block }).await.unwrap().unwrap(), stored);
+            }
+
+            let count = ask(&bus, CountTransactions { block }).await.unwrap();
+            let outline = ask(&bus, GetBlockOutline { block }).await.unwrap().unwrap();
+
+            assert_eq!(count, Some(commit.block.transactions.len() as u64));
+            // The second is answered from the cache.
+            assert_eq!(ask(&bus, GetBlockOutline { block }).await.unwrap().as_ref(), Some(&outline));
+            assert_eq!(outline, BlockOutline::from(&stored));
+            for index in 0..=count.unwrap() {
+                let found = ask(&bus, GetTransactionInBlock { block, index }).await.unwrap();
+                let position = index as usize;
+                let wanted = commit.block.transactions.get(position).zip(commit.block.senders.get(position));
+                let pair = found.as_ref().map(|found| (&found.transaction.transaction, &found.transaction.sender));
+                assert_eq!(pair, wanted);
+                assert!(found.is_none_or(|found| (found.index, found.header.hash()) == (index, commit.block.hash())));
+            }
+        }
+        let beyond = BlockId::number(9);
+        assert_eq!(ask(&bus, CountTransactions { block: beyond }).await, Ok(None));
+        assert_eq!(ask(&bus, GetBlockOutline { block: beyond }).await, Ok(None));
+        assert_eq!(ask(&bus, GetTransactionInBlock { block: beyond, index: 0 }).await, Ok(None));
+    }
+}
+
+#[tokio::test]
+async fn a_transaction_and_its_receipt_are_proved_the_same_way_each_time() {
+    let maker = chain();
+    let bus = bus(&maker.store);
+    let block = &maker.commits[2].block;
+    for transaction in block.transactions.iter().chain(&block.transactions) {
+        let proof = ask(&bus, GetTransactionProof { hash: transaction.hash }).await.unwrap().unwrap();
+
+        let keccak = |node: &alloy_primitives::Bytes| alloy_primitives::keccak256(node);
+        assert_eq!(proof.block_hash, block.hash());
+        assert_eq!(proof.transaction_nodes.first().map(keccak), Some(proof.transactions_root));
+        assert_eq!(proof.receipt_nodes.first().map(keccak), Some(proof.receipts_root));
+        assert_eq!(proof.transactions_root, tenon_chain::transactions_root(&block.transactions));
+        assert_eq!(proof.receipts_root, tenon_chain::receipts_root(&maker.commits[2].receipts));
+    }
+    assert_eq!(ask(&bus, GetTransactionProof { hash: B256::ZERO }).await, Ok(None));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! The namespace as its callers see it: raw parameters in, JSON out, over a fake node.
 
+mod additions;
 mod filters;
 mod native;
 mod recorded;
@@ -51,6 +52,25 @@ fn sealed(number: u64) -> Arc<SealedHeader> {
 
 fn hash_of(number: u64) -> B256 {
     B256::from(U256::from(number + 1) << 128)
+}
+
+/// A node that knows one block, whichever is asked for.
+fn with_block(host: FakeHost, find: impl Fn() -> Option<StoredBlock> + Clone + Send + Sync + 'static) -> FakeHost {
+    let [whole, outline, count, part] = [(); 4].map(|()| find.clone());
+    host.answer(move |_: GetBlock| Ok(whole()))
+        .answer(move |_: GetBlockOutline| Ok(outline().as_ref().map(BlockOutline::from)))
+        .answer(move |_: CountTransactions| Ok(count().map(|stored| stored.block.transactions.len() as u64)))
+        .answer(move |request: GetTransactionInBlock| {
+            let Some(stored) = part() else { return Ok(None) };
+            let position = request.index as usize;
+            let (transactions, senders) = (&stored.block.transactions, &stored.block.senders);
+            let pair = transactions.get(position).zip(senders.get(position));
+            Ok(pair.map(|(transaction, sender)| LocatedTransaction {
+                transaction: RecoveredTransaction { transaction: transaction.clone(), sender: *sender },
+                header: Arc::new(stored.block.header.clone()),
+                index: request.index,
+            }))
+        })
 }
 
 fn head(number: u64) -> Arc<Head> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use tenon_sdk::{prelude::*, testing::FakeHost};
 
-use super::{call, host, plugin, recorded};
+use super::{call, host, plugin, recorded, with_block};
 use crate::table::table;
 
 /// The block that a recorded object shows.
@@ -30,7 +30,7 @@ fn recorded_blocks_come_out_byte_for_byte() {
     for line in include_str!("../../tests/data/native/blocks.jsonl").lines() {
         let exchange: Value = serde_json::from_str(line).expect("JSON");
         let block = native_block(&exchange["r"]);
-        let node = host(Profile::Native).answer(move |_: GetBlock| Ok(Some(block.clone())));
+        let node = with_block(host(Profile::Native), move || Some(block.clone()));
         let params = format!(r#"["0x1",{}]"#, exchange["p"][1] == Value::Bool(true));
 
         let text = node.call(&table(), &plugin(&node), "eth_getBlockByNumber", &params).expect("a block");
@@ -93,7 +93,9 @@ fn candidates_are_shown_with_their_standing() {
         is_known: true,
         candidates: vec![candidate(1, false, true), candidate(2, false, false), candidate(3, true, false)],
     };
-    let node = host(Profile::Native).answer(move |_: GetCandidates| Ok(list.clone()));
+    let node = host(Profile::Native)
+        .answer(move |_: GetCandidates| Ok(list.clone()))
+        .answer(|_: GetSpelling| Ok(Spelling::Reference));
 
     let all = call(&node, "eth_getCandidates", r#"["0x4"]"#).expect("candidates");
     let one = call(&node, "eth_getCandidateStatus", r#"["xdc0303030303030303030303030303030303030303","0x4"]"#);
@@ -106,6 +108,9 @@ fn candidates_are_shown_with_their_standing() {
         r#""epoch":4,"success":true}"#
     );
     assert_eq!(all, serde_json::from_str::<Value>(expected).expect("JSON"));
+    let own = call(&node.answer(|_: GetSpelling| Ok(Spelling::Own)), "eth_getCandidates", r#"["0x4"]"#);
+    let own = own.expect("candidates").to_string();
+    assert!(own.contains("0x0101010101010101010101010101010101010101") && !own.contains("xdc"), "{own}");
     let standing = |capacity: i64, status: &str| serde_json::json!({"capacity": capacity, "epoch": 4, "status": status, "success": true});
     assert_eq!(one, Ok(standing(-1, "MASTERNODE")));
     assert_eq!(nobody, Ok(standing(0, "")));

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tenon_sdk::{prelude::*, transactions::rlp::Item};
 
-use super::{call, hash_of, head, host, recorded, sealed};
+use super::{call, hash_of, head, host, recorded, sealed, with_block};
 
 fn native_block() -> StoredBlock {
     let seal = NativeSeal {
@@ -25,7 +25,7 @@ fn native_block() -> StoredBlock {
 
 #[test]
 fn a_native_block_has_its_own_members_and_none_of_ethereums() {
-    let node = host(Profile::Native).answer(|_: GetBlock| Ok(Some(native_block())));
+    let node = with_block(host(Profile::Native), || Some(native_block()));
 
     let block = call(&node, "eth_getBlockByNumber", r#"["0x9",true]"#).expect("a block");
 
@@ -56,7 +56,7 @@ fn a_native_head_is_announced_with_base64() {
 
 #[test]
 fn the_pending_block_is_the_head_without_hash_nonce_and_miner() {
-    let node = host(Profile::Ethereum).answer(|_: GetBlock| Ok(Some(native_block())));
+    let node = with_block(host(Profile::Ethereum), || Some(native_block()));
 
     let block = call(&node, "eth_getBlockByNumber", r#"["pending",false]"#).expect("a block");
 
@@ -105,8 +105,7 @@ fn uncles_are_hashed_from_the_blocks_own_bytes() {
     let mut stored = native_block();
     let block = std::sync::Arc::make_mut(&mut stored.block);
     block.block.ommers = vec![Header { number: 2, ..Header::default() }];
-    let node = host(Profile::Ethereum)
-        .answer(move |_: GetBlock| Ok(Some(stored.clone())))
+    let node = with_block(host(Profile::Ethereum), move || Some(stored.clone()))
         .answer(move |_: GetRaw| Ok(Some(vec![raw.clone()])));
 
     let block = call(&node, "eth_getBlockByNumber", r#"["0x3",false]"#).expect("a block");
@@ -127,8 +126,7 @@ fn uncles_are_hashed_from_the_blocks_own_bytes() {
 
 #[test]
 fn what_is_not_found_is_null_or_empty() {
-    let node = host(Profile::Ethereum)
-        .answer(|_: GetBlock| Ok(None))
+    let node = with_block(host(Profile::Ethereum), || None)
         .answer(|_: GetRaw| Ok(None))
         .answer(|_: GetTransaction| Ok(None))
         .answer(|_: GetPoolTransaction| Ok(None))
@@ -177,8 +175,12 @@ fn ranges_of_logs_follow_the_rules_of_the_profile() {
         (native, r#"{"toBlock":"0xb"}"#, "-32000 header for number not found"),
         (ethereum, r#"{"fromBlock":"safe"}"#, "-32000 safe header not found"),
         (native, r#"{"fromBlock":"finalized"}"#, "-32000 committed header not found"),
-        (ethereum, r#"{"toBlock":"pending"}"#, "-32602 pending logs are not supported"),
-        (native, r#"{"fromBlock":"pending","toBlock":"pending"}"#, "-32000 pending state not available"),
+        (ethereum, r#"{"toBlock":"pending"}"#, "-32000 10..10"),
+        (native, r#"{"fromBlock":"0x1","toBlock":"pending"}"#, "-32000 1..10"),
+        (ethereum, r#"{"fromBlock":"pending","toBlock":"pending"}"#, "[]"),
+        (native, r#"{"fromBlock":"pending","toBlock":"pending"}"#, "[]"),
+        (ethereum, r#"{"fromBlock":"pending"}"#, "-32602 invalid block range"),
+        (native, r#"{"fromBlock":"safe"}"#, "-32000 safe header not found"),
         (native, r#"{"fromBlock":"pending"}"#, "-32000 invalid block range"),
         (native, r#"{"topics":[null,null,null,null,null]}"#, "-32000 exceed max topics"),
         (
@@ -196,9 +198,27 @@ fn ranges_of_logs_follow_the_rules_of_the_profile() {
 fn the_first_account_is_the_etherbase_where_none_is_configured() {
     let account = Address::repeat_byte(7);
     for profile in [Profile::Ethereum, Profile::Native] {
-        let node = host(profile).answer(move |_: ListAccounts| Ok(vec![account, Address::ZERO]));
+        let node = not_sealing(profile).answer(move |_: ListAccounts| Ok(vec![account, Address::ZERO]));
 
         assert_eq!(call(&node, "eth_coinbase", ""), Ok(json!(account)));
+        let not_ready = "mining not ready: no work available yet, don't panic";
+        assert_eq!(call(&node, "eth_getWork", ""), Err(Failure::server(not_ready)));
+    }
+}
+
+fn not_sealing(profile: Profile) -> tenon_sdk::testing::FakeHost {
+    host(profile).answer(|_: GetSealing| Ok(SealingState::default()))
+}
+
+#[test]
+fn a_node_that_makes_blocks_mines_and_needs_no_account_to_have_no_work() {
+    for profile in [Profile::Ethereum, Profile::Native] {
+        let node = host(profile)
+            .answer(|_: GetSealing| Ok(SealingState { is_sealing: true, etherbase: None }))
+            .answer(|_: ListAccounts| Ok(Vec::new()));
+
+        assert_eq!(call(&node, "eth_mining", "[]"), Ok(json!(true)));
+        assert_eq!(call(&node, "eth_hashrate", ""), Ok(json!("0x0")));
         let not_ready = "mining not ready: no work available yet, don't panic";
         assert_eq!(call(&node, "eth_getWork", ""), Err(Failure::server(not_ready)));
     }
@@ -216,7 +236,7 @@ fn what_miner_set_etherbase_chose_goes_before_everything_else() {
 
 #[test]
 fn mining_methods_answer_as_a_node_that_does_not_mine() {
-    let node = host(Profile::Ethereum).answer(|_: ListAccounts| Ok(Vec::new()));
+    let node = not_sealing(Profile::Ethereum).answer(|_: ListAccounts| Ok(Vec::new()));
 
     assert_eq!(call(&node, "eth_mining", "[]"), Ok(json!(false)));
     assert_eq!(call(&node, "eth_hashrate", ""), Ok(json!("0x0")));
@@ -231,7 +251,7 @@ fn mining_methods_answer_as_a_node_that_does_not_mine() {
 
 #[test]
 fn native_chains_have_the_etherbase_of_the_reference_and_no_work_for_it() {
-    let node = host(Profile::Native).answer(|_: ListAccounts| Ok(Vec::new()));
+    let node = not_sealing(Profile::Native).answer(|_: ListAccounts| Ok(Vec::new()));
 
     assert_eq!(call(&node, "eth_protocolVersion", ""), Ok(json!("0x64")));
     assert_eq!(call(&node, "eth_coinbase", ""), Ok(json!("0x000000000000000000000000000000000000abcd")));

@@ -7,7 +7,7 @@ use std::{fs, path::Path};
 use serde_json::{Value, json};
 use tenon_sdk::{prelude::*, testing::FakeHost};
 
-use super::{call, head, host, recorded, stored_header};
+use super::{call, head, host, recorded, stored_header, with_block};
 
 /// Head of the recorded chain.
 const HEAD: u64 = 0x36;
@@ -69,10 +69,10 @@ fn answers_about_blocks(host: FakeHost, result: &Value) -> FakeHost {
         None if result.get("transactions").is_some() => recorded::block(result),
         None => block_with(recorded::located(result)),
     };
-    host.answer(|_: GetHead| Ok(head(HEAD)))
+    with_block(host, move || found(&blocks, block_of))
+        .answer(|_: GetHead| Ok(head(HEAD)))
         .answer(|_: GetHeadNumber| Ok(BlockNumber(HEAD)))
         .answer(|_: GetHeader| Ok(Some(stored_header(4, true))))
-        .answer(move |_: GetBlock| Ok(found(&blocks, block_of)))
         .answer(move |_: GetBlockReceipts| {
             Ok(found(&receipts, |result| recorded::block_receipts(result.as_array().expect("a list"))))
         })

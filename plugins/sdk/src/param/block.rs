@@ -17,18 +17,32 @@ pub struct BlockNumberParam(pub BlockId);
 
 /// A block by tag, height or hash. An empty object names none: the method must say so (`docs/spec/rpc-eth.md` 4.5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BlockParam(pub Option<BlockId>);
+pub struct BlockParam {
+    /// The block; none for an empty object or `null`.
+    pub block: Option<BlockId>,
+    /// Whether it was named in an object: the reference then says of a wrong tag that the object is no string.
+    pub is_object: bool,
+}
 
 impl BlockParam {
     /// The head of the chain.
-    pub const LATEST: Self = Self(Some(BlockId::LATEST));
+    pub const LATEST: Self = Self::named(Some(BlockId::LATEST));
+
+    /// A block that is named by a string; none for `null`.
+    pub const fn named(block: Option<BlockId>) -> Self {
+        Self { block, is_object: false }
+    }
+
+    const fn in_object(block: Option<BlockId>) -> Self {
+        Self { block, is_object: true }
+    }
 
     /// The block that was named.
     ///
     /// # Errors
     /// `-32000` when neither height nor hash was given.
     pub fn id(self) -> Result<BlockId, Failure> {
-        self.0.ok_or_else(|| Failure::server("invalid arguments; neither block nor hash specified"))
+        self.block.ok_or_else(|| Failure::server("invalid arguments; neither block nor hash specified"))
     }
 }
 
@@ -84,7 +98,7 @@ impl Param for BlockNumberParam {
 impl Param for BlockParam {
     fn decode(raw: RawArgument<'_>) -> Result<Self, ArgumentError> {
         if raw.is_null() {
-            return Ok(Self(None));
+            return Ok(Self::named(None));
         }
         if raw.kind() == "object" {
             return decode_object(raw);
@@ -93,14 +107,14 @@ impl Param for BlockParam {
         let text = raw.string().ok_or(not_string)?;
         if text.len() == 66 && tag(&text).is_none() {
             return match decode_fixed(&text, "common.Hash") {
-                Ok(hash) => Ok(Self(Some(BlockId::hash(B256::new(hash))))),
+                Ok(hash) => Ok(Self::named(Some(BlockId::hash(B256::new(hash))))),
                 // Not decoded from JSON here: the reference gives the bare reason.
                 Err(ArgumentError::Mismatch { reason, .. }) => Err(ArgumentError::text(reason)),
                 Err(other) => Err(other),
             };
         }
         match tag_or_height(&text, "blocknumber too high") {
-            Ok(id) => Ok(Self(Some(id))),
+            Ok(id) => Ok(Self::named(Some(id))),
             Err(error) => Err(error),
         }
     }
@@ -144,8 +158,8 @@ fn decode_object(raw: RawArgument<'_>) -> Result<BlockParam, ArgumentError> {
         (Some(_), Some(_)) => {
             Err(ArgumentError::text("cannot specify both BlockHash and BlockNumber, choose one or the other"))
         }
-        (Some(number), None) => Ok(BlockParam(Some(number.0))),
-        (None, Some(hash)) => Ok(BlockParam(Some(BlockId::Hash { hash, require_canonical }))),
-        (None, None) => Ok(BlockParam(None)),
+        (Some(number), None) => Ok(BlockParam::in_object(Some(number.0))),
+        (None, Some(hash)) => Ok(BlockParam::in_object(Some(BlockId::Hash { hash, require_canonical }))),
+        (None, None) => Ok(BlockParam::in_object(None)),
     }
 }

@@ -94,7 +94,7 @@ fn blocks_by_number_or_tag() {
         ("safe", BlockTag::Safe),
     ] {
         assert_eq!(decode(&format!("\"{text}\"")), Ok(BlockNumberParam(BlockId::Tag(tag))), "{text}");
-        assert_eq!(decode(&format!("\"{text}\"")), Ok(BlockParam(Some(BlockId::Tag(tag)))), "{text}");
+        assert_eq!(decode(&format!("\"{text}\"")), Ok(BlockParam::named(Some(BlockId::Tag(tag)))), "{text}");
     }
     assert_eq!(decode("\"0x10\""), Ok(BlockNumberParam(BlockId::number(16))));
     let no_prefix = "hex string without 0x prefix";
@@ -115,16 +115,23 @@ fn blocks_by_number_or_tag() {
 #[test]
 fn blocks_by_number_or_hash() {
     let hash = B256::repeat_byte(0xab);
-    let by_hash = |require_canonical| Ok(BlockParam(Some(BlockId::Hash { hash, require_canonical })));
-    assert_eq!(decode(&format!("\"{hash}\"")), by_hash(false));
+    let by_hash =
+        |require_canonical| Ok(BlockParam { block: Some(BlockId::Hash { hash, require_canonical }), is_object: true });
+    assert_eq!(decode(&format!("\"{hash}\"")), Ok(BlockParam::named(Some(BlockId::hash(hash)))));
     assert_eq!(decode(&format!("{{\"blockHash\":\"{hash}\"}}")), by_hash(false));
     assert_eq!(decode(&format!("{{ \"BLOCKHASH\" : \"{hash}\" , \"requireCanonical\":true}}")), by_hash(true));
     let in_xdc = hash.to_string().replace("0x", "xdc");
     assert_eq!(decode(&format!("{{\"blockHash\":\"{in_xdc}\"}}")), by_hash(false));
-    assert_eq!(decode("{\"blockNumber\":\"0x1\"}"), Ok(BlockParam(Some(BlockId::number(1)))));
-    assert_eq!(decode("{}"), Ok(BlockParam(None)));
-    assert_eq!(decode("null"), Ok(BlockParam(None)));
-    assert_eq!(BlockParam(None).id().unwrap_err().message, "invalid arguments; neither block nor hash specified");
+    assert_eq!(
+        decode("{\"blockNumber\":\"0x1\"}"),
+        Ok(BlockParam { block: Some(BlockId::number(1)), is_object: true })
+    );
+    assert_eq!(decode("{}"), Ok(BlockParam { block: None, is_object: true }));
+    assert_eq!(decode("null"), Ok(BlockParam::named(None)));
+    assert_eq!(
+        BlockParam::named(None).id().unwrap_err().message,
+        "invalid arguments; neither block nor hash specified"
+    );
     check_words::<BlockParam>(&[
         (
             &format!("{{\"blockNumber\":\"0x1\",\"blockHash\":\"{hash}\"}}"),

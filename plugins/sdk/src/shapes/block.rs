@@ -2,8 +2,8 @@
 
 use alloy_primitives::{B256, Bytes, U256};
 use tenon_api::{
-    Header, NativeSeal, RecoveredBlock, SealedHeader, Withdrawal,
-    messages::{Profile, StoredBlock},
+    Header, NativeSeal, SealedHeader, Withdrawal,
+    messages::{BlockOutline, Profile, StoredBlock},
 };
 
 use super::{JsonWriter, TransactionPlace, write_transaction};
@@ -18,8 +18,6 @@ const TRANSACTION_BYTES: usize = 900;
 pub struct BlockJson<'a> {
     /// Whose members.
     pub profile: Profile,
-    /// Whole transactions instead of their hashes.
-    pub full_transactions: bool,
     /// The block stands in for the pending one: it has no hash, nonce and miner yet.
     pub as_pending: bool,
     /// The hashes of its uncles; a block carries their headers only.
@@ -27,56 +25,78 @@ pub struct BlockJson<'a> {
 }
 
 impl BlockJson<'_> {
-    /// The block as JSON.
+    /// The block as JSON, with whole transactions.
     pub fn write(&self, stored: &StoredBlock) -> JsonWriter {
         let block = &stored.block;
-        let mut json = JsonWriter::with_capacity(self.capacity(block));
+        let input: usize = block.transactions.iter().map(|transaction| transaction.input.len() * 2).sum();
+        let frame = BlockFrame {
+            header: &block.header,
+            size: block.size,
+            total_difficulty: stored.total_difficulty,
+            withdrawals: block.withdrawals.as_deref(),
+        };
+        self.write_around(&frame, input + block.transactions.len() * TRANSACTION_BYTES, |json| {
+            for (index, (transaction, sender)) in block.transactions.iter().zip(&block.senders).enumerate() {
+                let place = TransactionPlace::in_block(&block.header, index as u64);
+                write_transaction(json, self.profile, transaction, *sender, Some(&place));
+            }
+        })
+    }
+
+    /// The block as JSON, with the hashes of its transactions.
+    pub fn write_outline(&self, outline: &BlockOutline) -> JsonWriter {
+        let frame = BlockFrame {
+            header: &outline.header,
+            size: outline.size,
+            total_difficulty: outline.total_difficulty,
+            withdrawals: outline.withdrawals.as_deref(),
+        };
+        self.write_around(&frame, outline.transactions.len() * 70, |json| {
+            outline.transactions.iter().for_each(|hash| json.data(hash));
+        })
+    }
+
+    /// `bytes` are those of the members of the list of transactions, which `write_transactions` writes.
+    fn write_around(
+        &self,
+        frame: &BlockFrame<'_>,
+        bytes: usize,
+        write_transactions: impl FnOnce(&mut JsonWriter),
+    ) -> JsonWriter {
+        let header = frame.header;
+        let capacity = HEADER_BYTES + bytes + header.extra_data.len() * 2 + native_bytes(header);
+        let mut json = JsonWriter::with_capacity(capacity);
         let members = HeaderMembers {
-            hash: block.hash(),
-            size: Some(block.size),
-            total_difficulty: Some(stored.total_difficulty),
+            hash: header.hash(),
+            size: Some(frame.size),
+            total_difficulty: Some(Some(frame.total_difficulty)),
             as_pending: self.as_pending,
         };
         json.begin_object();
-        write_members_before_transactions(&mut json, self.profile, &block.header, &members);
+        write_members_before_transactions(&mut json, self.profile, header, &members);
         json.key("transactions");
-        self.write_transactions(&mut json, block);
-        write_members_after_transactions(&mut json, self.profile, &block.header, self.uncle_hashes);
-        if let Some(withdrawals) = &block.withdrawals {
+        json.begin_list();
+        write_transactions(&mut json);
+        json.end_list();
+        write_members_after_transactions(&mut json, self.profile, header, self.uncle_hashes);
+        if let Some(withdrawals) = frame.withdrawals {
             json.key("withdrawals");
             write_withdrawals(&mut json, withdrawals);
         }
-        if let Some(root) = block.header.withdrawals_root {
+        if let Some(root) = header.withdrawals_root {
             json.key("withdrawalsRoot").data(root);
         }
         json.end_object();
         json
     }
+}
 
-    fn capacity(&self, block: &RecoveredBlock) -> usize {
-        let transactions = if self.full_transactions {
-            let input: usize = block.transactions.iter().map(|transaction| transaction.input.len() * 2).sum();
-            input + block.transactions.len() * TRANSACTION_BYTES
-        } else {
-            block.transactions.len() * 70
-        };
-        HEADER_BYTES + transactions + block.header.extra_data.len() * 2 + native_bytes(&block.header)
-    }
-
-    fn write_transactions(&self, json: &mut JsonWriter, block: &RecoveredBlock) {
-        json.begin_list();
-        if self.full_transactions {
-            for (index, (transaction, sender)) in block.transactions.iter().zip(&block.senders).enumerate() {
-                let place = TransactionPlace::in_block(&block.header, index as u64);
-                write_transaction(json, self.profile, transaction, *sender, Some(&place));
-            }
-        } else {
-            for transaction in &block.transactions {
-                json.data(transaction.hash);
-            }
-        }
-        json.end_list();
-    }
+/// What a block object tells beside its transactions and uncles.
+struct BlockFrame<'a> {
+    header: &'a SealedHeader,
+    size: u64,
+    total_difficulty: U256,
+    withdrawals: Option<&'a [Withdrawal]>,
 }
 
 fn native_bytes(header: &Header) -> usize {
@@ -87,15 +107,31 @@ fn native_bytes(header: &Header) -> usize {
 struct HeaderMembers {
     hash: B256,
     size: Option<u64>,
-    total_difficulty: Option<U256>,
+    /// Shown on native chains, null where it is not known; not shown at all by none.
+    total_difficulty: Option<Option<U256>>,
     as_pending: bool,
+}
+
+/// A header: what a block object tells beside transactions, uncles and size.
+pub fn write_header_of_block(profile: Profile, header: &SealedHeader, as_pending: bool) -> JsonWriter {
+    let mut json = JsonWriter::with_capacity(HEADER_BYTES + header.extra_data.len() * 2 + native_bytes(header));
+    let members = HeaderMembers { hash: header.hash(), size: None, total_difficulty: None, as_pending };
+    json.begin_object();
+    write_members_before_transactions(&mut json, profile, header, &members);
+    json.key("transactionsRoot").data(header.transactions_root);
+    write_seal(&mut json, profile, header);
+    if let Some(root) = header.withdrawals_root {
+        json.key("withdrawalsRoot").data(root);
+    }
+    json.end_object();
+    json
 }
 
 /// An uncle: a block without transactions. `hash` and `size` are those of a block with this header and an
 /// empty body.
 pub fn write_uncle(profile: Profile, header: &Header, hash: B256, size: u64) -> JsonWriter {
     let mut json = JsonWriter::with_capacity(HEADER_BYTES);
-    let members = HeaderMembers { hash, size: Some(size), total_difficulty: None, as_pending: false };
+    let members = HeaderMembers { hash, size: Some(size), total_difficulty: Some(None), as_pending: false };
     json.begin_object();
     write_members_before_transactions(&mut json, profile, header, &members);
     write_members_after_transactions(&mut json, profile, header, &[]);
@@ -146,8 +182,8 @@ fn write_members_before_transactions(
     }
     json.key("stateRoot").data(header.state_root);
     json.key("timestamp").quantity(header.timestamp);
-    if profile == Profile::Native {
-        match members.total_difficulty {
+    if let Some(total_difficulty) = members.total_difficulty.filter(|_| profile == Profile::Native) {
+        match total_difficulty {
             Some(total) => json.key("totalDifficulty").quantity_256(total),
             None => json.key("totalDifficulty").null(),
         }
@@ -162,6 +198,10 @@ fn write_members_after_transactions(json: &mut JsonWriter, profile: Profile, hea
         json.data(hash);
     }
     json.end_list();
+    write_seal(json, profile, header);
+}
+
+fn write_seal(json: &mut JsonWriter, profile: Profile, header: &Header) {
     if let Some(seal) = native_seal(profile, header) {
         json.key("validator").data(&seal.validator);
         json.key("validators").data(&seal.validators);

@@ -13,11 +13,12 @@ mod block;
 mod log;
 mod overrides;
 mod receipt;
+pub mod schema;
 mod transaction;
 mod writer;
 
 pub use arguments::CallArguments;
-pub use block::{BlockJson, write_header, write_uncle};
+pub use block::{BlockJson, write_header, write_header_of_block, write_uncle};
 pub use log::{logs_json, write_located_log};
 pub use overrides::{BlockOverridesArgument, StateOverridesArgument};
 pub use receipt::{block_receipts_json, receipt_json};

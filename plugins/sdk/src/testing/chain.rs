@@ -11,10 +11,10 @@ use alloy_primitives::{B256, Bytes};
 use tenon_api::{
     BlockNumber, Failure, Head, LocatedLog, LogFilter, Request, SealedHeader, SpaceLimits,
     messages::{
-        BlockReceipts, BlocksUnwound, ChainInfo, CommitRecords, GetAccount, GetBlock, GetBlockReceipts,
-        GetChainChanges, GetChainInfo, GetCode, GetHead, GetHeadNumber, GetHeader, GetLogs, GetReceipt, GetRecords,
-        GetSpaceUsage, GetStorage, GetTransaction, LocatedReceipt, LogsChanged, NewHead, Profile, ScanRecords,
-        StoredBlock, StoredHeader,
+        BlockOutline, BlockReceipts, BlocksUnwound, ChainInfo, CommitRecords, CountTransactions, GetAccount, GetBlock,
+        GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode, GetHead, GetHeadNumber, GetHeader,
+        GetLogs, GetReceipt, GetRecords, GetSpaceUsage, GetStorage, GetTransaction, GetTransactionInBlock,
+        LocatedReceipt, LogsChanged, NewHead, Profile, ScanRecords, StoredBlock, StoredHeader,
     },
 };
 
@@ -262,6 +262,23 @@ impl Chain {
                 is_canonical: blocks.is_canonical(made),
             });
             Ok(found)
+        });
+        self.set_read(|blocks, request: GetBlockOutline| {
+            let found = blocks.find(request.block).map(|made| {
+                BlockOutline::from(&StoredBlock {
+                    block: Arc::clone(&made.block),
+                    total_difficulty: made.total_difficulty,
+                    is_canonical: blocks.is_canonical(made),
+                })
+            });
+            Ok(found)
+        });
+        self.set_read(|blocks, request: CountTransactions| {
+            Ok(blocks.find(request.block).map(|made| made.block.transactions.len() as u64))
+        });
+        self.set_read(|blocks, request: GetTransactionInBlock| {
+            let position = usize::try_from(request.index).unwrap_or(usize::MAX);
+            Ok(blocks.find(request.block).and_then(|made| made.locate(position)))
         });
         self.set_read(|blocks, request: GetChainChanges| blocks.changes(&request));
         self.set_read(|blocks, request: GetLogs| blocks.logs(&request.range, &request.filter));

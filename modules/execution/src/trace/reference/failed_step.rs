@@ -46,7 +46,9 @@ pub(super) struct KeptStep {
     is_cold: bool,
     /// Of SSTORE: the slot's value before the transaction, and now.
     slot: Option<(U256, U256)>,
-    contract: Address,
+    /// Of SELFDESTRUCT: it gives something to an account that does not exist. Known before the step only: what it gives has
+    /// moved when it fails for want of gas.
+    makes_account: bool,
 }
 
 impl KeptStep {
@@ -79,7 +81,7 @@ impl KeptStep {
             memory_length: step.memory.len() as u64,
             is_cold,
             slot,
-            contract: step.contract,
+            makes_account: step.opcode == SELFDESTRUCT && makes_account(context, step.contract, address(top[0]))?,
         })
     }
 
@@ -212,7 +214,7 @@ impl KeptStep {
             }
             SSTORE => self.store_gas(context),
             BALANCE | EXTCODESIZE | EXTCODEHASH => cold(COLD_ACCOUNT),
-            SELFDESTRUCT => cold(COLD_ACCOUNT + 100).saturating_add(self.destruction_gas(context)?),
+            SELFDESTRUCT => cold(COLD_ACCOUNT + 100).saturating_add(if self.makes_account { 25_000 } else { 0 }),
             CALL | CALLCODE | DELEGATECALL | STATICCALL => {
                 return self.call_gas(expansion, cold(COLD_ACCOUNT), context);
             }
@@ -254,13 +256,6 @@ impl KeptStep {
         ))
     }
 
-    fn destruction_gas(&self, context: &mut BlockContext) -> Result<u64, StateError> {
-        let mut accounts = Layered::during(context);
-        let makes_account =
-            is_empty(&mut accounts, address(self.top[0]))? && !accounts.balance(self.contract)?.is_zero();
-        Ok(if makes_account { 25_000 } else { 0 })
-    }
-
     /// Calls are priced with what they hand over, which the reference bounds by what is left only as long as
     /// something is.
     fn call_gas(&self, expansion: u64, cold: u64, context: &mut BlockContext) -> Result<Option<u64>, StateError> {
@@ -283,6 +278,12 @@ impl KeptStep {
 
 fn address(word: U256) -> Address {
     Address::from_word(word.into())
+}
+
+/// Whether a contract that destroys itself gives its balance to an account that does not exist.
+fn makes_account(context: &mut BlockContext, contract: Address, heir: Address) -> Result<bool, StateError> {
+    let mut accounts = Layered::during(context);
+    Ok(is_empty(&mut accounts, heir)? && !accounts.balance(contract)?.is_zero())
 }
 
 fn is_istanbul(context: &BlockContext) -> bool {

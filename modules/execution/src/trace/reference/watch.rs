@@ -20,7 +20,7 @@ use super::{
 };
 use crate::{
     block::{BlockContext, BlockState, StateError},
-    native::extra_failure_text,
+    call::precompile_failure,
 };
 
 /// A tracer, and what must be known to tell it of events.
@@ -283,77 +283,9 @@ fn frame_failure(result: InstructionResult, start: &FrameStart) -> String {
         Is::CreateContractSizeLimit => "max code size exceeded",
         Is::CreateContractStartingWithEF => "invalid code: must not begin with 0xef",
         Is::OutOfGas if start.kind.is_creation() => "contract creation code storage out of gas",
-        Is::PrecompileError => precompile_failure(start),
+        Is::PrecompileError => precompile_failure(start.to, &start.input).unwrap_or("precompile failed"),
         Is::OutOfGas | Is::PrecompileOOG => "out of gas",
         other => return format!("{other:?}"),
     };
     text.to_owned()
-}
-
-/// Why a precompiled contract failed, which only its input says.
-fn precompile_failure(start: &FrameStart) -> &'static str {
-    const BLAKE_INPUT: usize = 213;
-    const PAIR: usize = 192;
-    if let Some(text) = extra_failure_text(start.to, &start.input) {
-        return text;
-    }
-    match start.to.as_slice().last() {
-        Some(0x08) if !start.input.len().is_multiple_of(PAIR) => "bad elliptic curve pairing size",
-        Some(0x06..=0x08) => curve_failure(start),
-        Some(0x09) if start.input.len() != BLAKE_INPUT => "invalid input length",
-        Some(0x09) => "invalid final flag",
-        _ => "precompile failed",
-    }
-}
-
-/// Why the contracts of the curve alt_bn128 refuse an input: a coordinate that is too large, else a point that does not
-/// lie on the curve.
-fn curve_failure(start: &FrameStart) -> &'static str {
-    const MODULUS: U256 =
-        U256::from_limbs([0x3c20_8c16_d87c_fd47, 0x9781_6a91_6871_ca8d, 0xb850_45b6_8181_585d, 0x3064_4e72_e131_a029]);
-    // A multiplication has one point; the number behind it may be any.
-    let length = if start.to.as_slice().last() == Some(&0x07) { 64 } else { start.input.len() };
-    let words = start.input.get(..length).unwrap_or(&start.input).chunks_exact(32).map(U256::from_be_slice);
-    match words.map(|word| word.cmp(&MODULUS)).find(|order| order.is_ge()) {
-        Some(order) if order.is_gt() => "bn256: coordinate exceeds modulus",
-        Some(_) => "bn256: coordinate equals modulus",
-        None => "bn256: malformed point",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use alloy_primitives::hex;
-
-    use super::*;
-
-    fn failure(contract: u8, input: Vec<u8>) -> &'static str {
-        precompile_failure(&FrameStart {
-            kind: FrameKind::StaticCall,
-            from: Address::ZERO,
-            to: Address::with_last_byte(contract),
-            input: input.into(),
-            gas: 0,
-            value: None,
-        })
-    }
-
-    #[test]
-    fn failures_of_precompiled_contracts_have_the_words_of_the_reference() {
-        let modulus = hex!("30644e72e131a029b85045b68181585d97816a916871ca8d3c208c16d87cfd47");
-        let cases = [
-            (0x06, vec![1; 128], "bn256: malformed point"),
-            (0x06, vec![0xff; 128], "bn256: coordinate exceeds modulus"),
-            (0x06, modulus.to_vec(), "bn256: coordinate equals modulus"),
-            (0x07, [vec![1; 64], vec![0xff; 32]].concat(), "bn256: malformed point"),
-            (0x08, vec![0; 191], "bad elliptic curve pairing size"),
-            (0x09, vec![0; 212], "invalid input length"),
-            (0x09, vec![2; 213], "invalid final flag"),
-            (0x1e, vec![1; 8], "fail to deserialize proof"),
-            (0x28, vec![1; 8], "failed to deserialize bulletproofs"),
-        ];
-        for (contract, input, expected) in cases {
-            assert_eq!(failure(contract, input), expected, "{contract:#x}");
-        }
-    }
 }

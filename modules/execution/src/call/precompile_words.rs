@@ -1,0 +1,74 @@
+//! Why a precompiled contract failed, which only its input says (`docs/spec/rpc-eth.md` 10.1).
+
+use alloy_primitives::{Address, U256};
+
+use crate::native::extra_failure_text;
+
+/// The words of the reference for an input that a precompiled contract has refused; none for contracts that refuse for one
+/// reason only.
+pub(crate) fn precompile_failure(contract: Address, input: &[u8]) -> Option<&'static str> {
+    const BLAKE_INPUT: usize = 213;
+    const PAIR: usize = 192;
+    if let Some(text) = extra_failure_text(contract, input) {
+        return Some(text);
+    }
+    let (leading, [number]) = contract.as_slice().split_last_chunk::<1>()?;
+    if leading.iter().any(|byte| *byte != 0) {
+        return None;
+    }
+    Some(match number {
+        // Sizes that no machine has memory for cost more gas than there is.
+        0x05 => "out of gas",
+        0x08 if !input.len().is_multiple_of(PAIR) => "bad elliptic curve pairing size",
+        0x06..=0x08 => curve_failure(*number, input),
+        0x09 if input.len() != BLAKE_INPUT => "invalid input length",
+        0x09 => "invalid final flag",
+        _ => return None,
+    })
+}
+
+/// Why the contracts of the curve alt_bn128 refuse an input: a coordinate that is too large, else a point that does not
+/// lie on the curve.
+fn curve_failure(contract: u8, input: &[u8]) -> &'static str {
+    const MODULUS: U256 =
+        U256::from_limbs([0x3c20_8c16_d87c_fd47, 0x9781_6a91_6871_ca8d, 0xb850_45b6_8181_585d, 0x3064_4e72_e131_a029]);
+    // A multiplication has one point; the number behind it may be any.
+    let length = if contract == 0x07 { 64 } else { input.len() };
+    let words = input.get(..length).unwrap_or(input).chunks_exact(32).map(U256::from_be_slice);
+    match words.map(|word| word.cmp(&MODULUS)).find(|order| order.is_ge()) {
+        Some(order) if order.is_gt() => "bn256: coordinate exceeds modulus",
+        Some(_) => "bn256: coordinate equals modulus",
+        None => "bn256: malformed point",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::{address, hex};
+
+    use super::*;
+
+    #[test]
+    fn failures_of_precompiled_contracts_have_the_words_of_the_reference() {
+        let modulus = hex!("30644e72e131a029b85045b68181585d97816a916871ca8d3c208c16d87cfd47");
+        let cases = [
+            (0x05, vec![0xff; 96], "out of gas"),
+            (0x06, vec![1; 128], "bn256: malformed point"),
+            (0x06, vec![0xff; 128], "bn256: coordinate exceeds modulus"),
+            (0x06, modulus.to_vec(), "bn256: coordinate equals modulus"),
+            (0x07, [vec![1; 64], vec![0xff; 32]].concat(), "bn256: malformed point"),
+            (0x08, vec![0; 191], "bad elliptic curve pairing size"),
+            (0x09, vec![0; 212], "invalid input length"),
+            (0x09, vec![2; 213], "invalid final flag"),
+            (0x1e, vec![1; 8], "fail to deserialize proof"),
+            (0x28, vec![1; 8], "failed to deserialize bulletproofs"),
+        ];
+        for (contract, input, expected) in cases {
+            let found = precompile_failure(Address::with_last_byte(contract), &input);
+            assert_eq!(found, Some(expected), "{contract:#x}");
+        }
+        let elsewhere = address!("0x0100000000000000000000000000000000000006");
+        assert_eq!(precompile_failure(elsewhere, &modulus), None);
+        assert_eq!(precompile_failure(Address::with_last_byte(0x0a), &modulus), None);
+    }
+}

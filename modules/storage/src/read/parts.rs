@@ -1,0 +1,120 @@
+//! Parts of a block, read without decoding the rest of it: how many transactions it has, one of them, their hashes.
+
+use std::sync::Arc;
+
+use alloy_primitives::{B256, keccak256};
+use tenon_api::{Header, RecoveredBlock, RecoveredTransaction, StoreError, Withdrawal};
+
+use super::shared::{Shared, corrupt};
+use crate::format::{
+    columns::Column,
+    keys,
+    records::{self, Body},
+};
+
+/// A block's body with the hashes of its transactions instead of its transactions.
+#[derive(Debug)]
+pub(crate) struct Outline {
+    pub(crate) transactions: Arc<Vec<B256>>,
+    pub(crate) ommers: Vec<Header>,
+    pub(crate) withdrawals: Option<Vec<Withdrawal>>,
+    /// Length of the block's RLP, bytes.
+    pub(crate) size: u64,
+}
+
+impl Outline {
+    fn of_block(block: &RecoveredBlock) -> Self {
+        Self {
+            transactions: Arc::new(block.transactions.iter().map(|transaction| transaction.hash).collect()),
+            ommers: block.ommers.clone(),
+            withdrawals: block.withdrawals.clone(),
+            size: block.size,
+        }
+    }
+
+    /// About how much memory it takes.
+    fn weight(&self) -> usize {
+        let withdrawals = self.withdrawals.as_ref().map_or(0, Vec::len);
+        200 + 32 * self.transactions.len() + 1_000 * self.ommers.len() + 50 * withdrawals
+    }
+}
+
+impl Shared {
+    /// How many transactions a block has; none when there is no such block.
+    pub(crate) fn transaction_count(&self, number: u64, hash: B256) -> Result<Option<u64>, StoreError> {
+        if let Some(count) = self.blocks.look(&hash, |block| block.transactions.len() as u64) {
+            return Ok(Some(count));
+        }
+        self.with_body(number, hash, |body| Some(body.count() as u64))
+    }
+
+    /// The transaction at a position of a block; none when there is no such block or position.
+    pub(crate) fn transaction_at(
+        &self,
+        number: u64,
+        hash: B256,
+        position: usize,
+    ) -> Result<Option<RecoveredTransaction>, StoreError> {
+        let of_block = |block: &Arc<RecoveredBlock>| {
+            let (transaction, sender) = (block.transactions.get(position)?, block.senders.get(position)?);
+            Some(RecoveredTransaction { transaction: Arc::clone(transaction), sender: *sender })
+        };
+        if let Some(found) = self.blocks.look(&hash, of_block) {
+            return Ok(found);
+        }
+        let found = self.with_body(number, hash, |body| {
+            if position >= body.count() {
+                return Some(None);
+            }
+            let transaction =
+                tenon_chain::decode_list_transaction(&mut body.transactions().nth(position)?.item).ok()?;
+            let sender = body.sender(position)?;
+            Some(Some(RecoveredTransaction { transaction: Arc::new(transaction), sender }))
+        });
+        Ok(found?.flatten())
+    }
+
+    /// A block without its transactions; none when there is no such block.
+    pub(crate) fn outline(&self, number: u64, hash: B256) -> Result<Option<Arc<Outline>>, StoreError> {
+        if let Some(outline) = self.outlines.get(&hash) {
+            return Ok(Some(outline));
+        }
+        let outline = match self.blocks.look(&hash, |block| Outline::of_block(block)) {
+            Some(outline) => Some(outline),
+            None => self.read_outline(number, hash)?,
+        };
+        let Some(outline) = outline.map(Arc::new) else { return Ok(None) };
+        self.outlines.insert(hash, Arc::clone(&outline), outline.weight());
+        Ok(Some(outline))
+    }
+
+    fn read_outline(&self, number: u64, hash: B256) -> Result<Option<Outline>, StoreError> {
+        let Some(header) = self.database.get(Column::Headers, &keys::block(number, hash))? else { return Ok(None) };
+        self.with_body(number, hash, |body| {
+            let (_, header_rlp) = records::decode_header(&header)?;
+            let transactions: Vec<B256> =
+                body.transactions().map(|transaction| keccak256(transaction.canonical)).collect();
+            if transactions.len() != body.count() {
+                return None;
+            }
+            let payload = header_rlp.len() + body.length();
+            let size = (payload + alloy_rlp::length_of_length(payload)) as u64;
+            // The rest of the body is read as that of a block without transactions.
+            let rest = tenon_chain::decode_block(&mut body.rest_as_block(header_rlp).as_slice()).ok()?;
+            let transactions = Arc::new(transactions);
+            Some(Outline { transactions, ommers: rest.ommers, withdrawals: rest.withdrawals, size })
+        })
+    }
+
+    /// What `read` finds in a block's body; none when there is no such block. A body in which it finds nothing is damaged.
+    fn with_body<T>(
+        &self,
+        number: u64,
+        hash: B256,
+        read: impl FnOnce(&Body<'_>) -> Option<T>,
+    ) -> Result<Option<T>, StoreError> {
+        let Some(record) = self.database.get(Column::Bodies, &keys::block(number, hash))? else { return Ok(None) };
+        let found = records::split_body(&record).and_then(|body| read(&body));
+        found.map(Some).ok_or_else(|| corrupt(format!("body of block {number} ({hash})")))
+    }
+}

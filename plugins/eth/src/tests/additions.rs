@@ -1,0 +1,101 @@
+//! Methods that clients ask for and the interface document does not list.
+
+use serde_json::{Value, json};
+use tenon_sdk::prelude::*;
+
+use super::{call, hash_of, host, stored_header};
+
+#[test]
+fn a_header_is_a_block_without_transactions_uncles_and_size() {
+    for profile in [Profile::Ethereum, Profile::Native] {
+        let node = host(profile).answer(|request: GetHeader| {
+            let is_known = request.block != BlockId::number(9);
+            Ok(is_known.then(|| stored_header(4, true)))
+        });
+
+        let header = call(&node, "eth_getHeaderByNumber", r#"["0x4"]"#).expect("a header");
+        let by_hash = call(&node, "eth_getHeaderByHash", &format!("[\"{}\"]", hash_of(4)));
+        let pending = call(&node, "eth_getHeaderByNumber", r#"["pending"]"#).expect("a header");
+
+        assert_eq!(by_hash.as_ref(), Ok(&header));
+        assert_eq!((&header["number"], &header["hash"]), (&json!("0x4"), &json!(hash_of(4))));
+        for absent in ["transactions", "uncles", "size", "totalDifficulty", "withdrawals"] {
+            assert_eq!(header.get(absent), None, "{absent}");
+        }
+        assert_eq!(header.get("validators").is_some(), profile == Profile::Native);
+        assert_eq!([&pending["hash"], &pending["nonce"], &pending["miner"]], [&Value::Null; 3]);
+        assert_eq!(call(&node, "eth_getHeaderByNumber", r#"["0x9"]"#), Ok(Value::Null));
+    }
+}
+
+#[test]
+fn slots_of_more_accounts_are_read_after_one_block() {
+    let node =
+        host(Profile::Native).answer(|_: GetHeader| Ok(Some(stored_header(4, true)))).answer(|request: GetStorage| {
+            assert_eq!(request.block, BlockId::hash(hash_of(4)), "the head may move meanwhile");
+            Ok(U256::from(request.address[19]) + U256::from(request.slot[31]))
+        });
+    let (first, second) = (Address::with_last_byte(0x10), Address::with_last_byte(0x20));
+    let slot = |number: u8| B256::with_last_byte(number);
+    let asked = json!([{format!("{second:#x}"): [slot(1)], format!("{first:#x}"): [slot(2), slot(3)]}]).to_string();
+
+    let found = call(&node, "eth_getStorageValues", &asked);
+
+    let expected = json!({format!("{first:#x}"): [slot(0x12), slot(0x13)], format!("{second:#x}"): [slot(0x21)]});
+    assert_eq!(found, Ok(expected));
+    let empty = json!([{format!("{first:#x}"): []}]).to_string();
+    assert_eq!(call(&node, "eth_getStorageValues", &empty), Err(Failure::invalid_params("empty request")));
+    let many = json!([{format!("{first:#x}"): vec![slot(1); 1025]}]).to_string();
+    let refused = call(&node, "eth_getStorageValues", &many).expect_err("too many");
+    assert_eq!((refused.code.0, refused.message.as_str()), (-38026, "too many slots (max 1024)"));
+    for malformed in [r#"[{"0x12":[]}]"#, r#"[{"0x0000000000000000000000000000000000000010":1}]"#, "[1]", "[]"] {
+        let refused = call(&node, "eth_getStorageValues", malformed).expect_err(malformed);
+        assert_eq!(refused.code, FailureCode::INVALID_PARAMS, "{malformed}");
+    }
+}
+
+#[test]
+fn a_transaction_that_no_block_has_in_time_is_named() {
+    let node = host(Profile::Ethereum)
+        .answer(|_: SubmitTransaction| Ok(hash_of(1)))
+        .answer(|_: AwaitSealing| Ok(()))
+        .answer(|_: GetReceipt| Ok(None));
+
+    let refused = call(&node, "eth_sendRawTransactionSync", r#"["0x02c0", 40]"#).expect_err("no block has it");
+
+    assert_eq!(refused.code, FailureCode(4));
+    assert!(refused.message.contains("40 ms"), "{}", refused.message);
+    assert_eq!(refused.data, Some(format!("\"{}\"", hash_of(1))));
+}
+
+#[test]
+fn capabilities_name_the_oldest_state_and_the_window() {
+    let availability = |oldest, state_window| {
+        host(Profile::Native).answer(move |_: GetAvailability| {
+            let head = (BlockNumber(300), hash_of(300));
+            Ok(Availability { head, oldest_state: BlockNumber(oldest), state_window })
+        })
+    };
+
+    let archive = call(&availability(0, None), "eth_capabilities", "[]").expect("capabilities");
+    let pruned = call(&availability(172, Some(128)), "eth_capabilities", "[]").expect("capabilities");
+
+    let whole = json!({"disabled": false, "oldestBlock": "0x0"});
+    assert_eq!((&archive["head"]["number"], &archive["state"], &archive["logs"]), (&json!("0x12c"), &whole, &whole));
+    let window = json!({"type": "window", "retentionBlocks": "0x80"});
+    let part = json!({"disabled": false, "oldestBlock": "0xac", "deleteStrategy": window});
+    assert_eq!((&pruned["state"], &pruned["stateproofs"], &pruned["blocks"]), (&part, &part, &whole));
+}
+
+#[test]
+fn the_base_fee_is_that_of_the_next_block_and_accounts_are_the_wallets() {
+    let fees = NextBlockFees { base_fee_per_gas: Some(U256::from(7)), blob_base_fee: None };
+    let node = host(Profile::Ethereum)
+        .answer(move |_: GetNextBlockFees| Ok(fees.clone()))
+        .answer(|_: ListAccounts| Ok(vec![Address::with_last_byte(1)]));
+
+    assert_eq!(call(&node, "eth_baseFee", "[]"), Ok(json!("0x7")));
+    assert_eq!(call(&node, "eth_requestAccounts", "[]"), call(&node, "eth_accounts", "[]"));
+    let native = call(&host(Profile::Native), "eth_config", "[]").expect_err("forks come by height there");
+    assert_eq!(native.code, FailureCode::METHOD_NOT_FOUND);
+}

@@ -1,0 +1,203 @@
+//! JSON schemas of what methods answer, for the OpenRPC document ([`Table::results`](crate::Table::results)).
+
+macro_rules! data {
+    () => {
+        r#"{"type":"string","pattern":"^0x([0-9a-fA-F]{2})*$"}"#
+    };
+}
+macro_rules! quantity {
+    () => {
+        r#"{"type":"string","pattern":"^0x(0|[1-9a-f][0-9a-f]*)$"}"#
+    };
+}
+macro_rules! address {
+    () => {
+        r#"{"type":"string","pattern":"^0x[0-9a-fA-F]{40}$"}"#
+    };
+}
+macro_rules! hash {
+    () => {
+        r#"{"type":"string","pattern":"^0x[0-9a-f]{64}$"}"#
+    };
+}
+macro_rules! or_null {
+    ($($schema:expr),+) => {
+        concat!(r#"{"anyOf":[{"type":"null"},"#, $($schema),+, "]}")
+    };
+}
+macro_rules! list_of {
+    ($($schema:expr),+) => {
+        concat!(r#"{"type":"array","items":"#, $($schema),+, "}")
+    };
+}
+macro_rules! object {
+    ($($name:literal: $schema:expr),+ $(,)?) => {
+        concat!(
+            r#"{"type":"object","required":["#, required!($($name),+), r#"],"properties":{"#,
+            properties!($($name: $schema),+), "}}"
+        )
+    };
+}
+macro_rules! required {
+    ($first:literal $(, $name:literal)*) => {
+        concat!("\"", $first, "\"" $(, ",\"", $name, "\"")*)
+    };
+}
+macro_rules! properties {
+    ($first:literal: $schema:expr $(, $name:literal: $other:expr)*) => {
+        concat!("\"", $first, "\":", $schema $(, ",\"", $name, "\":", $other)*)
+    };
+}
+macro_rules! log {
+    () => {
+        object!(
+            "address": address!(),
+            "topics": list_of!(hash!()),
+            "data": data!(),
+            "blockNumber": or_null!(quantity!()),
+            "blockHash": or_null!(hash!()),
+            "transactionHash": or_null!(hash!()),
+            "transactionIndex": or_null!(quantity!()),
+            "logIndex": or_null!(quantity!()),
+            "removed": r#"{"type":"boolean"}"#,
+        )
+    };
+}
+macro_rules! receipt {
+    () => {
+        object!(
+            "blockHash": hash!(),
+            "blockNumber": quantity!(),
+            "contractAddress": or_null!(address!()),
+            "cumulativeGasUsed": quantity!(),
+            "from": address!(),
+            "gasUsed": quantity!(),
+            "logs": list_of!(log!()),
+            "logsBloom": data!(),
+            "to": or_null!(address!()),
+            "transactionHash": hash!(),
+            "transactionIndex": quantity!(),
+            "type": quantity!(),
+        )
+    };
+}
+macro_rules! transaction {
+    () => {
+        object!(
+            "blockHash": or_null!(hash!()),
+            "blockNumber": or_null!(quantity!()),
+            "from": address!(),
+            "gas": quantity!(),
+            "gasPrice": or_null!(quantity!()),
+            "hash": hash!(),
+            "input": data!(),
+            "nonce": quantity!(),
+            "to": or_null!(address!()),
+            "transactionIndex": or_null!(quantity!()),
+            "type": quantity!(),
+            "value": quantity!(),
+            "r": quantity!(),
+            "s": quantity!(),
+            "v": quantity!(),
+        )
+    };
+}
+macro_rules! header_members {
+    ($($name:literal: $schema:expr),* $(,)?) => {
+        object!(
+            "difficulty": quantity!(),
+            "extraData": data!(),
+            "gasLimit": quantity!(),
+            "gasUsed": quantity!(),
+            "hash": or_null!(hash!()),
+            "logsBloom": data!(),
+            "miner": or_null!(address!()),
+            "mixHash": hash!(),
+            "nonce": or_null!(data!()),
+            "number": quantity!(),
+            "parentHash": hash!(),
+            "receiptsRoot": hash!(),
+            "sha3Uncles": hash!(),
+            "stateRoot": hash!(),
+            "timestamp": quantity!(),
+            "transactionsRoot": hash!(),
+            $($name: $schema),*
+        )
+    };
+}
+
+/// Bytes.
+pub const DATA: &str = data!();
+/// A number.
+pub const QUANTITY: &str = quantity!();
+/// A number, or nothing.
+pub const QUANTITY_OR_NULL: &str = or_null!(quantity!());
+/// 32 bytes.
+pub const HASH: &str = hash!();
+/// 20 bytes.
+pub const ADDRESS: &str = address!();
+/// Addresses.
+pub const ADDRESSES: &str = list_of!(address!());
+/// Addresses, or nothing.
+pub const ADDRESSES_OR_NULL: &str = or_null!(list_of!(address!()));
+/// Hashes.
+pub const HASHES: &str = list_of!(hash!());
+/// Bytes, or nothing.
+pub const DATA_OR_NULL: &str = or_null!(data!());
+/// A text.
+pub const TEXT: &str = r#"{"type":"string"}"#;
+/// True or false.
+pub const BOOLEAN: &str = r#"{"type":"boolean"}"#;
+/// A plain number.
+pub const NUMBER: &str = r#"{"type":"number"}"#;
+/// A plain whole number.
+pub const INTEGER: &str = r#"{"type":"integer"}"#;
+/// Nothing.
+pub const NULL: &str = r#"{"type":"null"}"#;
+/// Nothing, or true.
+pub const BOOLEAN_OR_NULL: &str = or_null!(r#"{"type":"boolean"}"#);
+/// An object whose members depend on what was asked.
+pub const OBJECT: &str = r#"{"type":"object"}"#;
+/// The same, or nothing.
+pub const OBJECT_OR_NULL: &str = or_null!(r#"{"type":"object"}"#);
+/// Objects whose members depend on what was asked.
+pub const OBJECTS: &str = list_of!(r#"{"type":"object"}"#);
+/// A header, or nothing.
+pub const HEADER_OR_NULL: &str = or_null!(header_members!());
+/// A block with hashes or transactions, or nothing.
+pub const BLOCK_OR_NULL: &str = or_null!(header_members!(
+    "size": quantity!(),
+    "transactions": concat!(r#"{"anyOf":["#, list_of!(hash!()), ",", list_of!(transaction!()), "]}"),
+    "uncles": list_of!(hash!()),
+));
+/// An uncle, or nothing.
+pub const UNCLE_OR_NULL: &str = or_null!(header_members!("size": quantity!(), "uncles": list_of!(hash!())));
+/// A transaction, or nothing.
+pub const TRANSACTION_OR_NULL: &str = or_null!(transaction!());
+/// Transactions.
+pub const TRANSACTIONS: &str = list_of!(transaction!());
+/// A receipt, or nothing.
+pub const RECEIPT_OR_NULL: &str = or_null!(receipt!());
+/// Receipts, or nothing.
+pub const RECEIPTS_OR_NULL: &str = or_null!(list_of!(receipt!()));
+/// Logs.
+pub const LOGS: &str = list_of!(log!());
+/// Changes that a filter tells: logs or hashes.
+pub const CHANGES: &str = concat!(r#"{"anyOf":["#, list_of!(hash!()), ",", list_of!(log!()), "]}");
+/// A transaction's bytes and members.
+pub const SIGNED_TRANSACTION: &str = object!("raw": data!(), "tx": r#"{"type":"object"}"#);
+/// An account with proofs.
+pub const ACCOUNT_PROOF: &str = object!(
+    "address": address!(),
+    "accountProof": list_of!(data!()),
+    "balance": quantity!(),
+    "codeHash": hash!(),
+    "nonce": quantity!(),
+    "storageHash": hash!(),
+    "storageProof": list_of!(object!("key": r#"{"type":"string"}"#, "value": quantity!(), "proof": list_of!(data!()))),
+);
+/// An access list with the gas that is used with it.
+pub const ACCESS_LIST: &str = object!(
+    "accessList": list_of!(object!("address": address!(), "storageKeys": list_of!(hash!()))),
+    "gasUsed": quantity!(),
+);
