@@ -43,6 +43,7 @@ impl<'a> RawCall<'a> {
         let (end, params_end) = (method.len(), method.len() + params.map_or(0, str::len));
         // Wiped, because it may hold a password; nobody copies many.
         let text = Zeroizing::new([method, params.unwrap_or_default()].concat().into_bytes());
+        // It was text before.
         let text = ByteString::try_from(Bytes::from_owner(text)).unwrap_or_default();
         Self::owned(text, 0..end, params.map(|_| end..params_end), None)
     }

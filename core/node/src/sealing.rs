@@ -29,6 +29,8 @@ pub(crate) struct OneMasternode {
     signer: Arc<WalletSigner>,
     /// What its blocks are made with.
     pub(crate) sealer: SealerOptions,
+    /// Decides about the blocks of the network, and makes its own.
+    pub(crate) engine: Arc<dyn ConsensusEngine>,
 }
 
 /// Signs blocks with an account of the wallets while it is unlocked.
@@ -51,12 +53,11 @@ impl BlockSigner for WalletSigner {
 }
 
 impl OneMasternode {
-    /// The masternode of a chain that has exactly one from its genesis on, and the engine that makes its blocks. None of other
-    /// chains.
+    /// The masternode of a chain that has exactly one from its genesis on; none of other chains.
     ///
     /// # Errors
     /// [`Stop`] when the chain can't be read.
-    pub(crate) fn of(chain: &OpenedChain) -> Result<Option<(Self, Arc<dyn ConsensusEngine>)>, Stop> {
+    pub(crate) fn of(chain: &OpenedChain) -> Result<Option<Self>, Stop> {
         if chain.spec.native.is_none() {
             return Ok(None);
         }
@@ -73,7 +74,7 @@ impl OneMasternode {
             signing: Some(SigningDuty::new(Arc::clone(&signer) as _, chain.spec.chain_id)),
             begins_at_once: false,
         };
-        Ok(Some((Self { signer, sealer }, engine)))
+        Ok(Some(Self { signer, sealer, engine }))
     }
 
     /// Lets it sign with the account of these wallets.

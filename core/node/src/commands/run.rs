@@ -1,5 +1,7 @@
 //! `tenon run`.
 
+use std::sync::Arc;
+
 use clap::{ArgMatches, Command};
 
 use tenon_config::Layers;
@@ -65,10 +67,8 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let chain = OpenedChain::open_new(&resolved.settings, &folder, &genesis, &mut new_folder)?;
     log_file::start(&resolved.settings)?;
     start_lines::starting(&resolved.settings, &folder, &chain);
-    let (masternode, engine) = match OneMasternode::of(&chain)? {
-        Some((masternode, engine)) => (Some(masternode), engine),
-        None => (None, chain.checking_engine()),
-    };
+    let masternode = OneMasternode::of(&chain)?;
+    let engine = masternode.as_ref().map_or_else(|| chain.checking_engine(), |own| Arc::clone(&own.engine));
 
     let runtime = shutdown::runtime()?;
     runtime.block_on(async {
