@@ -106,6 +106,15 @@ pub enum HostError {
         /// SHA-256 of the library, hex.
         hash: String,
     },
+    /// A foreign build wants to serve a namespace of a built-in plugin.
+    #[error("plugin {}: namespace {namespace} belongs to a built-in plugin, and this build is neither built in nor vouched for; \
+        build it with a namespace of its own, or vouch for it with --trust or plugins.trusted", path.display())]
+    ReservedNamespace {
+        /// The file.
+        path: PathBuf,
+        /// The namespace.
+        namespace: String,
+    },
     /// Another plugin serves the namespace.
     #[error("plugin {}: namespace {namespace} is served by {by} already; disable that module first, or put the library in its place with `tenon module replace`", path.display())]
     NamespaceTaken {

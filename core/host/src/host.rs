@@ -286,7 +286,17 @@ impl PluginHost {
             }
         };
         let manifest = opened.manifest().clone();
+        if trust == Trust::Foreign && self.is_reserved(&manifest.namespace) {
+            return Err(HostError::ReservedNamespace { path: library.path, namespace: manifest.namespace });
+        }
         Ok(Candidate { build: Build { library, manifest, isolation, trust }, opened })
+    }
+
+    /// Whether a namespace belongs to a built-in plugin, by its own name or the reference's. It does so also while that plugin is
+    /// disabled or could not be loaded: what clients send there is meant for it, passwords included.
+    fn is_reserved(&self, namespace: &str) -> bool {
+        let is_alias = || self.options.aliases.iter().any(|alias| alias.name.eq_ignore_ascii_case(namespace));
+        self.options.built_ins.has_namespace(namespace) || is_alias()
     }
 
     /// As [`PluginHost::open`], beside the calls of others. A build that the operator vouches for is noted in the plan.

@@ -104,6 +104,11 @@ impl BuiltIns {
         self.names.contains_key(hash)
     }
 
+    /// Whether a namespace is one of theirs. They are named after their namespaces, in small letters.
+    pub(crate) fn has_namespace(&self, namespace: &str) -> bool {
+        self.names.values().any(|known| known.eq_ignore_ascii_case(namespace))
+    }
+
     /// Whether one of them is known by this name.
     pub(crate) fn has_name(&self, name: &str) -> bool {
         self.names.values().any(|known| known == name)

@@ -288,3 +288,17 @@ async fn without_processes_a_foreign_plugin_is_refused_and_not_run_in_the_node()
 
     assert_eq!(info.state, ModuleState::Failed);
 }
+
+#[tokio::test]
+async fn a_foreign_build_gets_no_namespace_of_a_built_in_plugin_whether_that_one_is_there_or_not() {
+    // Under a name that comes before it.
+    let test = host(|_| {});
+    let foreign = other_build(test.folder.path(), NET, "aaa.so");
+    let terms = |is_vouched_for| ModuleTerms { grant: None, is_vouched_for };
+
+    let refused = test.host.change("aaa", load(&foreign, terms(false)), true).await.unwrap_err().to_string();
+    assert!(refused.contains("namespace net belongs to a built-in plugin"), "{refused}");
+
+    test.host.change("aaa", load(&foreign, terms(true)), true).await.unwrap();
+    assert_eq!(standing(&test.host.info("aaa").unwrap()).0, "vouched");
+}

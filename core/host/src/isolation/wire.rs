@@ -24,6 +24,9 @@ pub(super) const LARGEST_QUESTION: usize = 20 * 1024 * 1024;
 /// The largest item of a subscription, in bytes, with what stands before it.
 pub(super) const LARGEST_ITEM: usize = 16 * 1024 * 1024;
 
+/// Bytes of an error's message that are kept: written into an answer, each may become six.
+const MAX_MESSAGE: usize = 64 * 1024;
+
 /// Declares the kinds with their numbers, which are never used again for something else, and the most bytes that the body of
 /// each may have.
 macro_rules! kinds {
@@ -202,7 +205,10 @@ impl<'a> Fields<'a> {
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Ok(Err(Failure {
             code: FailureCode(code),
-            message: text(self.rest),
+            message: match self.rest.split_at_checked(MAX_MESSAGE) {
+                Some((begin, more)) if !more.is_empty() => format!("{} … ({} bytes more)", text(begin), more.len()),
+                _ => text(self.rest),
+            },
             data: (!data.is_empty()).then(|| text(data)),
         }))
     }
@@ -349,6 +355,18 @@ mod tests {
             buffer.arrived(count);
             bytes = &bytes[count..];
         }
+    }
+
+    #[test]
+    fn a_long_error_message_is_cut_and_says_so() {
+        let failure = Failure::server("\u{1}".repeat(MAX_MESSAGE + 7));
+        let mut out = Vec::new();
+        put_reply(&mut out, Kind::Reply, Err(&failure));
+
+        let read = Fields { kind: Kind::Reply, rest: &out }.reply().unwrap().unwrap_err();
+
+        assert_eq!(read.message.len(), MAX_MESSAGE + " … (7 bytes more)".len());
+        assert!(read.message.ends_with("\u{1} … (7 bytes more)"));
     }
 
     #[test]
