@@ -20,7 +20,8 @@ pub trait RpcService: Clone + Send + Sync + 'static {
     ///
     /// Unknown and not exposed methods alike fail with `-32601 the method X does not exist/is not available`,
     /// and `params` that is neither a list nor `null` with `-32602 non-array args`, in that order.
-    fn call(&self, call: RawCall<'_>, caller: &Caller) -> impl Future<Output = Result<Self::Json, Failure>> + Send;
+    fn call(&self, call: &mut RawCall<'_>, caller: &Caller)
+    -> impl Future<Output = Result<Self::Json, Failure>> + Send;
 
     /// Whether `method` is known to change nothing that another call could see: in a batch such calls run beside one
     /// another, all others keep their place.
@@ -36,8 +37,9 @@ pub trait RpcService: Clone + Send + Sync + 'static {
         false
     }
 
-    /// Whether a method takes passwords or keys: the text of its call is wiped.
-    fn takes_secrets(&self, _method: &str) -> bool {
+    /// Whether a method takes passwords or keys: the text of its call is wiped. It is asked about every message, with the bytes of
+    /// the name, before the text is known to be UTF-8.
+    fn takes_secrets(&self, _method: &[u8]) -> bool {
         false
     }
 
@@ -88,7 +90,11 @@ impl RpcService for tenon_host::Router {
     type Json = tenon_host::JsonBytes;
     type Notifications = tenon_host::PluginStream;
 
-    fn call(&self, call: RawCall<'_>, caller: &Caller) -> impl Future<Output = Result<Self::Json, Failure>> + Send {
+    fn call(
+        &self,
+        call: &mut RawCall<'_>,
+        caller: &Caller,
+    ) -> impl Future<Output = Result<Self::Json, Failure>> + Send {
         self.call_raw(call, caller)
     }
 
@@ -100,7 +106,7 @@ impl RpcService for tenon_host::Router {
         self.is_called_ahead(method)
     }
 
-    fn takes_secrets(&self, method: &str) -> bool {
+    fn takes_secrets(&self, method: &[u8]) -> bool {
         self.takes_secrets(method)
     }
 

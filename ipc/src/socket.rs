@@ -224,6 +224,10 @@ impl<S: RpcService> Framing for Values<S> {
                 let text = buffer.split_to(message.end.min(buffer.len()));
                 let text = self.dispatcher.sealed_text(text, &message);
                 self.scanner = self.dispatcher.scanner();
+                // Mostly nothing but the end of the line follows.
+                if buffer[..] == *b"\n" {
+                    buffer.clear();
+                }
                 Incoming::Message(text, message)
             }
             Progress::Invalid(error) => {

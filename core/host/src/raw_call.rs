@@ -9,8 +9,9 @@ use zeroize::Zeroizing;
 
 /// Method and parameters of a call, not decoded.
 ///
-/// The text of a message is needed until the plugin has decoded its parameters, and a call may wait long after that. Whoever
-/// owns the text hands it over with the call, and it is freed as soon as it is not needed.
+/// The text of a message is needed until the plugin has decoded its parameters, and the call may wait long after that. The router
+/// takes the call by reference, which costs nothing to pass on, and frees an owned text once the parameters are decoded: the call
+/// has neither method nor parameters then.
 #[derive(Debug)]
 pub struct RawCall<'a>(Text<'a>);
 
@@ -41,7 +42,7 @@ impl<'a> RawCall<'a> {
     /// A call with a copy of these.
     pub fn copied(method: &str, params: Option<&str>) -> Self {
         let (end, params_end) = (method.len(), method.len() + params.map_or(0, str::len));
-        // Wiped, because it may hold a password; nobody copies many.
+        // Wiped, because it may hold a password. Copies are rare.
         let text = Zeroizing::new([method, params.unwrap_or_default()].concat().into_bytes());
         // It was text before.
         let text = ByteString::try_from(Bytes::from_owner(text)).unwrap_or_default();
@@ -70,6 +71,11 @@ impl<'a> RawCall<'a> {
             Text::Lent { params, .. } => params.map_or(0, str::len),
             Text::Owned { params, .. } => params.as_ref().map_or(0, Range::len),
         }
+    }
+
+    /// Frees the text: the parameters are decoded.
+    pub fn release(&mut self) {
+        self.0 = Text::Lent { method: "", params: None };
     }
 
     /// Frees the text around method and parameters: for a call that has to wait.
@@ -115,5 +121,19 @@ mod tests {
         let mut absent = RawCall::copied("eth_chainId", None);
         absent.detach();
         assert_eq!(others(&absent), ("eth_chainId".to_owned(), None));
+    }
+
+    #[test]
+    fn a_call_whose_parameters_are_decoded_frees_its_text() {
+        let text = ByteString::from("eth_call[]");
+        let budget = MemoryBudget::unbounded();
+        let memory = budget.client(ClientId::INSIDE).reserve(MemoryUse::Messages, text.len()).ok();
+        let mut call = RawCall::owned(text.clone(), 0..8, Some(8..10), memory);
+
+        call.release();
+
+        assert!(text.as_bytes().is_unique(), "nothing else holds the message");
+        assert_eq!(budget.usage().held, [0; MemoryUse::ALL.len()]);
+        assert_eq!((call.method(), call.params()), ("", None));
     }
 }

@@ -4,7 +4,10 @@ use std::{
     collections::{BTreeMap, HashMap},
     fmt,
     future::{Future, poll_fn},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     task::Poll,
     time::Instant,
 };
@@ -173,6 +176,9 @@ struct Inner {
     /// Bounds of each plugin's slow calls.
     slow: FairLimits,
     calls: CallBook,
+    /// A filter by [`name_bit`]: the bit of every method that took secrets since the start. Most names are known not to take any
+    /// by it, without a look-up.
+    secret_names: AtomicU64,
 }
 
 /// Finds the plugin of a method and calls it on the caller's task. Cloning gives the same router.
@@ -203,6 +209,7 @@ impl Router {
                     parked: 0,
                 },
                 calls: CallBook::default(),
+                secret_names: AtomicU64::new(0),
             }),
         }
     }
@@ -211,6 +218,10 @@ impl Router {
         self.inner.unserved.iter().for_each(|namespace| routes.withhold(namespace));
         self.inner.aliases.iter().for_each(|alias| routes.add_alias(alias));
         routes.number_routes();
+        let secret = routes.methods.iter().filter(|(_, route)| route.takes_secrets);
+        let names = secret.fold(0, |names, (name, _)| names | name_bit(name.as_bytes()));
+        // Before the routes: no call may find a route whose bit is missing.
+        self.inner.secret_names.fetch_or(names, Ordering::Release);
         self.inner.routes.store(Arc::new(routes));
     }
 
@@ -221,14 +232,14 @@ impl Router {
     /// What the plugin answers; `-32601` when no plugin serves the method, or the caller's endpoint does not
     /// expose its namespace or refuses it by name; `-32005` at the deadline or when too many slow calls wait.
     pub async fn call(&self, method: &str, params: Option<&str>, caller: &Caller) -> Result<JsonBytes, Failure> {
-        self.call_raw(RawCall::lent(method, params), caller).await
+        self.call_raw(&mut RawCall::lent(method, params), caller).await
     }
 
     /// As [`Router::call`], for a call that may own its text: that is freed when the plugin has decoded the parameters.
     ///
     /// # Errors
     /// As [`Router::call`].
-    pub async fn call_raw(&self, mut call: RawCall<'_>, caller: &Caller) -> Result<JsonBytes, Failure> {
+    pub async fn call_raw(&self, call: &mut RawCall<'_>, caller: &Caller) -> Result<JsonBytes, Failure> {
         // All that waits is boxed where it begins. Timers and queues inside this future would make it ten times as large,
         // and futures of fast methods are moved about more than they are polled.
         let entered = match self.enter(call.method(), caller) {
@@ -264,7 +275,7 @@ impl Router {
         plugin: &Running,
         index: u32,
         cost: Cost,
-        mut raw: RawCall<'_>,
+        raw: &mut RawCall<'_>,
         caller: &Caller,
     ) -> Result<JsonBytes, Failure> {
         let _place = match cost {
@@ -282,8 +293,8 @@ impl Router {
             }
         };
         let mut call = plugin.instance.call(index, raw.params(), caller);
-        // Decoded: the call may wait for long, and its text is not needed any more.
-        drop(raw);
+        // The call may wait for long, and its text is not needed any more.
+        raw.release();
         // A fast method answers its first poll: no timer is made for it.
         let first = poll_fn(|task| Poll::Ready(call.poll_reply(task))).await;
         let answer = match first {
@@ -338,8 +349,12 @@ impl Router {
         self.inner.routes.load().methods.get(method).is_some_and(|route| route.only_reads)
     }
 
-    /// Whether a method takes passwords or keys: the text of its call is wiped.
-    pub fn takes_secrets(&self, method: &str) -> bool {
+    /// Whether the method of this name takes passwords or keys: the text of its call is wiped.
+    pub fn takes_secrets(&self, method: &[u8]) -> bool {
+        if self.inner.secret_names.load(Ordering::Acquire) & name_bit(method) == 0 {
+            return false;
+        }
+        let Ok(method) = std::str::from_utf8(method) else { return false };
         self.inner.routes.load().methods.get(method).is_some_and(|route| route.takes_secrets)
     }
 
@@ -516,6 +531,12 @@ impl fmt::Debug for Router {
         let routes = self.inner.routes.load();
         formatter.debug_struct("Router").field("namespaces", &routes.namespaces.keys()).finish_non_exhaustive()
     }
+}
+
+/// One of 64 bits, by length and last byte of a method's name: few methods share one.
+fn name_bit(method: &[u8]) -> u64 {
+    let last = method.last().copied().map_or(0, usize::from);
+    1 << ((method.len() * 7 + last) % 64)
 }
 
 /// The method that opens the subscriptions of a namespace.

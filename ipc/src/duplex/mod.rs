@@ -285,7 +285,9 @@ impl<S: RpcService, F: Framing> Connection<S, F> {
                         () = gone() => return End::Gone,
                     }
                     // Messages that arrived together are answered one after the other on this task.
-                    turn.step(length).await;
+                    if !self.buffer.is_empty() && turn.is_over(length) {
+                        turn.pass().await;
+                    }
                 }
                 Incoming::Control(bytes) => {
                     shared.outgoing.push_raw(bytes);
@@ -444,7 +446,7 @@ fn deliver<S: RpcService>(shared: &Arc<Shared<S>>, answer: Answer<S>) {
     }
 }
 
-async fn feed<S: RpcService>(shared: Arc<Shared<S>>, mut opened: Opened<S>) {
+async fn feed<S: RpcService>(shared: Arc<Shared<S>>, mut opened: Box<Opened<S>>) {
     while let Some(payload) = opened.notifications.next().await {
         if !shared.exposure.still_shows(&opened.namespace) {
             let notice = format!("subscription closed: namespace {} is not available any more", opened.namespace);
@@ -484,9 +486,8 @@ impl<S: RpcService> Drop for EndTasks<S> {
 
 /// The pieces of a reply, as they are.
 pub(crate) fn encode_plain(reply: Reply, pieces: &mut VecDeque<Bytes>) {
-    for segment in reply.segments {
-        if !segment.is_empty() {
-            pieces.push_back(segment);
-        }
+    pieces.push_back(reply.first);
+    if let Some(rest) = reply.rest {
+        pieces.extend(*rest);
     }
 }

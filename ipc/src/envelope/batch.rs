@@ -151,7 +151,9 @@ impl<S: RpcService> Dispatcher<S> {
             let is_refused = outcome.is_some();
             batch.entries.push(Entry { id, outcome });
             if is_refused {
-                batch.turn.step(0).await;
+                if batch.turn.is_over(0) {
+                    batch.turn.pass().await;
+                }
                 continue;
             }
             if ahead.0 != method {
@@ -160,15 +162,17 @@ impl<S: RpcService> Dispatcher<S> {
             if ahead.1 {
                 if prepared == 0 {
                     prepared = self.prepare(&message.items[place..], text, &method, caller).await;
-                    batch.turn.step(0).await;
+                    if batch.turn.is_over(0) {
+                        batch.turn.pass().await;
+                    }
                 }
                 prepared = prepared.saturating_sub(1);
             }
             let subscriptions = subscriptions.filter(|_| id.is_some());
             let name = method.clone();
             let mut call = Box::pin(async move {
-                let call = RawCall::lent(&method, params);
-                (index, self.call_in_time(call, 0, caller, subscriptions).await)
+                let mut call = RawCall::lent(&method, params);
+                (index, self.call_in_time(&mut call, 0, caller, subscriptions).await)
             });
             match poll_once(call.as_mut()).await {
                 Poll::Ready((index, outcome)) => batch.settle(index, outcome),
@@ -177,7 +181,9 @@ impl<S: RpcService> Dispatcher<S> {
                     batch.running.push(call);
                 }
             }
-            batch.turn.step(params.map_or(0, str::len)).await;
+            if batch.turn.is_over(params.map_or(0, str::len)) {
+                batch.turn.pass().await;
+            }
             tokio::task::coop::consume_budget().await;
             if keeps_place {
                 batch.finish_all().await;
@@ -229,27 +235,35 @@ struct BatchMemory {
     held: Option<Reservation>,
     /// What it has taken so far, bytes.
     taken: usize,
+    /// What it may take before more must be reserved, bytes.
+    covered: usize,
 }
 
 impl BatchMemory {
     /// For a batch of this many entries.
     fn begin(client: ClientMemory, entries: usize) -> Result<Self, OutOfMemory> {
-        let mut memory = Self { client, held: None, taken: 0 };
+        let mut memory = Self { client, held: None, taken: 0, covered: UNCOUNTED_REPLY };
         memory.take(entries.saturating_mul(ENTRY_BYTES))?;
         Ok(memory)
     }
 
     fn take(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
         let taken = self.taken.saturating_add(bytes);
-        let held = self.held.as_ref().map_or(UNCOUNTED_REPLY, Reservation::bytes);
-        if taken > held {
-            let wanted = taken.next_multiple_of(MEMORY_STEP);
-            match &mut self.held {
-                Some(held) => held.resize(wanted)?,
-                None => self.held = Some(self.client.reserve(MemoryUse::Answers, wanted)?),
-            }
+        if taken > self.covered {
+            self.grow(taken)?;
         }
         self.taken = taken;
+        Ok(())
+    }
+
+    #[cold]
+    fn grow(&mut self, taken: usize) -> Result<(), OutOfMemory> {
+        let wanted = taken.next_multiple_of(MEMORY_STEP);
+        match &mut self.held {
+            Some(held) => held.resize(wanted)?,
+            None => self.held = Some(self.client.reserve(MemoryUse::Answers, wanted)?),
+        }
+        self.covered = wanted;
         Ok(())
     }
 
@@ -309,7 +323,9 @@ async fn render<S: RpcService>(entries: Vec<Entry<'_, S>>, mut turn: TaskTurn) -
                 opened.push(subscription);
             }
         }
-        turn.step(text.len() - before).await;
+        if turn.is_over(text.len() - before) {
+            turn.pass().await;
+        }
     }
     if text.len() == 1 {
         return Answer::only(None);

@@ -107,7 +107,7 @@ pub(crate) struct Answer<S: RpcService> {
     /// `None` if there was nothing but notifications.
     pub(crate) reply: Option<Reply>,
     /// To be started once the reply is on its way.
-    pub(crate) opened: Vec<Opened<S>>,
+    pub(crate) opened: Vec<Box<Opened<S>>>,
 }
 
 impl<S: RpcService> Answer<S> {
@@ -143,7 +143,8 @@ enum Outcome<S: RpcService> {
     Json(S::Json),
     /// `true`: unsubscribed.
     Done,
-    Opened(Opened<S>),
+    /// Boxed: it is rare, and all outcomes would be as large.
+    Opened(Box<Opened<S>>),
     Failed(Failure),
 }
 
@@ -178,10 +179,10 @@ impl<S: RpcService> Dispatcher<S> {
     /// The bytes of a message whose members were found: they are wiped after use if a method in it takes secrets.
     pub(crate) fn sealed_text(&self, bytes: BytesMut, message: &RawMessage) -> Bytes {
         let takes_secrets = |request: &RawRequest| {
-            let method = request.method.and_then(|span| std::str::from_utf8(bytes.get(span.range())?).ok());
-            method.is_some_and(|method| self.service.takes_secrets(&read_string(method)))
+            request.method_in_bytes(&bytes).is_some_and(|method| self.service.takes_secrets(&method))
         };
-        match takes_secrets(&message.single) || message.items.iter().any(takes_secrets) {
+        let requests = if message.is_batch { &message.items[..] } else { std::slice::from_ref(&message.single) };
+        match requests.iter().any(takes_secrets) {
             true => Bytes::from_owner(WipedText(bytes)),
             false => bytes.freeze(),
         }
@@ -197,7 +198,11 @@ impl<S: RpcService> Dispatcher<S> {
     pub async fn answer_text(&self, body: &[u8], caller: &Caller) -> Option<Vec<u8>> {
         let body = MessageText { bytes: Bytes::copy_from_slice(body), memory: None };
         let reply = self.answer_body(body, caller).await?;
-        Some(reply.segments.concat())
+        let mut text = Vec::from(reply.first);
+        if let Some(rest) = reply.rest {
+            text.extend(rest.iter().flatten());
+        }
+        Some(text)
     }
 
     /// The answer to a whole body.
@@ -286,12 +291,12 @@ impl<S: RpcService> Dispatcher<S> {
                 (id, copied)
             }
         };
-        let call = call.unwrap_or_else(|| {
+        let mut call = call.unwrap_or_else(|| {
             let method = message.single.method.map(Span::without_quotes).unwrap_or_default();
             RawCall::owned(text, method.range(), message.single.params.map(Span::range), memory)
         });
         let length = id.as_ref().map_or(0, RequestId::len);
-        let outcome = self.call_in_time(call, length, caller, subscriptions.filter(|_| id.is_some())).await;
+        let outcome = self.call_in_time(&mut call, length, caller, subscriptions.filter(|_| id.is_some())).await;
         let Some(id) = id else { return Answer::only(None) };
         let id = id.as_str();
         let mut answer = match outcome {
@@ -331,25 +336,24 @@ impl<S: RpcService> Dispatcher<S> {
         subscriptions: Option<&Subscriptions>,
     ) -> Answer<S> {
         // Each wrong byte becomes three.
-        let repaired = match self.memory_of(caller.context.origin()).reserve(MemoryUse::Messages, text.bytes.len() * 3)
-        {
-            Ok(memory) => {
-                let bytes = String::from_utf8_lossy(&text.bytes).into_owned().into();
-                MessageText { bytes, memory: Some(memory) }
-            }
+        let length = text.bytes.len() * 3;
+        let memory = match self.memory_of(caller.context.origin()).reserve(MemoryUse::Messages, length) {
+            Ok(memory) => Some(memory),
             Err(refused) => return Answer::only(Some(Reply::stray_failure(&refused.into()))),
         };
+        let repaired = BytesMut::from(Bytes::from(String::from_utf8_lossy(&text.bytes).into_owned()));
         drop(text);
-        match self.parse(&repaired.bytes) {
-            Parsed::Message(message) => self.answer(repaired, &message, caller, subscriptions).await,
-            _ => Answer::only(Some(Reply::stray_failure(&failures::parse_error()))),
-        }
+        let Parsed::Message(message) = self.parse(&repaired) else {
+            return Answer::only(Some(Reply::stray_failure(&failures::parse_error())));
+        };
+        let text = MessageText { bytes: self.sealed_text(repaired, &message), memory };
+        self.answer(text, &message, caller, subscriptions).await
     }
 
     /// A call that ends at its caller's deadline. `kept` are the bytes that its caller keeps for it beside.
     async fn call_in_time(
         &self,
-        call: RawCall<'_>,
+        call: &mut RawCall<'_>,
         kept: usize,
         caller: &Caller,
         subscriptions: Option<&Subscriptions>,
@@ -370,18 +374,19 @@ impl<S: RpcService> Dispatcher<S> {
         outcome.unwrap_or_else(|_| Outcome::Failed(failures::timed_out()))
     }
 
-    async fn call(&self, call: RawCall<'_>, caller: &Caller, subscriptions: Option<&Subscriptions>) -> Outcome<S> {
+    async fn call(&self, call: &mut RawCall<'_>, caller: &Caller, subscriptions: Option<&Subscriptions>) -> Outcome<S> {
         // Both endings belong to the subscription layer whatever stands before them.
-        if let Some(namespace) = call.method().strip_suffix(SUBSCRIBE) {
+        let method = call.method();
+        if let Some(namespace) = method.strip_suffix(SUBSCRIBE) {
             return Box::pin(self.subscribe(namespace, call.params(), caller, subscriptions)).await;
         }
-        if call.method().ends_with(UNSUBSCRIBE) {
+        if method.ends_with(UNSUBSCRIBE) {
             return unsubscribe(call.params(), subscriptions);
         }
-        if call.method().ends_with(EVENTS)
+        if method.ends_with(EVENTS)
             && let Some(subscriptions) = subscriptions
-            && self.service.names_subscription(call.method(), caller)
-            && let Some((namespace, kind)) = call.method().split_once('_')
+            && self.service.names_subscription(method, caller)
+            && let Some((namespace, kind)) = method.split_once('_')
         {
             return Box::pin(self.open(namespace, kind, None, caller, subscriptions)).await;
         }
@@ -447,7 +452,7 @@ impl<S: RpcService> Dispatcher<S> {
             Ok(Ok(notifications)) => {
                 place.id = None;
                 drop(place);
-                Outcome::Opened(Opened { id, namespace: namespace.to_owned(), notifications, memory })
+                Outcome::Opened(Box::new(Opened { id, namespace: namespace.to_owned(), notifications, memory }))
             }
             Ok(Err(failure)) if failure.code == FailureCode::METHOD_NOT_FOUND => {
                 Outcome::Failed(failures::no_subscription(kind, namespace))
@@ -485,7 +490,7 @@ impl<'a> Request<'a> {
         let id = raw.id.map(|id| id.of(text));
         let is_usable = |id: &&str| !id.starts_with(['{', '[']);
         let params = raw.params.map(|params| params.of(text));
-        let method = raw.method.map(|method| read_string(method.of(text))).filter(|method| !method.is_empty());
+        let method = raw.method_in(text).filter(|method| !method.is_empty());
         match (method, id) {
             (Some(method), None) if method.ends_with("_subscription") => Self::Ignored,
             (Some(method), None) => Self::Call { id: None, method, params },

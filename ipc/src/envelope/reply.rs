@@ -16,7 +16,10 @@ const RESULT_FRAME: usize = r#"{"jsonrpc":"2.0","id":,"result":}"#.len() + 1;
 /// One outgoing message, ending with a newline.
 #[derive(Debug, Default)]
 pub(crate) struct Reply {
-    pub(crate) segments: [Bytes; 3],
+    /// The whole, or its head.
+    pub(crate) first: Bytes,
+    /// What follows in a large one, whose result travels as it came.
+    pub(crate) rest: Option<Box<[Bytes; 2]>>,
     /// What a large one holds until it is written.
     pub(crate) memory: Option<Reservation>,
 }
@@ -24,12 +27,12 @@ pub(crate) struct Reply {
 impl Reply {
     /// How many bytes it has.
     pub(crate) fn len(&self) -> usize {
-        self.segments.iter().map(Bytes::len).sum()
+        self.first.len() + self.rest.as_deref().map_or(0, |[result, end]| result.len() + end.len())
     }
 
     /// A reply of one piece.
     pub(crate) fn whole(text: Vec<u8>) -> Self {
-        Self { segments: [Bytes::from(text), Bytes::new(), Bytes::new()], memory: None }
+        Self { first: Bytes::from(text), rest: None, memory: None }
     }
 
     /// An error that belongs to no request: id `null`.
@@ -46,8 +49,8 @@ impl Reply {
         if length > COPY_UP_TO {
             let mut head = Vec::with_capacity(32 + id.len());
             write_result_head(&mut head, id);
-            let segments = [head.into(), Bytes::from_owner(json), Bytes::from_static(b"}\n")];
-            return Self { segments, memory: None };
+            let rest = Box::new([Bytes::from_owner(json), Bytes::from_static(b"}\n")]);
+            return Self { first: head.into(), rest: Some(rest), memory: None };
         }
         // To measure: a vector with room left cannot become `Bytes` without a second allocation.
         let mut text = Vec::with_capacity(RESULT_FRAME + id.len() + length);
@@ -81,12 +84,14 @@ impl Reply {
 }
 
 /// Appends the answer to a call that went well.
+#[inline]
 pub(crate) fn write_result(out: &mut Vec<u8>, id: &str, json: &[u8]) {
     write_result_head(out, id);
     out.extend_from_slice(json);
     out.push(b'}');
 }
 
+#[inline]
 fn write_result_head(out: &mut Vec<u8>, id: &str) {
     out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
     out.extend_from_slice(id.as_bytes());

@@ -6,6 +6,8 @@
 //! a general parser does not give: raw ids, the reference's syntax error texts, a value's end inside a
 //! stream, member names in any case, and 10,000 levels without recursion.
 
+use std::borrow::Cow;
+
 use super::text::{quote_byte, read_string};
 
 /// How deep arrays and objects may be nested; the reference's parser has the same bound and text.
@@ -43,9 +45,32 @@ pub(crate) struct RawRequest {
     pub(crate) id: Option<Span>,
     /// Only if it is a string; with its quotation marks.
     pub(crate) method: Option<Span>,
+    /// Whether the method's text must be unescaped.
+    pub(crate) method_has_escapes: bool,
     pub(crate) params: Option<Span>,
     /// Whether there is a `result`, or an `error` other than `null`.
     pub(crate) has_outcome: bool,
+}
+
+impl RawRequest {
+    /// The name of its method in the text that was scanned.
+    pub(crate) fn method_in<'a>(&self, text: &'a str) -> Option<Cow<'a, str>> {
+        let method = self.method?;
+        Some(match self.method_has_escapes {
+            true => read_string(method.of(text)),
+            false => Cow::Borrowed(method.without_quotes().of(text)),
+        })
+    }
+
+    /// The same where the text may not be UTF-8: the name's bytes.
+    pub(crate) fn method_in_bytes<'a>(&self, text: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+        let method = self.method?;
+        if self.method_has_escapes {
+            let quoted = String::from_utf8_lossy(text.get(method.range())?);
+            return Some(Cow::Owned(read_string(&quoted).into_owned().into_bytes()));
+        }
+        text.get(method.without_quotes().range()).map(Cow::Borrowed)
+    }
 }
 
 /// One message: a request or a batch of them.
@@ -253,6 +278,8 @@ pub(crate) struct Scanner {
     member: Member,
     value_start: usize,
     value_first: u8,
+    /// Whether the value that is read has a backslash.
+    has_escapes: bool,
     request: RawRequest,
     message: RawMessage,
     max_items: usize,
@@ -272,6 +299,7 @@ impl Scanner {
             member: Member::Other,
             value_start: 0,
             value_first: 0,
+            has_escapes: false,
             request: RawRequest::default(),
             message: RawMessage::default(),
             max_items,
@@ -395,6 +423,7 @@ impl Scanner {
         } else if self.is_at_members() {
             self.value_start = self.position;
             self.value_first = byte;
+            self.has_escapes = false;
         }
         if matches!(byte, b'{' | b'[') {
             if depth >= MAX_DEPTH {
@@ -434,7 +463,10 @@ impl Scanner {
         let request = &mut self.request;
         match (self.member, self.value_first) {
             (Member::Id, _) => request.id = Some(value),
-            (Member::Method, b'"') => request.method = Some(value),
+            (Member::Method, b'"') => {
+                request.method = Some(value);
+                request.method_has_escapes = self.has_escapes;
+            }
             (Member::Params, _) => request.params = Some(value),
             (Member::Error, b'n') => {}
             (Member::Result | Member::Error, _) => request.has_outcome = true,
@@ -453,6 +485,7 @@ impl Scanner {
             Some(b'"') => self.position += 1,
             Some(b'\\') => {
                 self.position += 1;
+                self.has_escapes = true;
                 self.state = State::Text { escape: Escape::Letter };
                 return Ok(false);
             }

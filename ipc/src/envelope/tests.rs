@@ -12,7 +12,7 @@ impl RpcService for Echo {
     type Json = String;
     type Notifications = NoNotifications<String>;
 
-    async fn call(&self, call: RawCall<'_>, _: &Caller) -> Result<String, Failure> {
+    async fn call(&self, call: &mut RawCall<'_>, _: &Caller) -> Result<String, Failure> {
         let (method, params) = (call.method(), call.params());
         match method {
             "fail" => {
@@ -101,7 +101,7 @@ impl RpcService for Ahead {
     type Json = String;
     type Notifications = NoNotifications<String>;
 
-    async fn call(&self, call: RawCall<'_>, _: &Caller) -> Result<String, Failure> {
+    async fn call(&self, call: &mut RawCall<'_>, _: &Caller) -> Result<String, Failure> {
         self.0.lock().unwrap().push(format!("{} {}", call.method(), call.params().unwrap_or("-")));
         Ok("1".to_owned())
     }
@@ -172,4 +172,59 @@ fn no_more_calls_are_shown_ahead_than_the_bounds_allow() {
     assert_eq!(shown(&vec![call("1"); 86]), [32, 32, 22]);
     assert_eq!(shown(&vec![call(&"1".repeat(30_000)); 5]), [2, 2]);
     assert!(shown(&vec![call(&"1".repeat(100_000)); 3]).is_empty());
+}
+
+/// Remembers the names that it was asked about.
+#[derive(Clone, Default)]
+struct Secretive(Arc<std::sync::Mutex<Vec<String>>>);
+
+impl RpcService for Secretive {
+    type Json = String;
+    type Notifications = NoNotifications<String>;
+
+    async fn call(&self, _: &mut RawCall<'_>, _: &Caller) -> Result<String, Failure> {
+        Ok("1".to_owned())
+    }
+
+    fn only_reads(&self, _: &str) -> bool {
+        true
+    }
+
+    fn takes_secrets(&self, method: &[u8]) -> bool {
+        self.0.lock().unwrap().push(String::from_utf8_lossy(method).into_owned());
+        false
+    }
+
+    async fn subscribe(&self, _: &str, _: &str, _: Option<&str>, _: &Caller) -> Result<Self::Notifications, Failure> {
+        Ok(NoNotifications::default())
+    }
+}
+
+#[test]
+fn whether_a_method_takes_secrets_is_asked_by_its_name_however_it_is_written() {
+    let service = Secretive::default();
+    let dispatcher = Dispatcher::new(service.clone(), EnvelopeLimits::default());
+    for text in [
+        r#"{"method":"personal_sign","id":"\n"}"#,
+        r#"{"id":"\n","method":"personal\u005fsign","params":["\t"]}"#,
+        r#"[{"method":"personal_sign"},1,{"method":"personal\u005fsign"}]"#,
+    ] {
+        let Parsed::Message(message) = dispatcher.parse(text.as_bytes()) else { panic!("{text}") };
+        dispatcher.sealed_text(BytesMut::from(text), &message);
+    }
+
+    assert_eq!(*service.0.lock().unwrap(), ["personal_sign"; 4]);
+}
+
+#[test]
+fn a_repaired_message_is_asked_about_too() {
+    let service = Secretive::default();
+    let dispatcher =
+        Dispatcher::new(service.clone(), EnvelopeLimits { call_timeout: None, ..EnvelopeLimits::default() });
+    let caller = Caller::new(Exposure::all(), CallContext::new());
+    let body = b"{\"id\":1,\"method\":\"personal_sign\",\"params\":[\"pass\xffword\"]}";
+
+    dispatcher.answer_text(body, &caller).now_or_never();
+
+    assert_eq!(*service.0.lock().unwrap(), ["personal_sign"]);
 }

@@ -85,8 +85,9 @@ impl AnswerBody {
 
     /// The pieces of a reply.
     pub(crate) fn reply(reply: Reply) -> Self {
-        let Reply { segments: bytes, memory } = reply;
-        Self { pieces: Pieces { bytes, _memory: memory }, compressor: None }
+        let Reply { first, rest, memory } = reply;
+        let [second, third] = rest.map_or_else(Default::default, |rest| *rest);
+        Self { pieces: Pieces { bytes: [first, second, third], _memory: memory }, compressor: None }
     }
 
     fn length(&self) -> usize {

@@ -134,14 +134,16 @@ impl<S: RpcService> Framing for Messages<S> {
 
 fn encode(reply: Reply, pieces: &mut VecDeque<Bytes>) {
     let length = reply.len();
-    let [first, second, third] = reply.segments;
-    let mut head = Vec::with_capacity(10 + if second.is_empty() { length } else { 0 });
+    let mut head = Vec::with_capacity(10 + if reply.rest.is_none() { length } else { 0 });
     frame::write_text_header(&mut head, length);
-    if second.is_empty() {
-        head.extend_from_slice(&first);
-        pieces.push_back(head.into());
-    } else {
-        pieces.push_back(head.into());
-        pieces.extend([first, second, third]);
+    match reply.rest {
+        None => {
+            head.extend_from_slice(&reply.first);
+            pieces.push_back(head.into());
+        }
+        Some(rest) => {
+            pieces.extend([head.into(), reply.first]);
+            pieces.extend(*rest);
+        }
     }
 }

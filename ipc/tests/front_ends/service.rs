@@ -75,10 +75,10 @@ impl RpcService for TestService {
     type Json = String;
     type Notifications = TestNotifications;
 
-    async fn call(&self, call: RawCall<'_>, caller: &Caller) -> Result<String, Failure> {
+    async fn call(&self, call: &mut RawCall<'_>, caller: &Caller) -> Result<String, Failure> {
         // As a plugin does: decoded at once, so that the text is not kept for the answer.
         let (method, params) = (call.method().to_owned(), call.params().map(str::to_owned));
-        drop(call);
+        call.release();
         let (method, params) = (method.as_str(), params.as_deref());
         let params = params.filter(|params| *params != "null").unwrap_or("[]");
         let namespace = method.split('_').next().unwrap_or_default();
