@@ -144,11 +144,16 @@ impl FairQueue {
     /// # Errors
     /// [`NoPlace`].
     pub async fn enter(&self, share: Share, deadline: Option<Instant>) -> Result<Place, NoPlace> {
-        let (sender, receiver) = oneshot::channel();
+        let mut granted = None;
+        let waiter = || {
+            let (sender, receiver) = oneshot::channel();
+            granted = Some(receiver);
+            sender
+        };
         let (job, arrival) = {
             let mut state = self.inner.lock();
             let job = state.new_job();
-            let arrival = state.arrive(job, share, Instant::now(), sender);
+            let arrival = state.arrive(job, share, Instant::now(), waiter);
             self.inner.note_contention(&state);
             (job, arrival)
         };
@@ -160,6 +165,8 @@ impl FairQueue {
                 // Its receiver finds the channel closed.
                 drop(displaced);
                 let _leaves = LeavesQueue { inner: &self.inner, job, share };
+                // A job that waits has asked for it.
+                let Some(receiver) = granted else { return Err(NoPlace::Displaced) };
                 self.wait(share, receiver, deadline).await
             }
         }
@@ -265,7 +272,13 @@ impl Inner {
 
     /// Takes a job's place and gives it to others.
     fn end(self: &Arc<Self>, job: JobId) {
-        self.lock().end(job, Instant::now());
+        {
+            let mut state = self.lock();
+            state.end(job, Instant::now());
+            if state.is_empty() {
+                return self.note_contention(&state);
+            }
+        }
         self.grant_all();
     }
 }

@@ -5,6 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use foldhash::fast::RandomState;
+
 use super::{FairLimits, Share};
 use crate::{ClientId, PluginId};
 
@@ -14,6 +16,9 @@ const QUANTUM: Duration = Duration::from_millis(5);
 
 /// Idle clients that are remembered for the time that they used, besides those that run or wait.
 const MAX_IDLE_CLIENTS: usize = 1_024;
+
+/// Clients that keep their place in the table while no client has a job: the next job of one allocates nothing.
+const MAX_RESTING_CLIENTS: usize = 16;
 
 /// A job from its arrival to its end.
 pub(super) type JobId = u64;
@@ -115,8 +120,8 @@ pub(super) enum Arrival<W> {
 /// `W` is how a waiting job is told that it may begin, `P` how a parked one is told to go on.
 pub(super) struct State<W, P> {
     limits: FairLimits,
-    clients: HashMap<ClientId, Client<W, P>>,
-    running: HashMap<JobId, Running>,
+    clients: HashMap<ClientId, Client<W, P>, RandomState>,
+    running: HashMap<JobId, Running, RandomState>,
     parked: usize,
     waiting: usize,
     next_job: JobId,
@@ -124,7 +129,8 @@ pub(super) struct State<W, P> {
 
 impl<W, P> State<W, P> {
     pub(super) fn new(limits: FairLimits) -> Self {
-        Self { limits, clients: HashMap::new(), running: HashMap::new(), parked: 0, waiting: 0, next_job: 0 }
+        let (clients, running) = Default::default();
+        Self { limits, clients, running, parked: 0, waiting: 0, next_job: 0 }
     }
 
     /// Jobs that run, are parked, and wait.
@@ -144,8 +150,13 @@ impl<W, P> State<W, P> {
         self.next_job
     }
 
-    /// A job comes. `waiter` is kept only if it has to wait.
-    pub(super) fn arrive(&mut self, job: JobId, share: Share, now: Instant, waiter: W) -> Arrival<W> {
+    /// Whether no job waits for a place, parked or not.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.waiting == 0 && self.parked == 0
+    }
+
+    /// A job comes. `waiter` is asked for only if it has to wait.
+    pub(super) fn arrive(&mut self, job: JobId, share: Share, now: Instant, waiter: impl FnOnce() -> W) -> Arrival<W> {
         self.account(now);
         // A free place with jobs that wait is one that their clients may not have.
         let has_free_place = self.running.len() < self.limits.places && self.next_share().is_none();
@@ -162,7 +173,7 @@ impl<W, P> State<W, P> {
         }
         let displaced = if is_full { self.displace() } else { None };
         let client = self.client(share.client);
-        client.flow(share.plugin).waiting.push_back((job, waiter));
+        client.flow(share.plugin).waiting.push_back((job, waiter()));
         client.waiting += 1;
         self.waiting += 1;
         Arrival::Waits { displaced }
@@ -229,6 +240,9 @@ impl<W, P> State<W, P> {
     ///
     /// Looks at all clients: they are no more than the queue is long, and a job that waits here is worth more than that.
     fn next_share(&self) -> Option<Share> {
+        if self.is_empty() {
+            return None;
+        }
         let may_run = |client: &Client<W, P>| client.wants_a_place() && client.running < self.limits.client_places;
         let eligible = self.clients.iter().filter(|(_, client)| may_run(client));
         let (name, client) = eligible.min_by_key(|(_, client)| (client.used, oldest_of(client)))?;
@@ -237,8 +251,9 @@ impl<W, P> State<W, P> {
         Some(Share { client: *name, plugin: *plugin })
     }
 
+    /// A job of a client that is known runs.
     fn begin(&mut self, job: JobId, share: Share, now: Instant) {
-        let client = self.client(share.client);
+        let Some(client) = self.clients.get_mut(&share.client) else { return };
         client.flow(share.plugin).running += 1;
         client.running += 1;
         self.running.insert(job, Running { share, since: now });
@@ -362,9 +377,20 @@ impl<W, P> State<W, P> {
 
     /// Forgets clients that have nothing here, and no more time behind them than the others.
     fn forget_idle(&mut self) {
-        let Some(least) = self.least_used() else { return self.clients.clear() };
+        let Some(least) = self.least_used() else { return self.forget_times() };
         let remembers = self.clients.len() <= MAX_IDLE_CLIENTS;
         self.clients.retain(|_, client| client.is_active() || (remembers && client.used > least));
+    }
+
+    /// No client is active: all begin anew.
+    fn forget_times(&mut self) {
+        if self.clients.len() > MAX_RESTING_CLIENTS {
+            return self.clients.clear();
+        }
+        for client in self.clients.values_mut() {
+            client.used = Duration::ZERO;
+            client.flows.values_mut().for_each(|flow| flow.used = Duration::ZERO);
+        }
     }
 }
 
