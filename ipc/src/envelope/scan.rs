@@ -202,11 +202,14 @@ impl Member {
     /// The member whose name and colon a text begins with, and how long they are, if they stand as nearly all clients
     /// write them. With it a scan takes a quarter fewer instructions than quotation mark by quotation mark.
     fn begins(text: &[u8]) -> Option<(Self, usize)> {
-        let usual = |name: &'static [u8], member| text.starts_with(name).then_some((member, name.len()));
-        usual(br#""params":"#, Self::Params)
-            .or_else(|| usual(br#""method":"#, Self::Method))
-            .or_else(|| usual(br#""id":"#, Self::Id))
-            .or_else(|| usual(br#""jsonrpc":"#, Self::Other))
+        let (name, member): (&[u8], _) = match text.get(1)? {
+            b'p' => (br#""params":"#, Self::Params),
+            b'm' => (br#""method":"#, Self::Method),
+            b'i' => (br#""id":"#, Self::Id),
+            b'j' => (br#""jsonrpc":"#, Self::Other),
+            _ => return None,
+        };
+        text.starts_with(name).then_some((member, name.len()))
     }
 
     /// The member of this name, which is in its quotation marks.
@@ -365,6 +368,9 @@ impl Scanner {
     fn structure(&mut self, input: &[u8], byte: u8) -> Result<bool, SyntaxError> {
         match (self.state, byte) {
             (State::ValueOrEnd, b']') | (State::KeyOrEnd, b'}') => return Ok(self.close()),
+            (State::Value | State::ValueOrEnd, b'"') if self.is_in_parameters() && self.plain_strings(input) => {
+                return Ok(false);
+            }
             (State::Value | State::ValueOrEnd, _) => return self.begin_value(input, byte),
             (State::Key | State::KeyOrEnd, b'"') => {
                 if self.is_at_members() {
@@ -372,6 +378,7 @@ impl Scanner {
                         self.member = member;
                         self.state = State::Value;
                         self.position += length;
+                        self.plain_member(input);
                         return Ok(false);
                     }
                     self.key_start = self.position;
@@ -397,6 +404,49 @@ impl Scanner {
     /// Whether the scan stands directly inside a request. What lies deeper must not disturb its members.
     const fn is_at_members(&self) -> bool {
         self.nesting.depth == self.base + 1 && self.request.is_object
+    }
+
+    /// Whether the scan stands inside an array of a request, where values mean nothing to the envelope.
+    const fn is_in_parameters(&self) -> bool {
+        self.nesting.depth > self.base && !self.nesting.is_in_object()
+    }
+
+    /// Reads the whole value of a member, and the comma after it, if it is a string without escapes or an integer, as `id`,
+    /// `method` and `jsonrpc` mostly are. Reads nothing of any other value, or of one that has not arrived whole.
+    fn plain_member(&mut self, input: &[u8]) {
+        let rest = &input[self.position..];
+        let length = match rest.first() {
+            Some(b'"') => plain_string(rest),
+            Some(b'0') => Some(1),
+            Some(b'1'..=b'9') => rest.iter().position(|byte| !byte.is_ascii_digit()),
+            _ => None,
+        };
+        let Some(length) = length else { return };
+        let Some(after @ (b',' | b'}')) = rest.get(length) else { return };
+        (self.value_start, self.value_first, self.has_escapes) = (self.position, rest[0], false);
+        self.position += length;
+        self.end_member();
+        self.state = State::AfterValue;
+        if *after == b',' {
+            self.position += 1;
+            self.state = State::Key;
+        }
+    }
+
+    /// Reads the strings without escapes that follow one another in an array, as most parameters are, with the commas between
+    /// them. False, and nothing is read, if the first of them is another value or has not arrived whole.
+    fn plain_strings(&mut self, input: &[u8]) -> bool {
+        let before = self.position;
+        while let Some(length) = plain_string(&input[self.position..]) {
+            self.position += length;
+            self.state = State::AfterValue;
+            if input.get(self.position) != Some(&b',') {
+                return true;
+            }
+            self.position += 1;
+            self.state = State::Value;
+        }
+        self.position > before
     }
 
     fn begin_value(&mut self, input: &[u8], byte: u8) -> Result<bool, SyntaxError> {
@@ -553,6 +603,14 @@ fn ordinary_bytes(text: &[u8]) -> usize {
     }
     let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..0x20);
     words.len() * 8 + rest.iter().position(is_special).unwrap_or(rest.len())
+}
+
+/// The length, with its quotation marks, of the string that a text begins with; none if that is something else, has escapes or
+/// control characters, or goes on beyond the text.
+fn plain_string(text: &[u8]) -> Option<usize> {
+    let inside = text.strip_prefix(b"\"")?;
+    let length = ordinary_bytes(inside);
+    (inside.get(length) == Some(&b'"')).then_some(length + 2)
 }
 
 fn after_escape(escape: Escape, byte: u8) -> Result<Escape, SyntaxError> {

@@ -44,6 +44,41 @@ fn finds_the_same_members_wherever_the_input_is_cut_and_however_their_names_are_
 }
 
 #[test]
+fn compact_requests_are_read_as_spaced_ones_and_wherever_they_are_cut() {
+    let members = |text: &str, request: &RawRequest| {
+        let of = |span: Option<Span>| span.map(|span| span.of(text).to_owned());
+        (of(request.id), of(request.method), of(request.params), request.method_has_escapes, request.has_outcome)
+    };
+    let params =
+        [r#"["0x1","latest"]"#, r#"["a",{"b":["c","d"]},"e\n","f"]"#, "[]", r#""text""#, "7", r#"[["a","b"],1,"c"]"#];
+    for (params, id) in
+        params.iter().flat_map(|params| ["1", "0", "90", r#""x""#, r#""\n""#, "-1", "1.5"].map(|id| (params, id)))
+    {
+        for method in ["eth_call", r"eth\u005fcall"] {
+            let compact = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
+            let spaced =
+                format!(r#"{{ "jsonrpc" : "2.0" , "id" : {id} , "method" : "{method}" , "params" : {params} }}"#);
+            let expected = members(&spaced, &message(&spaced).single);
+            let batch = format!("[{compact},{compact}]");
+            for text in [&compact, &batch] {
+                let whole = message(text);
+                let requests = if whole.is_batch { &whole.items[..] } else { std::slice::from_ref(&whole.single) };
+                assert!(requests.iter().all(|request| members(text, request) == expected), "{text}");
+                for cut in 0..text.len() {
+                    let mut scanner = Scanner::new(2);
+                    assert_eq!(scanner.advance(&text.as_bytes()[..cut]), Progress::More, "{text} cut at {cut}");
+                    assert_eq!(
+                        scanner.advance(text.as_bytes()),
+                        Progress::Complete(whole.clone()),
+                        "{text} cut at {cut}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn the_last_of_repeated_members_counts_but_only_strings_are_methods() {
     let text = r#"{"id":1,"method":"a","method":5,"id":"2","error":null}"#;
 
