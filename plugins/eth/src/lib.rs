@@ -114,11 +114,13 @@ type StateBlock = Deferred<Option<BlockParam>>;
 /// argument number `position`, though it may be `null`, which names no block.
 async fn block_or_default(context: &EthContext, block: StateBlock, position: usize) -> Result<BlockId, Failure> {
     let was_given = block.was_given();
-    match (block.at(position)?, profile(context).await?) {
-        (Some(block), _) => usable(context, block, position).await,
-        (None, Profile::Ethereum) => Ok(BlockId::LATEST),
-        (None, Profile::Native) if was_given => BlockParam::named(None).id(),
-        (None, Profile::Native) => {
+    if let Some(block) = block.at(position)? {
+        return usable(context, block, position).await;
+    }
+    match profile(context).await? {
+        Profile::Ethereum => Ok(BlockId::LATEST),
+        Profile::Native if was_given => BlockParam::named(None).id(),
+        Profile::Native => {
             Err(Failure::invalid_params(format!("missing value for required argument {position}")))
         }
     }
@@ -133,6 +135,9 @@ async fn block_or_latest(context: &EthContext, block: Option<BlockParam>, positi
 /// The block that argument number `position` names, if it may be named so on this chain.
 async fn usable(context: &EthContext, block: BlockParam, position: usize) -> Result<BlockId, Failure> {
     let id = block.id()?;
+    if id != BlockId::Tag(BlockTag::Safe) {
+        return Ok(id);
+    }
     match refuse_safe(context, id, position).await {
         Err(_) if block.is_object => {
             let error = ArgumentError::mismatch("object", "string");

@@ -158,7 +158,7 @@ fn end_of_value(bytes: &[u8]) -> Option<usize> {
 fn end_of_string(bytes: &[u8], start: usize) -> Option<usize> {
     let mut at = start + 1;
     loop {
-        at += bytes.get(at..)?.iter().position(|byte| matches!(byte, b'"' | b'\\'))?;
+        at += memchr::memchr2(b'"', b'\\', bytes.get(at..)?)?;
         if bytes[at] == b'"' {
             return Some(at + 1);
         }
