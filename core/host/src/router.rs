@@ -533,10 +533,10 @@ impl fmt::Debug for Router {
     }
 }
 
-/// One of 64 bits, by length and last byte of a method's name: few methods share one.
+/// One of 64 bits, by first byte and length of a method's name. The factor keeps the names of `personal` apart from those of `eth`.
 fn name_bit(method: &[u8]) -> u64 {
-    let last = method.last().copied().map_or(0, usize::from);
-    1 << ((method.len() * 7 + last) % 64)
+    let first = method.first().copied().map_or(0, usize::from);
+    1 << ((first * 26 + method.len()) % 64)
 }
 
 /// The method that opens the subscriptions of a namespace.

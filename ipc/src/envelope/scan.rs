@@ -202,14 +202,14 @@ impl Member {
     /// The member whose name and colon a text begins with, and how long they are, if they stand as nearly all clients
     /// write them. With it a scan takes a quarter fewer instructions than quotation mark by quotation mark.
     fn begins(text: &[u8]) -> Option<(Self, usize)> {
-        let (name, member): (&[u8], _) = match text.get(1)? {
-            b'p' => (br#""params":"#, Self::Params),
-            b'm' => (br#""method":"#, Self::Method),
-            b'i' => (br#""id":"#, Self::Id),
-            b'j' => (br#""jsonrpc":"#, Self::Other),
-            _ => return None,
-        };
-        text.starts_with(name).then_some((member, name.len()))
+        // Each name is compared at its own constant length, which needs no call.
+        match text.get(1)? {
+            b'p' => text.starts_with(br#""params":"#).then_some((Self::Params, 9)),
+            b'm' => text.starts_with(br#""method":"#).then_some((Self::Method, 9)),
+            b'i' => text.starts_with(br#""id":"#).then_some((Self::Id, 5)),
+            b'j' => text.starts_with(br#""jsonrpc":"#).then_some((Self::Other, 10)),
+            _ => None,
+        }
     }
 
     /// The member of this name, which is in its quotation marks.
