@@ -414,6 +414,7 @@ impl Scanner {
     /// Reads the whole value of a member, and the comma after it, if it is a string without escapes or an integer, as `id`,
     /// `method` and `jsonrpc` mostly are. Reads nothing of any other value, or of one that has not arrived whole.
     fn plain_member(&mut self, input: &[u8]) {
+        self.skip_space(input);
         let rest = &input[self.position..];
         let length = match rest.first() {
             Some(b'"') => plain_string(rest),
@@ -430,7 +431,13 @@ impl Scanner {
         if *after == b',' {
             self.position += 1;
             self.state = State::Key;
+            self.skip_space(input);
         }
+    }
+
+    /// Steps over one space, which Python's clients write after each colon and comma.
+    fn skip_space(&mut self, input: &[u8]) {
+        self.position += usize::from(input.get(self.position) == Some(&b' '));
     }
 
     /// Reads the strings without escapes that follow one another in an array, as most parameters are, with the commas between
@@ -445,6 +452,7 @@ impl Scanner {
             }
             self.position += 1;
             self.state = State::Value;
+            self.skip_space(input);
         }
         self.position > before
     }
