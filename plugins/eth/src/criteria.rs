@@ -42,11 +42,6 @@ impl Criteria {
         is_after_start && is_before_end
     }
 
-    /// Whether a new log is wanted.
-    pub(crate) fn matches(&self, log: &LocatedLog) -> bool {
-        self.covers(log.block_number) && self.filter.matches(&log.log)
-    }
-
     /// Sorts the values, whose order means nothing, for [`Criteria::matches_sorted`].
     pub(crate) fn sort_values(&mut self) {
         let LogFilter { addresses, topics } = &mut self.filter;
@@ -58,7 +53,7 @@ impl Criteria {
         }
     }
 
-    /// As [`Criteria::matches`], of criteria whose values are sorted: a thousand of them cost ten comparisons.
+    /// Whether a new log is wanted, of criteria whose values are sorted: a thousand of them cost ten comparisons.
     pub(crate) fn matches_sorted(&self, log: &LocatedLog) -> bool {
         let LogFilter { addresses, topics } = &self.filter;
         let Log { address, topics: has, .. } = &log.log;

@@ -285,7 +285,8 @@ mod tests {
             criteria(&[], &[&[], &[], &[1]]),
         ];
         for criteria in &cases {
-            let expected: Vec<usize> = (0..1_000).filter(|position| criteria.matches(&logs[*position])).collect();
+            let expected: Vec<usize> =
+                (0..1_000).filter(|position| criteria.filter.matches(&logs[*position].log)).collect();
 
             assert_eq!(found(&event, criteria, &[]), expected, "{criteria:?}");
         }
