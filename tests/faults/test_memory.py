@@ -84,13 +84,15 @@ def refused(node, use):
 def watched(node, what, count):
     """Holds that the process stays within its bound, that another client is served meanwhile, and that all is given back."""
     watch.forget_peak(node.process.pid)
-    stopped, failures = threading.Event(), []
+    stopped, failures, seen = threading.Event(), [], {"slowest": 0.0}
 
     def honest():
         try:
             while not stopped.is_set():
                 with wire.UnixSocket(node, timeout=60) as connection:
+                    begun = time.monotonic()
                     answer = wire.ask(connection, wire.request("eth_getBalance", OTHER, "latest"))
+                    seen["slowest"] = max(seen["slowest"], time.monotonic() - begun)
                     assert answer["result"] == "0x0", answer
                 time.sleep(0.05)
         except Exception as failure:  # noqa: BLE001, told below
@@ -99,7 +101,7 @@ def watched(node, what, count):
     other = threading.Thread(target=honest)
     other.start()
     try:
-        yield
+        yield seen
     finally:
         stopped.set()
         other.join()
@@ -260,6 +262,97 @@ def test_traces_that_record_more_than_a_share(node):
     assert any("memory" in message for message in messages), messages
     assert node.call("eth_chainId"), "what runs goes on"
     assert held(node, "traces") == 0
+
+
+LOGS, LISTENERS = (30_000, 2_000) if LONG else (6_000, 300)
+"""Logs of a full block, and the subscriptions of one client that want all of them."""
+
+
+def test_subscriptions_that_want_all_logs_of_a_full_block():
+    arguments = ["--cache", str(CACHE), "--rpc.memory", f"{BUDGET}MiB", "--metrics", "--metrics.port", "0"]
+    with Node("dev", *arguments, "--gas-limit", "50000000") as node, contextlib.ExitStack() as stack:
+        sender = node.call("eth_accounts")[0]
+        node.call("eth_getBlockByNumber", "latest", True)
+        honest = stack.enter_context(wire.UnixSocket(node, timeout=300))
+        wire.ask(honest, wire.request("eth_subscribe", "logs", {}))
+        with watched(node, "subscriptions to a block that is full of logs", LISTENERS * LOGS) as seen:
+            # They read nothing: each is where it is when its connection is ended.
+            for number in range(0, LISTENERS, 250):
+                connection = stack.enter_context(wire.WebSocket(node, timeout=60))
+                for _ in range(min(250, LISTENERS - number)):
+                    assert "result" in wire.ask(connection, wire.request("eth_subscribe", "logs", {}))
+            # JUMPDEST, LOG0(0, 0), and again while there are 20,000 of gas: 400 of gas a log.
+            code = "0x5b5f5fa062004e205a115f5700"
+            hash = node.call("eth_sendTransaction", {"from": sender, "data": code, "gas": hex(53_000 + 20_000 + 400 * LOGS)})
+            receipt = node.call("eth_getTransactionReceipt", hash)
+            count = len(receipt["logs"])
+            assert count >= LOGS * 0.9, count
+            told = [json.loads(honest.receive()) for _ in range(count)]
+        assert [log["params"]["result"]["logIndex"] for log in told] == [hex(number) for number in range(count)]
+        assert told[-1]["params"]["result"] == receipt["logs"][-1]
+        if LONG:
+            assert seen["slowest"] < 1, f"another client waited for {seen['slowest']:.1f} s"
+    tell("memory", "slowest read beside these subscriptions", 1, f"{seen['slowest'] * 1000:.0f} ms", "1,000 ms")
+
+
+POOLED = 1_000 if LONG else 110
+
+
+def test_the_content_of_a_full_pool():
+    arguments = ["--cache", str(CACHE), "--rpc.memory", f"{BUDGET}MiB", "--metrics", "--metrics.port", "0"]
+    with Node("dev", *arguments, "--block-time", "1h", "--gas-limit", "2000000000") as node:
+        senders = node.call("eth_accounts")
+        data = "0x" + "00" * 125_000
+        with wire.UnixSocket(node, timeout=120) as connection:
+            sent = 0
+            for number in range(POOLED):
+                sending = {"from": senders[number % len(senders)], "to": OTHER, "data": data, "gas": hex(2_000_000)}
+                sent += "result" in wire.ask(connection, wire.request("eth_sendTransaction", sending))
+        assert sent * 125_000 * 3 > SHARE * MB, f"the pool took {sent} transactions: too few for more than a share"
+        count = 4 if LONG else 2
+        with watched(node, "the content of a full pool", count * sent):
+            for method in ("eth_pendingTransactions", "txpool_content") * count:
+                with wire.UnixSocket(node, timeout=120) as connection:
+                    code, message = wire.code_of(wire.ask(connection, wire.request(method)))
+                assert code == LIMIT and "memory" in message, f"{method}: {code} {message}"
+            lines = node.call("txpool_inspect")
+            of_one = node.call("txpool_contentFrom", senders[0])
+        assert sum(map(len, lines["pending"].values())) == sent
+        assert {transaction["input"] for transaction in of_one["pending"].values()} == {data}
+        settle(node)
+
+
+RUNS, OVERRIDES = (16, 262_000) if LONG else (4, 100_000)
+
+
+def test_calls_that_take_memory_while_they_run(node):
+    # PUSH0, JUMPDEST, TSTORE(i, i), i += 1, JUMP.
+    transient = {LOOP: {"code": "0x5f5b80805d600101600156"}}
+    # MSTORE(2^30, 0): one instruction.
+    large = {LOOP: {"code": "0x5f634000000052"}}
+    # JUMPDEST, LOG0(0, 1 MiB), JUMP.
+    logging = {LOOP: {"code": "0x5b620fffff5fa05f56"}}
+    empty = {f"0x{number:040x}": {} for number in range(OVERRIDES)}
+    call = {"to": LOOP, "gas": hex(10**15)}
+    shapes = [
+        ("transient storage", wire.request("eth_call", call, "latest", transient)),
+        ("one instruction", wire.request("eth_call", call, "latest", large)),
+        ("logs", wire.request("eth_call", call, "latest", logging)),
+        ("empty overrides", wire.request("eth_call", call, "latest", empty)),
+        ("an estimate", wire.request("eth_estimateGas", call, "latest", transient)),
+        ("an access list", wire.request("eth_createAccessList", call, "latest", transient)),
+    ]
+    for what, text in shapes:
+        with watched(node, f"calls that grow by {what}", RUNS):
+            def run(_):
+                with wire.UnixSocket(node, timeout=300) as connection:
+                    return wire.code_of(wire.ask(connection, text))
+
+            with concurrent.futures.ThreadPoolExecutor(4) as threads:
+                answers = list(threads.map(run, range(RUNS)))
+        assert LIMIT in {code for code, _ in answers}, f"{what}: {answers}"
+        assert any("memory" in message for _, message in answers), f"{what}: {answers}"
+    settle(node)
 
 
 SENDS, GAS = (8, 1 << 24) if LONG else (4, 1 << 22)

@@ -36,7 +36,8 @@ pub struct TenonSlice {
     pub len: usize,
 }
 
-/// Owned bytes. The receiver calls `free` exactly once when it is done; null means nothing to free.
+/// Owned bytes. The receiver calls `free` exactly once when it is done; null means nothing to free. It never writes to them: other
+/// receivers may share them.
 #[repr(C)]
 #[derive(Debug)]
 pub struct TenonBuffer {

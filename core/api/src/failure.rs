@@ -63,6 +63,9 @@ impl Failure {
 
 impl From<crate::StoreError> for Failure {
     fn from(error: crate::StoreError) -> Self {
-        Self::server(error.to_string())
+        match error {
+            crate::StoreError::OutOfMemory { reason } => Self::limit(reason),
+            error => Self::server(error.to_string()),
+        }
     }
 }

@@ -44,6 +44,12 @@ pub enum StoreError {
         /// The head.
         head: BlockNumber,
     },
+    /// What is read has no place in the memory of the client for which it is read.
+    #[error("{reason}")]
+    OutOfMemory {
+        /// Whose memory is used up.
+        reason: String,
+    },
     /// The head moved back below the block that was being read.
     #[error("the chain was reorganised while block {number} was being read; ask again")]
     Reorganised {

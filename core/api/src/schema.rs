@@ -71,6 +71,7 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         request::<GetRawPoolTransaction>(),
         request::<AwaitSealing>(),
         request::<SetMinTip>(),
+        request::<GetPoolSummary>(),
         request::<ListAccounts>(),
         request::<SignMessage>(),
         request::<SignTransaction>(),

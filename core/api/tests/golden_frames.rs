@@ -310,12 +310,14 @@ fn pool_and_account_frames(frames: &mut Frames) {
         GetPoolContent { sender: Some(ADDRESS) },
         PoolContent { pending: vec![waiting.clone()], queued: vec![] },
     );
+    let in_short = PooledSummary::from(&waiting);
     frames.request(GetPoolTransaction { hash: HASH }, Some(waiting));
     frames.request(GetPoolNonce { address: ADDRESS }, 4);
     frames.request(GetPendingSince { cursor: Some(1) }, PendingSince { cursor: 2, hashes: vec![HASH] });
     frames.request(GetRawPoolTransaction { hash: HASH }, Some(Bytes::from_static(&[1])));
     frames.request(AwaitSealing { hash: HASH }, ());
     frames.request(SetMinTip { tip: wei(3) }, ());
+    frames.request(GetPoolSummary { sender: None }, PoolSummary { pending: vec![in_short], queued: vec![] });
     frames.request(GetSealing, SealingState { is_sealing: true, etherbase: Some(ADDRESS) });
     frames.request(SetSealing { change: SealingChange::ExtraData(Bytes::from_static(b"extra")) }, ());
     frames.request(StartSealing, SealingStart::NoSigner);

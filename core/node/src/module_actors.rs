@@ -10,8 +10,8 @@ use tenon_api::messages::{
     Call, CompactDatabase, CountTransactions, CreateAccessList, DumpAccounts, EstimateGas, GetAccount, GetAvailability,
     GetBadBlocks, GetBlock, GetBlockOutline, GetBlockReceipts, GetChainChanges, GetChainInfo, GetCode,
     GetDatabaseProperty, GetFeeHistory, GetForkSchedule, GetHead, GetHeader, GetLogs, GetModifiedAccounts,
-    GetNextBlockFees, GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolTransaction, GetPreimage,
-    GetProof, GetRaw, GetRawPoolTransaction, GetReceipt, GetStorage, GetStorageRange, GetTransaction,
+    GetNextBlockFees, GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolSummary, GetPoolTransaction,
+    GetPreimage, GetProof, GetRaw, GetRawPoolTransaction, GetReceipt, GetStorage, GetStorageRange, GetTransaction,
     GetTransactionInBlock, GetTransactionProof, ImportChain, ModuleFaults, SetHead, SetMinTip, SubmitTransaction,
     SuggestGasPrice, SuggestTip, Trace,
 };
@@ -78,6 +78,7 @@ const POOL_REQUESTS: &[Topic] = &[
     SubmitTransaction::TOPIC,
     GetPoolStatus::TOPIC,
     GetPoolContent::TOPIC,
+    GetPoolSummary::TOPIC,
     GetPoolTransaction::TOPIC,
     GetPoolNonce::TOPIC,
     GetPendingSince::TOPIC,

@@ -39,7 +39,7 @@ pub(crate) const KINDS: &[Kind] = kinds! {
         GetHead GetHeader GetBlock GetBlockReceipts GetTransaction GetReceipt GetLogs GetRaw GetChainChanges
         GetChainInfo SetHead GetTransactionProof ImportChain ExportChain GetChainConfig GetHeadNumber GetAccount GetCode
         GetStorage GetProof Call EstimateGas CreateAccessList Trace SuggestTip GetFeeHistory GetNextBlockFees SubmitTransaction
-        GetPoolStatus GetPoolContent GetPoolTransaction GetPoolNonce GetPendingSince GetRawPoolTransaction
+        GetPoolStatus GetPoolContent GetPoolSummary GetPoolTransaction GetPoolNonce GetPendingSince GetRawPoolTransaction
         ListAccounts SignMessage SignTransaction SendTransaction ListWallets CreateAccount ImportKey UnlockAccount
         LockAccount UseWallet RecoverSigner GetClientVersion GetNetworkStatus GetSyncStatus
         ListNamespaces GetDataFolder StartFrontEnd ListModules GetModule ChangeModule GetRecords ScanRecords

@@ -446,12 +446,19 @@ fn deliver<S: RpcService>(shared: &Arc<Shared<S>>, answer: Answer<S>) {
     }
 }
 
+/// Sends what a subscription has to say. An event may wake thousands of one client's: they take turns, so that others' reads do
+/// not wait for all of them.
 async fn feed<S: RpcService>(shared: Arc<Shared<S>>, mut opened: Box<Opened<S>>) {
-    while let Some(payload) = opened.notifications.next().await {
+    let mut turn = shared.dispatcher.turn_of(shared.origin);
+    while let Some(payload) = turn.work(opened.notifications.next()).await {
+        let length = payload.as_ref().map_or(0, |json| json.as_ref().len());
         if !shared.exposure.still_shows(&opened.namespace) {
             let notice = format!("subscription closed: namespace {} is not available any more", opened.namespace);
             let notice = Reply::notification(&opened.namespace, &opened.id, Err::<S::Json, _>(Failure::server(notice)));
             let _ = shared.outgoing.push_notification(notice);
+            break;
+        }
+        if length > UNCOUNTED_BUFFER && shared.outgoing.make_room(length + Reply::NOTIFICATION_BYTES).is_err() {
             break;
         }
         let notification = Reply::notification(&opened.namespace, &opened.id, payload);
@@ -461,6 +468,9 @@ async fn feed<S: RpcService>(shared: Arc<Shared<S>>, mut opened: Box<Opened<S>>)
         shared.traffic.notify();
         // A stream that never waits must not keep the writer from its thread.
         tokio::task::coop::consume_budget().await;
+        if turn.is_over(length) {
+            turn.pass().await;
+        }
     }
     shared.subscriptions.remove(&opened.id);
     drop(opened.memory);

@@ -153,6 +153,21 @@ impl Outgoing {
         });
     }
 
+    /// Takes the memory for a notification of about `bytes` that is to be written next. One that finds no room ends the
+    /// connection, as [`Outgoing::push_notification`] says.
+    pub(crate) fn make_room(&self, bytes: usize) -> Result<(), Overflow> {
+        let mut queue = self.lock();
+        let length = self.length().saturating_add(bytes);
+        let has_room = length <= self.most && (length <= queue.memory.held() || queue.memory.grow(length).is_ok());
+        self.held.store(queue.memory.held(), Ordering::Relaxed);
+        drop(queue);
+        if has_room {
+            return Ok(());
+        }
+        self.push(|queue| queue.has_overflowed = true);
+        Err(Overflow)
+    }
+
     /// Queues a notification.
     pub(crate) fn push_notification(&self, reply: Reply) -> Result<(), Overflow> {
         self.push(|queue| {
@@ -378,6 +393,21 @@ mod tests {
         assert_eq!(client.held(), 100_000 - UNASKED);
         outgoing.sent(100_000);
         assert_eq!(client.held(), 0);
+    }
+
+    #[test]
+    fn room_for_a_large_notification_is_counted_before_it_is_written() {
+        let budget = MemoryBudget::new(MemoryLimits { total: 1 << 20, client: 8 * MEMORY_STEP });
+        let client = budget.client(ClientId::INSIDE);
+        let outgoing = Outgoing::new(encode_plain, usize::MAX, client.clone());
+
+        assert!(outgoing.make_room(4 * MEMORY_STEP).is_ok());
+        assert!((3 * MEMORY_STEP..=4 * MEMORY_STEP).contains(&client.held()), "{}", client.held());
+        assert!(outgoing.push_notification(reply(4 * MEMORY_STEP)).is_ok());
+        assert!(client.held() <= 4 * MEMORY_STEP, "once");
+
+        assert!(outgoing.make_room(8 * MEMORY_STEP).is_err());
+        assert!(outgoing.push_notification(reply(1)).is_err(), "the connection ends");
     }
 
     #[tokio::test]

@@ -45,6 +45,9 @@ const CALL_BYTES: usize = 20 << 10;
 /// bytes of text each, take 3.9 times that (`plugins/sdk/src/shapes/overrides.rs` tests it); call data takes half.
 const DECODED_FACTOR: usize = 4;
 
+/// Parameters up to this length are decoded before they are counted, by no more calls at a time than there are threads.
+const UNCOUNTED_PARAMETERS: usize = 16 << 10;
+
 /// What an open subscription takes beside its parameters: its task, its place in lists, its futures and the events that wait
 /// for it.
 const SUBSCRIPTION_BYTES: usize = 12 << 10;
@@ -359,13 +362,23 @@ impl<S: RpcService> Dispatcher<S> {
         subscriptions: Option<&Subscriptions>,
     ) -> Outcome<S> {
         // The parameters count while the call runs, for what the plugin has decoded them into.
-        let bytes = CALL_BYTES + DECODED_FACTOR * call.params_length() + kept;
+        let length = call.params_length();
+        let bytes = CALL_BYTES + DECODED_FACTOR * length + kept;
+        let reserve = || self.memory_of(caller.context.origin()).reserve(MemoryUse::Calls, bytes);
+        // Large parameters are counted before they are decoded, which the first poll does.
+        let large = match length {
+            ..=UNCOUNTED_PARAMETERS => None,
+            _ => match reserve() {
+                Ok(memory) => Some(memory),
+                Err(refused) => return Outcome::Failed(refused.into()),
+            },
+        };
         let mut call = pin!(self.call(call, caller, subscriptions));
         // Most calls are done on their first poll: they hold nothing, and no timer is made for them.
         if let Poll::Ready(outcome) = poll_once(call.as_mut()).await {
             return outcome;
         }
-        let _memory = match self.memory_of(caller.context.origin()).reserve(MemoryUse::Calls, bytes) {
+        let _memory = match large.map_or_else(reserve, Ok) {
             Ok(memory) => memory,
             Err(refused) => return Outcome::Failed(refused.into()),
         };

@@ -25,6 +25,9 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
+    /// What a notification takes beside namespace and payload.
+    pub(crate) const NOTIFICATION_BYTES: usize = 112;
+
     /// How many bytes it has.
     pub(crate) fn len(&self) -> usize {
         self.first.len() + self.rest.as_deref().map_or(0, |[result, end]| result.len() + end.len())
@@ -63,7 +66,7 @@ impl Reply {
     /// What a subscription says: a payload, or why it stops.
     pub(crate) fn notification<J: AsRef<[u8]>>(namespace: &str, id: &str, payload: Result<J, Failure>) -> Self {
         let length = payload.as_ref().map_or(64, |json| json.as_ref().len());
-        let mut text = Vec::with_capacity(112 + namespace.len() + length);
+        let mut text = Vec::with_capacity(Self::NOTIFICATION_BYTES + namespace.len() + length);
         text.extend_from_slice(br#"{"jsonrpc":"2.0","method":""#);
         text.extend_from_slice(namespace.as_bytes());
         text.extend_from_slice(br#"_subscription","params":{"subscription":""#);

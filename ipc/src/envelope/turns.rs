@@ -138,6 +138,22 @@ impl TaskTurn {
         work.await
     }
 
+    /// Does work of which an event begins a part for thousands of tasks at once: polls it only with a place, and gives the place
+    /// up whenever the work waits. The place is kept when the work is done; [`TaskTurn::is_over`] follows.
+    pub(crate) async fn work<T>(&mut self, work: impl Future<Output = T>) -> T {
+        let mut work = pin!(work);
+        loop {
+            if self.held.is_none() {
+                self.take().await;
+            }
+            if let Poll::Ready(outcome) = poll_once(work.as_mut()).await {
+                return outcome;
+            }
+            self.rest();
+            until_woken().await;
+        }
+    }
+
     /// Waits for something else without a place, and takes one again.
     pub(super) async fn wait<T>(&mut self, work: impl Future<Output = T>) -> T {
         self.rest();
@@ -170,6 +186,12 @@ impl Drop for TaskTurn {
             clients.remove(&self.client);
         }
     }
+}
+
+/// Waits for the task to be woken by what it has polled before.
+async fn until_woken() {
+    let mut was_polled = false;
+    poll_fn(|_| if std::mem::replace(&mut was_polled, true) { Poll::Ready(()) } else { Poll::Pending }).await;
 }
 
 #[cfg(test)]
@@ -276,6 +298,28 @@ mod tests {
         assert!(poll(passing.as_mut()).is_pending(), "it yields");
         tokio::task::yield_now().await;
         assert!(poll(passing.as_mut()).is_pending(), "the batch has the place");
+    }
+
+    #[tokio::test]
+    async fn work_is_polled_with_a_place_only_and_waits_without_one() {
+        let (turns, client) = (TaskTurns::default(), ClientId::from_number(1));
+        let batch = turns.begin(client).await;
+        let (mut first, mut second) = (turns.at_rest(client), turns.at_rest(client));
+        let polls = std::cell::Cell::new(0);
+        let mut working = pin!(first.work(poll_fn(|_| {
+            polls.set(polls.get() + 1);
+            if polls.get() > 1 { Poll::Ready(()) } else { Poll::Pending }
+        })));
+
+        assert!(poll(working.as_mut()).is_pending());
+        assert_eq!(polls.get(), 0, "the batch has the only place");
+        drop(batch);
+        assert!(poll(working.as_mut()).is_pending());
+        assert_eq!(polls.get(), 1);
+        assert!(poll(pin!(second.work(async {}))).is_ready(), "what waits has no place");
+        second.rest();
+
+        assert!(poll(working.as_mut()).is_ready());
     }
 
     #[tokio::test]

@@ -36,9 +36,9 @@ pub fn register(
 ) -> Result<(), RegisterError> {
     let CallResources { limits, memory } = resources.into();
     let executor = Executor::new(Arc::clone(&spec));
-    let recording_memory = RecordingMemory::new(limits.trace_bytes, memory);
-    let calls =
-        Calls { executor, chain: Arc::clone(&chain), engine, limits, recording_memory, long_calls: LongCalls::new() };
+    let recording_memory = RecordingMemory::new(limits.trace_bytes, memory.clone());
+    let long_calls = LongCalls::new();
+    let calls = Calls { executor, chain: Arc::clone(&chain), engine, limits, recording_memory, long_calls, memory };
     let fees = Fees::new(spec, chain, limits);
     register_calls(bus, pool, &calls)?;
     register_fees(bus, pool, &fees)?;

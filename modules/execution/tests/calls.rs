@@ -16,9 +16,9 @@ use tenon_api::{
         GetNextBlockFees, SuggestTip,
     },
 };
-use tenon_bus::CallContext;
+use tenon_bus::{CallContext, MemoryBudget, MemoryLimits};
 use tenon_chain::Genesis;
-use tenon_execution::ExecutionLimits;
+use tenon_execution::{CallResources, ExecutionLimits};
 
 fn call(request: CallRequest) -> Call {
     Call { request, block: BlockId::LATEST, state_overrides: vec![], block_overrides: BlockOverrides::default() }
@@ -312,4 +312,49 @@ async fn contradicting_members_are_refused_in_the_usual_words() {
 
         assert!(failure.message.starts_with(expected), "{}", failure.message);
     }
+}
+
+#[tokio::test]
+async fn a_run_that_outgrows_its_client_s_memory_ends_and_gives_all_back() {
+    let node = TestNode::with_conformance_chain(54);
+    let memory = MemoryBudget::new(MemoryLimits { total: 64 << 20, client: 4 << 20 });
+    let limits = ExecutionLimits { call_gas_cap: 0, ..ExecutionLimits::default() };
+    let _served = node.serve(CallResources { limits, memory: memory.clone() });
+    let to = address!("0x00000000000000000000000000000000000000aa");
+    let request = || CallRequest { to: Some(to), gas: Some(10_u64.pow(15)), ..CallRequest::default() };
+    let with_code = |code: &[u8]| {
+        let code = Some(Bytes::copy_from_slice(code));
+        vec![(to, AccountOverride { code, ..AccountOverride::default() })]
+    };
+    let growing = [
+        // PUSH0, JUMPDEST, TSTORE(i, i), i += 1, JUMP.
+        with_code(&hex!("5f5b80805d600101600156")),
+        // The same with SSTORE.
+        with_code(&hex!("5f5b808055600101600156")),
+        // The same with SLOAD.
+        with_code(&hex!("5f5b805450600101600156")),
+        // JUMPDEST, LOG0(0, 64 KiB), JUMP.
+        with_code(&hex!("5b620100005fa05f56")),
+        // MSTORE(2^24, 0), and MSTORE(2^40, 0): one instruction.
+        with_code(&hex!("5f630100000052")),
+        with_code(&hex!("5f6501000000000052")),
+        // RETURN(0, 2^30).
+        with_code(&hex!("63400000005ff3")),
+        // JUMPDEST, CALL of itself with all gas.
+        with_code(&hex!("5b5f5f5f5f5f305af1505f56")),
+        (0..40_000_u64)
+            .map(|number| (Address::left_padding_from(&number.to_be_bytes()), AccountOverride::default()))
+            .collect(),
+    ];
+    for overrides in growing {
+        let asked = Call { state_overrides: overrides.clone(), ..call(request()) };
+
+        let refused = node.ask(asked).await.unwrap_err();
+
+        assert_eq!(refused.code, FailureCode::LIMIT_EXCEEDED, "{}: {refused}", overrides.len());
+        assert!(refused.message.contains("memory"), "{refused}");
+        assert_eq!(memory.usage().held, MemoryBudget::unbounded().usage().held);
+    }
+    let small = Call { state_overrides: with_code(&hex!("5f5ff3")), ..call(request()) };
+    assert_eq!(node.ask(small).await, Ok(Bytes::new()), "what is small goes on");
 }

@@ -1,8 +1,8 @@
 use tenon_api::{
     Failure,
     messages::{
-        GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolTransaction, GetRawPoolTransaction,
-        RecoverSendersAhead, SetMinTip, SubmitTransaction,
+        GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolSummary, GetPoolTransaction,
+        GetRawPoolTransaction, RecoverSendersAhead, SetMinTip, SubmitTransaction,
     },
 };
 use tenon_bus::{Bus, CallContext, RegisterError, Transport};
@@ -31,6 +31,8 @@ pub fn register(bus: &Bus, pool: &Pool) -> Result<(), RegisterError> {
     bus.handle_read(move |_: GetPoolStatus, _: &CallContext| Ok(own.status()))?;
     let own = pool.clone();
     bus.handle_read(move |request: GetPoolContent, _: &CallContext| Ok(own.content(request.sender)))?;
+    let own = pool.clone();
+    bus.handle_read(move |request: GetPoolSummary, _: &CallContext| Ok(own.summary(request.sender)))?;
     let own = pool.clone();
     bus.handle_read(move |request: GetPoolTransaction, _: &CallContext| Ok(own.get(request.hash)))?;
     let own = pool.clone();

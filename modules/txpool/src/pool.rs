@@ -4,7 +4,7 @@ use parking_lot::{Mutex, RwLock};
 use tenon_api::{
     Address, B256, ChainReader, OwnAccounts, PendingTransactions, RecoveredTransaction, SealedHeader, StoreError,
     Transaction, TransactionPayload, U256,
-    messages::{PendingSince, PoolContent, PoolStatus, TransactionPending},
+    messages::{PendingSince, PoolContent, PoolStatus, PoolSummary, TransactionPending},
 };
 use tenon_bus::Bus;
 use tenon_chain::{BlobSidecar, ChainSpec};
@@ -153,6 +153,11 @@ impl Pool {
     /// What waits, of one sender or of all.
     pub fn content(&self, sender: Option<Address>) -> PoolContent {
         self.inner.state.read().content(sender)
+    }
+
+    /// What waits, of one sender or of all, in short.
+    pub fn summary(&self, sender: Option<Address>) -> PoolSummary {
+        self.inner.state.read().summary(sender)
     }
 
     /// Hashes that became pending since a cursor, and the next cursor.

@@ -7,7 +7,7 @@ use std::{
 
 use tenon_api::{
     Address, B256, BlockCommit, RecoveredTransaction, U256,
-    messages::{PendingSince, PoolContent, PoolStatus},
+    messages::{PendingSince, PoolContent, PoolStatus, PoolSummary, PooledSummary},
 };
 
 use crate::{
@@ -148,17 +148,32 @@ impl PoolState {
     }
 
     pub(crate) fn content(&self, sender: Option<Address>) -> PoolContent {
+        let mut content = PoolContent::default();
+        for sender in self.sorted_senders(sender) {
+            content.pending.extend(sender.pending().map(|entry| entry.transaction.clone()));
+            content.queued.extend(sender.queued().map(|entry| entry.transaction.clone()));
+        }
+        content
+    }
+
+    /// As [`PoolState::content`], in short.
+    pub(crate) fn summary(&self, sender: Option<Address>) -> PoolSummary {
+        let mut summary = PoolSummary::default();
+        for sender in self.sorted_senders(sender) {
+            summary.pending.extend(sender.pending().map(|entry| PooledSummary::from(&entry.transaction)));
+            summary.queued.extend(sender.queued().map(|entry| PooledSummary::from(&entry.transaction)));
+        }
+        summary
+    }
+
+    /// One sender, if it has anything here, or all.
+    fn sorted_senders(&self, sender: Option<Address>) -> impl Iterator<Item = &Sender> {
         let mut senders: Vec<_> = match sender {
             Some(address) => self.senders.get_key_value(&address).into_iter().collect(),
             None => self.senders.iter().collect(),
         };
         senders.sort_unstable_by_key(|(address, _)| **address);
-        let mut content = PoolContent::default();
-        for (_, sender) in senders {
-            content.pending.extend(sender.pending().map(|entry| entry.transaction.clone()));
-            content.queued.extend(sender.queued().map(|entry| entry.transaction.clone()));
-        }
-        content
+        senders.into_iter().map(|(_, sender)| sender)
     }
 
     /// Pending transactions in block order: at most twice as many as the head's gas limit has room for.

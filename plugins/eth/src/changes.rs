@@ -141,6 +141,13 @@ impl Delivered {
     }
 }
 
+/// Bytes that a list of logs takes.
+pub(crate) fn logs_bytes(logs: &[LocatedLog]) -> usize {
+    let size =
+        |log: &LocatedLog| size_of::<LocatedLog>() + log.log.topics.len() * size_of::<B256>() + log.log.data.len();
+    logs.iter().map(size).sum()
+}
+
 async fn logs_of_block(context: &EthContext, hash: B256, criteria: &Criteria) -> Result<Vec<LocatedLog>, Failure> {
     context.call(GetLogs { range: LogRange::Block(hash), filter: criteria.filter.clone() }).await
 }

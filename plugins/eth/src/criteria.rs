@@ -42,9 +42,25 @@ impl Criteria {
         is_after_start && is_before_end
     }
 
-    /// Whether a new log is wanted.
-    pub(crate) fn matches(&self, log: &LocatedLog) -> bool {
-        self.covers(log.block_number) && self.filter.matches(&log.log)
+    /// Sorts the values, whose order means nothing, for [`Criteria::matches_sorted`].
+    pub(crate) fn sort_values(&mut self) {
+        let LogFilter { addresses, topics } = &mut self.filter;
+        addresses.sort_unstable();
+        addresses.dedup();
+        for values in topics {
+            values.sort_unstable();
+            values.dedup();
+        }
+    }
+
+    /// Whether a new log is wanted, of criteria whose values are sorted: a thousand of them cost ten comparisons.
+    pub(crate) fn matches_sorted(&self, log: &LocatedLog) -> bool {
+        let LogFilter { addresses, topics } = &self.filter;
+        let Log { address, topics: has, .. } = &log.log;
+        self.covers(log.block_number)
+            && (addresses.is_empty() || addresses.binary_search(address).is_ok())
+            && topics.len() <= has.len()
+            && topics.iter().zip(has).all(|(wanted, topic)| wanted.is_empty() || wanted.binary_search(topic).is_ok())
     }
 
     /// Refuses what no filter can watch: one block, which does not change, and a range that ends before it begins. The

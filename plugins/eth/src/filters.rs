@@ -1,9 +1,6 @@
 //! Polling filters: `docs/spec/rpc-eth.md` 14.3.
 
-use tenon_sdk::{
-    prelude::*,
-    shapes::{JsonWriter, logs_json},
-};
+use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
 use crate::{
     Answer, EthContext,
@@ -89,7 +86,7 @@ async fn changes_of(context: &EthContext, filter: &Filter) -> Result<Changes, Fa
     };
     let profile = crate::profile(context).await?;
     let logs = log_changes(context, &changes, criteria, &filter.delivered).await?;
-    Ok(Changes { json: logs_json(profile, &logs), position, logs })
+    Ok(Changes { json: logs::write(context, profile, &logs)?, position, logs })
 }
 
 /// All logs of the filter's range, evaluated afresh; does not count as a poll.
@@ -98,7 +95,7 @@ pub(crate) async fn get_filter_logs(context: EthContext, id: String) -> Answer {
     let Watched::Logs(criteria) = filter.watched else { return Err(Failure::server("filter not found")) };
     let profile = crate::profile(&context).await?;
     let logs = logs::find(&context, profile, &criteria).await?;
-    Ok(logs_json(profile, &logs))
+    logs::write(&context, profile, &logs)
 }
 
 fn hashes_json(hashes: &[B256]) -> JsonWriter {

@@ -18,10 +18,12 @@ mod changes;
 mod config;
 mod criteria;
 mod deferred;
+mod event_logs;
 mod fees;
 mod filters;
 #[doc(hidden)]
 pub mod fuzzing;
+mod log_feed;
 mod logs;
 mod mining;
 mod native;
@@ -40,11 +42,11 @@ mod uncles;
 #[cfg(test)]
 mod tests;
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use tenon_sdk::{prelude::*, shapes::JsonWriter};
 
-use crate::{deferred::Deferred, registry::Registry, settings::Settings};
+use crate::{deferred::Deferred, log_feed::LogFeed, registry::Registry, settings::Settings};
 
 /// The running plugin.
 pub struct Eth {
@@ -56,6 +58,9 @@ pub struct Eth {
     filters: Registry,
     /// The header that a subscription has written last, for all the others: a block is written once, whoever listens.
     announced: Mutex<Option<(B256, Arc<JsonWriter>)>>,
+    /// The logs of new blocks, which all subscriptions to logs share. It lives as long as one of them. Locked when one is
+    /// opened; nothing awaits under the lock.
+    log_feed: Mutex<Weak<LogFeed>>,
 }
 
 impl Plugin for Eth {
@@ -66,6 +71,7 @@ impl Plugin for Eth {
             spelling: OnceLock::new(),
             filters: Registry::new(handover, |client, bytes| host.hold(client, bytes).map(Some)),
             announced: Mutex::default(),
+            log_feed: Mutex::default(),
         })
     }
 

@@ -1,12 +1,18 @@
 //! `eth_getLogs` and the ranges of log filters: `docs/spec/rpc-eth.md` 14.
 
-use tenon_sdk::{prelude::*, shapes::logs_json};
+use tenon_sdk::{
+    prelude::*,
+    shapes::{logs_json, logs_json_bytes},
+};
 
 use crate::{
     Answer, EthContext,
+    changes::logs_bytes,
     criteria::{Criteria, Scope},
 };
 
+/// Logs and their answer up to this size are not counted: they are part of what their call holds anyway.
+const UNCOUNTED_BYTES: usize = 64 << 10;
 /// More positions than a log can have topics.
 const MAX_TOPICS: usize = 4;
 
@@ -16,7 +22,17 @@ pub(crate) async fn get_logs(context: EthContext, criteria: Criteria) -> Answer 
         return Err(Failure { code: range_error_code(profile), ..Failure::server("exceed max topics") });
     }
     let logs = find(&context, profile, &criteria).await?;
-    Ok(logs_json(profile, &logs))
+    write(&context, profile, &logs)
+}
+
+/// The answer with these logs, if there is memory for it beside them: it is counted before it is written.
+pub(crate) fn write(context: &EthContext, profile: Profile, logs: &[LocatedLog]) -> Answer {
+    let bytes = logs_bytes(logs).saturating_add(logs_json_bytes(logs));
+    let _memory = match bytes {
+        ..=UNCOUNTED_BYTES => None,
+        _ => Some(context.hold(bytes)?),
+    };
+    Ok(logs_json(profile, logs))
 }
 
 /// The logs of the chain that the criteria ask for, evaluated now.

@@ -5,11 +5,14 @@ use std::time::Duration;
 use tenon_sdk::{
     param::ParamDescription,
     prelude::*,
-    shapes::{CallArguments, JsonWriter, receipt_json, write_transaction},
+    shapes::{CallArguments, JsonWriter, pooled_bytes, pooled_json_bytes, receipt_json, write_transaction},
     transactions::{self, rlp::Item, signed_json, unsigned_hash, unsigned_json, with_nonce},
 };
 
-use crate::{Answer, EthContext, chain_info, native::require_native, transactions::TRANSACTION_BYTES};
+use crate::{Answer, EthContext, chain_info, native::require_native};
+
+/// Answers up to this size are not counted: they are part of what their call holds anyway.
+const UNCOUNTED_BYTES: usize = 16 << 10;
 
 /// The code of EIP-7966 for a transaction that no block had in time.
 const NOT_IN_TIME: FailureCode = FailureCode(4);
@@ -213,18 +216,35 @@ fn is_same(transaction: &Transaction, request: &CallRequest) -> bool {
 pub(crate) async fn pending_transactions(context: EthContext) -> Answer {
     let profile = crate::profile(&context).await?;
     let accounts = context.call(ListAccounts).await?;
-    let content = match accounts.is_empty() {
-        true => PoolContent::default(),
-        false => context.call(GetPoolContent { sender: None }).await?,
+    let summary = match accounts.is_empty() {
+        true => PoolSummary::default(),
+        false => context.call(GetPoolSummary { sender: None }).await?,
     };
-    let own: Vec<_> = content.pending.iter().filter(|pooled| accounts.contains(&pooled.sender)).collect();
-    let mut json = JsonWriter::with_capacity(own.len() * TRANSACTION_BYTES + 2);
+    let is_own = |pooled: &&PooledSummary| accounts.contains(&pooled.sender);
+    let own: Vec<PooledSummary> = summary.pending.iter().filter(is_own).cloned().collect();
+    let bytes = own.iter().map(pooled_json_bytes).sum::<usize>();
+    // Counted before any of it is there. What is queued comes with it.
+    let all = summary.pending.iter().chain(&summary.queued).filter(is_own);
+    let _memory = match bytes.saturating_add(all.map(pooled_bytes).sum()) {
+        bytes if bytes > UNCOUNTED_BYTES => Some(context.hold(bytes).map_err(|_| too_large(bytes))?),
+        _ => None,
+    };
+    let mut json = JsonWriter::with_capacity(bytes + 2);
     json.begin_list();
-    for pooled in own {
-        write_transaction(&mut json, profile, &pooled.transaction, pooled.sender, None);
+    for of_sender in own.chunk_by(|left, right| left.sender == right.sender) {
+        let Some(first) = of_sender.first() else { continue };
+        let content = context.call(GetPoolContent { sender: Some(first.sender) }).await?;
+        // Those that came meanwhile have no room here.
+        for pooled in content.pending.iter().take(of_sender.len()) {
+            write_transaction(&mut json, profile, &pooled.transaction, pooled.sender, None);
+        }
     }
     json.end_list();
     Ok(json)
+}
+
+fn too_large(bytes: usize) -> Failure {
+    Failure::limit(format!("the answer takes up to {bytes} bytes of memory, which do not fit; ask for one transaction"))
 }
 
 /// A whole transaction but for its nonce, which the node chooses when it is sent.

@@ -5,19 +5,23 @@
 
 use std::{
     collections::HashSet,
+    future::poll_fn,
     sync::{Arc, PoisonError},
+    task::Poll,
 };
 
 use tenon_sdk::{
     prelude::*,
-    shapes::{JsonWriter, write_header, write_located_log},
+    shapes::{JsonWriter, LOG_JSON_BYTES, write_header, write_located_log},
 };
 
 use crate::{
     EthContext,
     chain::write_sync_status,
-    changes::{Delivered, chain_changes, heads_among, log_changes},
-    criteria::LastingCriteria,
+    changes::{Delivered, chain_changes, heads_among, log_changes, logs_bytes},
+    criteria::{Criteria, LastingCriteria},
+    event_logs::{EventLogs, Search, Step},
+    log_feed::LogFeed,
     transactions::transaction_json,
 };
 
@@ -32,6 +36,11 @@ impl CaughtUp {
     fn remember(&mut self, changes: &ChainChanges) {
         self.blocks.extend(changes.removed.iter().map(|(_, hash)| (*hash, true)));
         self.blocks.extend(changes.added.iter().map(|(_, hash)| (*hash, false)));
+    }
+
+    /// Those of an event's blocks that have been announced already.
+    fn announced_of(&mut self, blocks: &[(B256, bool)]) -> Vec<(B256, bool)> {
+        blocks.iter().copied().filter(|(hash, removed)| self.has_announced(*hash, *removed)).collect()
     }
 
     /// Whether the block has been announced already. The first one that has not ends the overlap.
@@ -92,11 +101,12 @@ fn announcement(context: &EthContext, profile: Profile, header: &SealedHeader) -
 pub(crate) async fn logs(
     context: EthContext,
     sink: Sink,
-    LastingCriteria(criteria): LastingCriteria,
+    LastingCriteria(mut criteria): LastingCriteria,
 ) -> Result<(), Failure> {
     let profile = crate::profile(&context).await?;
     criteria.check_watchable(profile)?;
-    let mut events = context.events::<LogsChanged>();
+    criteria.sort_values();
+    let mut events = LogFeed::listen(&context, profile).await;
     let mut last = context.call(GetHead).await?.header.hash();
     let mut caught_up = CaughtUp::default();
     let mut delivered = Delivered::default();
@@ -109,19 +119,18 @@ pub(crate) async fn logs(
         }
         match delivery {
             Delivery::Event(event) => {
-                let logs: Vec<&LocatedLog> =
-                    event.logs.iter().filter(|log| !caught_up.has_announced(log.block_hash, log.removed)).collect();
-                if let Some(log) = logs.last() {
-                    last = block_after(&context, log).await?;
+                let announced = caught_up.announced_of(event.blocks());
+                if let Some((hash, removed)) = event.blocks().iter().rfind(|block| !announced.contains(block)) {
+                    last = block_after(&context, *hash, *removed).await?;
                 }
-                for log in in_order(profile, logs).into_iter().filter(|log| criteria.matches(log)) {
-                    send_log(&sink, profile, log).await?;
-                    delivered.note([log]);
-                }
+                send_wanted(&sink, &event, &criteria, &announced, &mut delivered).await;
             }
             Delivery::Missed(_) => {
                 let (changes, seen) = chain_changes(&context, last).await?;
-                for log in &log_changes(&context, &changes, &criteria, &delivered).await? {
+                let logs = log_changes(&context, &changes, &criteria, &delivered).await?;
+                // Each has a list of its own: one that does not fit ends with its error.
+                let _memory = context.hold(logs_bytes(&logs))?;
+                for log in &logs {
                     send_log(&sink, profile, log).await?;
                     delivered.note([log]);
                 }
@@ -133,27 +142,52 @@ pub(crate) async fn logs(
     Ok(())
 }
 
-/// Go-ethereum tells of removed logs from the newest block on; on native chains they come in ascending order
-/// (`docs/spec/rpc-eth.md` 14.3).
-fn in_order(profile: Profile, mut logs: Vec<&LocatedLog>) -> Vec<&LocatedLog> {
-    if profile == Profile::Native {
-        let removed = logs.iter().take_while(|log| log.removed).count();
-        logs[..removed].sort_by_key(|log| (log.block_number, log.log_index));
+/// Sends the logs of an event that the criteria ask for, from the texts that all subscriptions share.
+async fn send_wanted(
+    sink: &Sink,
+    event: &Arc<EventLogs>,
+    criteria: &Criteria,
+    announced: &[(B256, bool)],
+    delivered: &mut Delivered,
+) {
+    let mut search = Search::new(Arc::clone(event), criteria);
+    loop {
+        match search.step(criteria, announced) {
+            Step::Found(position) => {
+                let (Some(log), Some(text)) = (event.log(position), event.text(position)) else { return };
+                sink.send_shared(text).await;
+                delivered.note([log]);
+            }
+            Step::Pause => pause().await,
+            Step::End => return,
+        }
     }
-    logs
 }
 
-/// The newest block of the chain once this log has been announced: its own, or the one before if it left.
-async fn block_after(context: &EthContext, log: &LocatedLog) -> Result<B256, Failure> {
-    if !log.removed {
-        return Ok(log.block_hash);
+/// Lets the host poll others before it polls this subscription again.
+async fn pause() {
+    let mut has_paused = false;
+    poll_fn(|task| {
+        if std::mem::replace(&mut has_paused, true) {
+            return Poll::Ready(());
+        }
+        task.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// The newest block of the chain once a block's logs have been announced: itself, or the one before if it left.
+async fn block_after(context: &EthContext, hash: B256, removed: bool) -> Result<B256, Failure> {
+    if !removed {
+        return Ok(hash);
     }
-    let stored = context.call(GetHeader { block: BlockId::hash(log.block_hash) }).await?;
-    Ok(stored.map_or(log.block_hash, |stored| stored.header.parent_hash))
+    let stored = context.call(GetHeader { block: BlockId::hash(hash) }).await?;
+    Ok(stored.map_or(hash, |stored| stored.header.parent_hash))
 }
 
 async fn send_log(sink: &Sink, profile: Profile, log: &LocatedLog) -> Result<(), Failure> {
-    let mut json = JsonWriter::with_capacity(900 + log.log.data.len() * 2);
+    let mut json = JsonWriter::with_capacity(LOG_JSON_BYTES + log.log.data.len() * 2);
     write_located_log(&mut json, profile, log);
     sink.send(&json).await
 }

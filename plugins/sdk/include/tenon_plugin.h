@@ -36,7 +36,8 @@ typedef struct TenonSlice {
     size_t len;
 } TenonSlice;
 
-/* Owned bytes. The receiver calls free exactly once when it is done; null means nothing to free. */
+/* Owned bytes. The receiver calls free exactly once when it is done; null means nothing to free. It never writes to them: other
+   receivers may share them. */
 typedef struct TenonBuffer {
     uint8_t *data; /* may be null when len is 0 */
     size_t len;

@@ -5,14 +5,14 @@ use std::{
     future::poll_fn,
     marker::PhantomData,
     ops::Deref,
-    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
+    task::{Context as TaskContext, Poll},
     time::Duration,
 };
 
 use tenon_api::{Event, Failure, FailureCode, MethodPattern, Request, codec};
 
-use crate::boundary::{CallToken, ForeignFuture, ForeignStream};
+use crate::boundary::{CallToken, ForeignFuture, ForeignStream, OwnedBytes};
 
 /// How much a line of the node's log matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -317,7 +317,18 @@ impl<E: Event> Events<E> {
     /// # Errors
     /// When the plugin was not granted the event's capability, or a frame does not decode.
     pub async fn next(&mut self) -> Result<Option<Delivery<E>>, Failure> {
-        let item = poll_fn(|task| Pin::new(&mut self.stream).poll_item(task)).await;
+        poll_fn(|task| self.poll_next(task)).await
+    }
+
+    /// The next event; the same as [`Events::next`] for who polls by itself.
+    ///
+    /// # Errors
+    /// As [`Events::next`].
+    pub fn poll_next(&mut self, task: &TaskContext<'_>) -> Poll<Result<Option<Delivery<E>>, Failure>> {
+        self.stream.poll_item(task).map(Self::read)
+    }
+
+    fn read(item: Option<Result<OwnedBytes, Failure>>) -> Result<Option<Delivery<E>>, Failure> {
         match item {
             None => Ok(None),
             Some(Ok(frame)) => Ok(Some(Delivery::Event(codec::decode(frame.as_ref()).map_err(codec_failure)?))),

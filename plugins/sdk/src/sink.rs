@@ -12,7 +12,11 @@ use futures_util::Stream;
 use serde::Serialize;
 use tenon_api::Failure;
 
-use crate::{boundary::crashed, context::ScopeGuard, output};
+use crate::{
+    boundary::{OutgoingBytes, crashed},
+    context::ScopeGuard,
+    output,
+};
 
 /// Where a subscription's function puts its items. At most one waits: `send` returns when the one before has
 /// been taken, so a slow client slows its own subscription and nothing else.
@@ -25,7 +29,7 @@ pub struct Sink {
 #[derive(Default)]
 struct Shared {
     /// The item that the host has not taken yet: finished JSON, or empty for the acceptance.
-    item: Option<Vec<u8>>,
+    item: Option<OutgoingBytes>,
     /// Whether the acceptance has been put.
     is_accepted: bool,
     /// Who waits for `item` to be taken.
@@ -42,7 +46,7 @@ impl Sink {
     pub async fn accept(&self) {
         let is_first = !std::mem::replace(&mut self.lock().is_accepted, true);
         if is_first {
-            self.put(Vec::new()).await;
+            self.put(Vec::new().into()).await;
         }
     }
 
@@ -53,11 +57,17 @@ impl Sink {
     pub async fn send<T: Serialize + ?Sized>(&self, payload: &T) -> Result<(), Failure> {
         let json = output::to_json(payload)?;
         self.accept().await;
-        self.put(json).await;
+        self.put(json.into()).await;
         Ok(())
     }
 
-    async fn put(&self, item: Vec<u8>) {
+    /// Sends one notification whose `result` is finished JSON that other subscriptions send as well: nothing is copied.
+    pub async fn send_shared(&self, json: Arc<[u8]>) {
+        self.accept().await;
+        self.put(json.into()).await;
+    }
+
+    async fn put(&self, item: OutgoingBytes) {
         let mut item = Some(item);
         poll_fn(|task| {
             let mut shared = self.lock();
@@ -71,7 +81,7 @@ impl Sink {
         .await;
     }
 
-    fn take(&self) -> Option<Vec<u8>> {
+    fn take(&self) -> Option<OutgoingBytes> {
         let (item, waiting) = {
             let mut shared = self.lock();
             (shared.item.take(), shared.waiting.take())
@@ -120,7 +130,7 @@ impl<S> SubscriptionStream<S> {
 }
 
 impl<S> Stream for SubscriptionStream<S> {
-    type Item = Result<Vec<u8>, Failure>;
+    type Item = Result<OutgoingBytes, Failure>;
 
     fn poll_next(self: Pin<&mut Self>, task: &mut TaskContext<'_>) -> Poll<Option<Self::Item>> {
         let this = self.get_mut();

@@ -15,11 +15,17 @@ use std::{
 
 use tenon_sdk::{
     prelude::*,
-    shapes::{JsonWriter, schema, write_transaction},
+    shapes::{JsonWriter, pooled_bytes, pooled_json_bytes, schema, write_transaction},
 };
 
-/// Room for a transaction without its input.
-const TRANSACTION_BYTES: usize = 1000;
+/// Room for what stands before a transaction: its nonce, and its sender with the first.
+const KEY_BYTES: usize = 80;
+/// Room for a line of [`inspect`] with what stands before it.
+const LINE_BYTES: usize = 360;
+/// Room for what stands around the lists.
+const FRAME_BYTES: usize = 32;
+/// Answers up to this size are not counted.
+const UNCOUNTED_BYTES: usize = 16 << 10;
 
 /// The running plugin.
 #[derive(Default)]
@@ -68,8 +74,8 @@ async fn status(context: PoolContext) -> Result<JsonWriter, Failure> {
 
 async fn content(context: PoolContext) -> Result<JsonWriter, Failure> {
     let (profile, spelling) = (profile(&context).await?, spelling(&context).await?);
-    let content = context.call(GetPoolContent { sender: None }).await?;
-    Ok(by_list(&content, |json, list| {
+    let (content, bytes, _memory) = pool_content(&context, None).await?;
+    Ok(by_list(bytes, &content.pending, &content.queued, |json, list| {
         by_sender(json, spelling, list, |json, pooled| {
             write_transaction(json, profile, &pooled.transaction, pooled.sender, None);
         });
@@ -78,8 +84,8 @@ async fn content(context: PoolContext) -> Result<JsonWriter, Failure> {
 
 async fn content_from(context: PoolContext, sender: Address) -> Result<JsonWriter, Failure> {
     let profile = profile(&context).await?;
-    let content = context.call(GetPoolContent { sender: Some(sender) }).await?;
-    Ok(by_list(&content, |json, list| {
+    let (content, bytes, _memory) = pool_content(&context, Some(sender)).await?;
+    Ok(by_list(bytes, &content.pending, &content.queued, |json, list| {
         by_nonce(json, list, &|json: &mut JsonWriter, pooled: &RecoveredTransaction| {
             write_transaction(json, profile, &pooled.transaction, pooled.sender, None);
         });
@@ -88,37 +94,85 @@ async fn content_from(context: PoolContext, sender: Address) -> Result<JsonWrite
 
 async fn inspect(context: PoolContext) -> Result<JsonWriter, Failure> {
     let spelling = spelling(&context).await?;
-    let content = context.call(GetPoolContent { sender: None }).await?;
-    Ok(by_list(&content, |json, list| {
-        by_sender(json, spelling, list, |json, pooled| json.string(&summary(&pooled.transaction)));
+    let summary = context.call(GetPoolSummary { sender: None }).await?;
+    let count = summary.pending.len() + summary.queued.len();
+    let bytes = count * LINE_BYTES + FRAME_BYTES;
+    let _memory = hold(&context, bytes)?;
+    Ok(by_list(bytes, &summary.pending, &summary.queued, |json, list| {
+        by_sender(json, spelling, list, |json, pooled| json.string(&line_of(pooled)));
     }))
 }
 
+/// What waits, at most how many bytes it takes as JSON, and the memory for both. That is counted before any of it is there: a full
+/// pool is a gigabyte of text.
+async fn pool_content(
+    context: &PoolContext,
+    sender: Option<Address>,
+) -> Result<(PoolContent, usize, Option<HeldMemory>), Failure> {
+    let summary = context.call(GetPoolSummary { sender }).await?;
+    let all = || summary.pending.iter().chain(&summary.queued);
+    let json = all().map(|pooled| pooled_json_bytes(pooled) + KEY_BYTES).sum::<usize>() + FRAME_BYTES;
+    let memory = hold(context, json.saturating_add(all().map(pooled_bytes).sum()))?;
+    let content = context.call(GetPoolContent { sender }).await?;
+    Ok((content, json, memory))
+}
+
+/// Memory for an answer; none for a small one, which is part of what its call holds anyway.
+fn hold(context: &PoolContext, bytes: usize) -> Result<Option<HeldMemory>, Failure> {
+    if bytes <= UNCOUNTED_BYTES {
+        return Ok(None);
+    }
+    let memory = context.hold(bytes).map_err(|_| {
+        let text = format!("the answer takes up to {bytes} bytes of memory, which do not fit; ask for one sender");
+        Failure::limit(text)
+    })?;
+    Ok(Some(memory))
+}
+
 /// `{"pending": …, "queued": …}`.
-fn by_list(content: &PoolContent, write: impl Fn(&mut JsonWriter, &[RecoveredTransaction])) -> JsonWriter {
-    let input: usize = content.pending.iter().chain(&content.queued).map(|pooled| pooled.transaction.input.len()).sum();
-    let count = content.pending.len() + content.queued.len();
-    let mut json = JsonWriter::with_capacity(count * TRANSACTION_BYTES + input * 2 + 32);
+fn by_list<T>(bytes: usize, pending: &[T], queued: &[T], write: impl Fn(&mut JsonWriter, &[T])) -> JsonWriter {
+    let mut json = JsonWriter::with_capacity(bytes);
     json.begin_object();
     json.key("pending");
-    write(&mut json, &content.pending);
+    write(&mut json, pending);
     json.key("queued");
-    write(&mut json, &content.queued);
+    write(&mut json, queued);
     json.end_object();
     json
 }
 
+/// What stands in the pool: whole, or in short.
+trait Pooled {
+    fn sender(&self) -> Address;
+    fn nonce(&self) -> u64;
+}
+
+impl Pooled for RecoveredTransaction {
+    fn sender(&self) -> Address {
+        self.sender
+    }
+
+    fn nonce(&self) -> u64 {
+        self.transaction.nonce
+    }
+}
+
+impl Pooled for PooledSummary {
+    fn sender(&self) -> Address {
+        self.sender
+    }
+
+    fn nonce(&self) -> u64 {
+        self.nonce
+    }
+}
+
 /// Senders to nonces to values. The list is sorted by sender and nonce.
-fn by_sender(
-    json: &mut JsonWriter,
-    spelling: Spelling,
-    list: &[RecoveredTransaction],
-    write: impl Fn(&mut JsonWriter, &RecoveredTransaction),
-) {
+fn by_sender<T: Pooled>(json: &mut JsonWriter, spelling: Spelling, list: &[T], write: impl Fn(&mut JsonWriter, &T)) {
     json.begin_object();
-    for of_sender in list.chunk_by(|left, right| left.sender == right.sender) {
+    for of_sender in list.chunk_by(|left, right| left.sender() == right.sender()) {
         if let Some(first) = of_sender.first() {
-            json.key(&sender_key(spelling, first.sender));
+            json.key(&sender_key(spelling, first.sender()));
             by_nonce(json, of_sender, &write);
         }
     }
@@ -126,14 +180,10 @@ fn by_sender(
 }
 
 /// Nonces, in decimal, to values.
-fn by_nonce(
-    json: &mut JsonWriter,
-    list: &[RecoveredTransaction],
-    write: &impl Fn(&mut JsonWriter, &RecoveredTransaction),
-) {
+fn by_nonce<T: Pooled>(json: &mut JsonWriter, list: &[T], write: &impl Fn(&mut JsonWriter, &T)) {
     json.begin_object();
     for pooled in list {
-        json.key(&pooled.transaction.nonce.to_string());
+        json.key(&pooled.nonce().to_string());
         write(json, pooled);
     }
     json.end_object();
@@ -149,14 +199,14 @@ fn sender_key(spelling: Spelling, sender: Address) -> String {
 }
 
 /// One line for people: receiver, value, gas and price.
-fn summary(transaction: &Transaction) -> String {
-    let mut text = match transaction.to {
+fn line_of(pooled: &PooledSummary) -> String {
+    let mut text = match pooled.to {
         Some(to) => to.to_checksum(None),
         None => "contract creation".to_owned(),
     };
-    let price = transaction.max_fee_per_gas();
+    let price = pooled.max_fee_per_gas;
     // Writing to a string cannot fail.
-    let _ = write!(text, ": {} wei + {} gas × {price} wei", transaction.value, transaction.gas_limit);
+    let _ = write!(text, ": {} wei + {} gas × {price} wei", pooled.value, pooled.gas_limit);
     text
 }
 
@@ -206,11 +256,17 @@ mod tests {
                 Ok(if profile == Profile::Native { Spelling::Reference } else { Spelling::Own })
             })
             .answer(|_: GetPoolStatus| Ok(PoolStatus { pending: 3, queued: 0 }))
-            .answer(|request: GetPoolContent| {
-                let mut pending = vec![pooled(1, 0), pooled(1, 7), pooled(2, 4)];
-                pending.retain(|pooled| request.sender.is_none_or(|sender| pooled.sender == sender));
-                Ok(PoolContent { pending, queued: Vec::new() })
+            .answer(|request: GetPoolContent| Ok(PoolContent { pending: waiting(request.sender), queued: Vec::new() }))
+            .answer(|request: GetPoolSummary| {
+                let pending = waiting(request.sender).iter().map(PooledSummary::from).collect();
+                Ok(PoolSummary { pending, queued: Vec::new() })
             })
+    }
+
+    fn waiting(sender: Option<Address>) -> Vec<RecoveredTransaction> {
+        let mut pending = vec![pooled(1, 0), pooled(1, 7), pooled(2, 4)];
+        pending.retain(|pooled| sender.is_none_or(|sender| pooled.sender == sender));
+        pending
     }
 
     fn call(profile: Profile, method: &str, params: &str) -> serde_json::Value {
@@ -274,5 +330,47 @@ mod tests {
         assert_eq!(answer["pending"]["7"]["to"], serde_json::Value::Null);
         assert_eq!(answer["pending"]["0"]["chainId"], "0x32");
         assert_eq!(answer["queued"], serde_json::json!({}));
+    }
+
+    #[test]
+    fn an_answer_that_does_not_fit_is_refused_before_it_is_built_and_lines_are_small() {
+        let plugin = Arc::new(TransactionPool::default());
+        let summary = |_: GetPoolSummary| {
+            let large = PooledSummary { input_bytes: 125_000, ..PooledSummary::default() };
+            Ok(PoolSummary { pending: vec![large; 10], queued: Vec::new() })
+        };
+        let host = host(Profile::Ethereum).with_memory(1 << 20).answer(summary);
+        let host =
+            host.answer(|_: GetPoolContent| -> Result<PoolContent, Failure> { panic!("asked for all the same") });
+
+        for (method, params) in
+            [("txpool_content", "[]"), ("txpool_contentFrom", r#"["0x0101010101010101010101010101010101010101"]"#)]
+        {
+            let refused = host.call(&table(), &plugin, method, params).expect_err("more than a megabyte");
+
+            assert_eq!(refused.code, FailureCode::LIMIT_EXCEEDED);
+            assert!(refused.message.starts_with("the answer takes up to "), "{}", refused.message);
+        }
+        assert!(host.call(&table(), &plugin, "txpool_inspect", "[]").is_ok());
+        assert_eq!(host.held(0), 0);
+    }
+
+    #[test]
+    fn a_line_and_its_keys_take_no_more_than_their_room() {
+        let largest = PooledSummary {
+            nonce: u64::MAX,
+            to: Some(Address::ZERO),
+            value: U256::MAX,
+            gas_limit: u64::MAX,
+            max_fee_per_gas: U256::MAX,
+            ..PooledSummary::default()
+        };
+        let (pending, room) = ([largest.clone(), largest], 2 * LINE_BYTES + FRAME_BYTES);
+
+        let json = by_list(room, &pending[..1], &pending[1..], |json, list| {
+            by_sender(json, Spelling::Own, list, |json, pooled| json.string(&line_of(pooled)));
+        });
+
+        assert!(json.into_bytes().len() <= room);
     }
 }

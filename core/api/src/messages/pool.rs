@@ -4,7 +4,7 @@ use alloy_primitives::{Address, B256, Bytes, U256};
 use serde::{Deserialize, Serialize};
 
 use super::request;
-use crate::RecoveredTransaction;
+use crate::{RecoveredTransaction, TransactionPayload};
 
 /// Hands a signed transaction to the pool (`eth_sendRawTransaction`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,6 +51,68 @@ pub struct PoolContent {
     pub pending: Vec<RecoveredTransaction>,
     /// Waiting for a gap to close.
     pub queued: Vec<RecoveredTransaction>,
+}
+
+/// What waits, without input, access lists and signatures: a fixed size for each transaction, however large it is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GetPoolSummary {
+    /// Only of this sender.
+    pub sender: Option<Address>,
+}
+request!(GetPoolSummary => PoolSummary, topic 0x040a, ReadChain);
+
+/// What waits, each list sorted by sender and nonce.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolSummary {
+    /// Ready for the next block.
+    pub pending: Vec<PooledSummary>,
+    /// Waiting for a gap to close.
+    pub queued: Vec<PooledSummary>,
+}
+
+/// A waiting transaction in short.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PooledSummary {
+    /// Whose it is.
+    pub sender: Address,
+    /// Position in its sender's sequence.
+    pub nonce: u64,
+    /// Receiver; none creates a contract.
+    pub to: Option<Address>,
+    /// Wei to move.
+    pub value: U256,
+    /// Most gas that it may use.
+    pub gas_limit: u64,
+    /// Most wei per gas that the sender pays: the gas price, or the fee cap.
+    pub max_fee_per_gas: U256,
+    /// Bytes of call data or creation code.
+    pub input_bytes: u64,
+    /// Addresses and storage keys of the access list, versioned hashes of blobs, and each delegation as four.
+    pub list_items: u64,
+}
+
+impl From<&RecoveredTransaction> for PooledSummary {
+    fn from(pooled: &RecoveredTransaction) -> Self {
+        let transaction = &*pooled.transaction;
+        let access: usize = transaction.access_list().iter().map(|item| 1 + item.storage_keys.len()).sum();
+        let others = match &transaction.payload {
+            TransactionPayload::Blob { blob_versioned_hashes, .. } => blob_versioned_hashes.len(),
+            TransactionPayload::SetCode { authorization_list, .. } => 4 * authorization_list.len(),
+            TransactionPayload::Legacy { .. }
+            | TransactionPayload::AccessList { .. }
+            | TransactionPayload::DynamicFee { .. } => 0,
+        };
+        Self {
+            sender: pooled.sender,
+            nonce: transaction.nonce,
+            to: transaction.to,
+            value: transaction.value,
+            gas_limit: transaction.gas_limit,
+            max_fee_per_gas: transaction.max_fee_per_gas(),
+            input_bytes: transaction.input.len() as u64,
+            list_items: (access + others) as u64,
+        }
+    }
 }
 
 /// A waiting transaction.

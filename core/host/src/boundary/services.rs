@@ -278,7 +278,8 @@ impl Backend for BusBackend {
                 _ = end.wait_for(|has_come| *has_come) => return None,
             };
             let item = match delivery {
-                FrameDelivery::Frame(frame) => Ok(frame.to_vec()),
+                // Shared by all listeners of all plugins: a full block's logs are megabytes.
+                FrameDelivery::Frame(frame) => Ok(frame),
                 FrameDelivery::Missed(missed) => Err(Failure::limit(missed.to_string())),
             };
             Some((item, (subscription, end)))

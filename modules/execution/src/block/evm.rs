@@ -16,7 +16,7 @@ use revm::{
     context_interface::context::ContextError,
     handler::{EthFrame, instructions::EthInstructions},
     interpreter::{
-        Instruction, InstructionContext, InstructionExecResult, InstructionResult,
+        Instruction, InstructionContext, InstructionExecResult, InstructionResult, Stack,
         instructions::{arithmetic, contract, control, gas_table_spec, host, instruction_table, memory, system},
         interpreter::EthInterpreter,
     },
@@ -26,7 +26,8 @@ use revm::{
 use tenon_api::{EMPTY_CODE_HASH, SignedAuthorization, Transaction, TransactionPayload};
 
 use super::{
-    interrupt::Interrupt,
+    interrupt::{Interrupt, Look},
+    memory::RunMemory,
     precompiles::Precompiles,
     rules::{BlockRules, NET_METERED_OPCODE},
     state::{BlockState, CODE_HASH_OF_STORAGE_ALONE, StateError},
@@ -54,6 +55,8 @@ pub(crate) fn build_evm<I>(
     let spec_id = rules.spec_id();
     state.set_storage_prevents_creation(rules.storage_prevents_creation);
     let (is_interruptible, is_attempt) = (interrupt.is_armed(), interrupt.is_attempt());
+    let asks_before_growth =
+        is_interruptible && !is_attempt && state.memory().is_some_and(RunMemory::asks_before_growth);
     let mut context: BlockContext = Context::new(state, spec_id);
     context.cfg = rules.cfg.clone();
     context.block = block;
@@ -67,7 +70,10 @@ pub(crate) fn build_evm<I>(
     }
     rules.instructions.install(&mut instructions);
     if is_interruptible {
-        make_interruptible(&mut instructions, rules.instructions);
+        make_interruptible(&mut instructions, rules.instructions, rules.has_net_gas_metering_1283);
+    }
+    if asks_before_growth {
+        ask_before_growth(&mut instructions, rules.instructions.static_calls_may_write);
     }
     if is_attempt {
         bound_single_instructions(&mut instructions);
@@ -87,13 +93,21 @@ pub(crate) type Step<'a> = InstructionContext<'a, BlockContext, EthInterpreter>;
 
 /// Jumps that take as long as a call.
 const CALL_WEIGHT: u32 = 32;
+/// Jumps that take as long as a write of storage, by what it keeps.
+const STORE_WEIGHT: u32 = 8;
+/// Bytes of a log that count as a jump.
+const LOGGED_A_JUMP: usize = 128;
 /// Bytes that are hashed in the time of a jump.
 const HASHED_A_JUMP: usize = 16;
 
 /// Every loop passes through one of these, so a look at the clock here bounds any run without an inspector,
 /// which would cost a call for each instruction. Hashes are the instructions that take long without a loop.
-fn make_interruptible(instructions: &mut EthInstructions<EthInterpreter, BlockContext>, changes: InstructionChanges) {
-    use opcode::{CALL, CALLCODE, CREATE, CREATE2, DELEGATECALL, JUMP, JUMPI, KECCAK256, STATICCALL};
+fn make_interruptible(
+    instructions: &mut EthInstructions<EthInterpreter, BlockContext>,
+    changes: InstructionChanges,
+    has_own_sstore: bool,
+) {
+    use opcode::{CALL, CALLCODE, CREATE, CREATE2, DELEGATECALL, JUMP, JUMPI, KECCAK256, SSTORE, STATICCALL, TSTORE};
     let table = instructions.instruction_table_mut();
     let mut replace = |opcode: u8, function| table[usize::from(opcode)] = Instruction::new(function);
     replace(JUMP, |step| interruptible(step, 1, control::jump));
@@ -103,11 +117,12 @@ fn make_interruptible(instructions: &mut EthInstructions<EthInterpreter, BlockCo
     replace(DELEGATECALL, |step| interruptible(step, CALL_WEIGHT, contract::call::<DELEGATECALL, _, _>));
     replace(CREATE, |step| interruptible(step, CALL_WEIGHT, contract::create::<false, _, _>));
     replace(CREATE2, |step| interruptible(step, CALL_WEIGHT, contract::create::<true, _, _>));
-    replace(KECCAK256, |step| {
-        // A stack that is too short is the instruction's own to report.
-        let bytes: usize = step.interpreter.stack.peek(1).unwrap_or_default().saturating_to();
-        interruptible(step, u32::try_from(bytes / HASHED_A_JUMP).unwrap_or(u32::MAX), system::keccak256)
-    });
+    replace(KECCAK256, hash);
+    // Both keep something without a jump, as often as code has room for them.
+    replace(TSTORE, |step| interruptible(step, STORE_WEIGHT, host::tstore));
+    if !has_own_sstore {
+        replace(SSTORE, |step| interruptible(step, STORE_WEIGHT, host::sstore));
+    }
     if changes.static_calls_may_write {
         replace(STATICCALL, |step| interruptible(step, CALL_WEIGHT, writing_static_call));
     } else {
@@ -120,10 +135,128 @@ fn interruptible(
     weight: u32,
     instruction: fn(Step<'_>) -> InstructionExecResult,
 ) -> InstructionExecResult {
-    if step.host.chain.is_due(weight) {
+    match step.host.chain.count_down(weight) {
+        Look::NotYet => instruction(step),
+        Look::GoOn if fits(step.host, 0) => instruction(step),
+        Look::GoOn | Look::Stop => interrupt(step),
+    }
+}
+
+/// Whether the run may keep what it keeps, and `more`.
+#[cold]
+fn fits(context: &mut BlockContext, more: usize) -> bool {
+    let Some(memory) = context.journaled_state.database.memory() else { return true };
+    match memory.look(context, more) {
+        Ok(()) => true,
+        Err(refused) => {
+            context.chain.refuse_memory(refused);
+            false
+        }
+    }
+}
+
+/// Where instructions find on the stack from where on they use memory, and how many bytes.
+#[derive(Clone, Copy)]
+enum Used {
+    /// As many bytes, from the value at this position on.
+    Fixed(usize, usize),
+    /// From the value at the first position on, as many as the value at the second says.
+    Range(usize, usize),
+}
+
+impl Used {
+    /// Where the bytes end; none where that is nowhere, and the instruction's own to report.
+    fn end(self, stack: &Stack) -> Option<usize> {
+        let at = |position| stack.peek(position).ok().and_then(|value: U256| usize::try_from(value).ok());
+        match self {
+            Self::Fixed(from, bytes) => at(from)?.checked_add(bytes),
+            Self::Range(from, length) => match at(length)? {
+                0 => Some(0),
+                length => at(from)?.checked_add(length),
+            },
+        }
+    }
+}
+
+/// Memory that a single instruction may take without asking.
+const UNASKED_GROWTH: usize = 64 << 10;
+
+/// Runs an instruction that uses memory, if the run may have what it adds.
+fn growing(step: Step<'_>, used: &[Used], instruction: fn(Step<'_>) -> InstructionExecResult) -> InstructionExecResult {
+    let end = used.iter().filter_map(|used| used.end(&step.interpreter.stack)).max().unwrap_or_default();
+    let growth = end.saturating_sub(step.interpreter.memory.len());
+    // The buffer grows by doubling.
+    if growth > UNASKED_GROWTH && !fits(step.host, growth.saturating_mul(2)) {
         return interrupt(step);
     }
     instruction(step)
+}
+
+/// Where gas does not bound it, a single instruction can take all memory that there is: each is asked before.
+fn ask_before_growth(instructions: &mut EthInstructions<EthInterpreter, BlockContext>, writing_static_calls: bool) {
+    use Used::{Fixed, Range};
+    use opcode::{
+        CALL, CALLCODE, CALLDATACOPY, CODECOPY, CREATE, CREATE2, DELEGATECALL, EXTCODECOPY, KECCAK256, LOG0, LOG1,
+        LOG2, LOG3, LOG4, MCOPY, MLOAD, MSTORE, MSTORE8, RETURN, RETURNDATACOPY, REVERT, STATICCALL,
+    };
+    let table = instructions.instruction_table_mut();
+    let mut replace = |opcode: u8, function| table[usize::from(opcode)] = Instruction::new(function);
+    replace(MLOAD, |step| growing(step, &[Fixed(0, 32)], memory::mload));
+    replace(MSTORE, |step| growing(step, &[Fixed(0, 32)], memory::mstore));
+    replace(MSTORE8, |step| growing(step, &[Fixed(0, 1)], memory::mstore8));
+    replace(MCOPY, |step| growing(step, &[Range(0, 2), Range(1, 2)], memory::mcopy));
+    replace(CALLDATACOPY, |step| growing(step, &[Range(0, 2)], system::calldatacopy));
+    replace(CODECOPY, |step| growing(step, &[Range(0, 2)], system::codecopy));
+    replace(EXTCODECOPY, |step| growing(step, &[Range(1, 3)], host::extcodecopy));
+    replace(RETURNDATACOPY, |step| growing(step, &[Range(0, 2)], system::returndatacopy));
+    replace(RETURN, |step| growing(step, &[Range(0, 1)], control::ret));
+    replace(REVERT, |step| growing(step, &[Range(0, 1)], control::revert));
+    replace(KECCAK256, |step| growing(step, &[Range(0, 1)], hash));
+    replace(LOG0, |step| growing(step, &[Range(0, 1)], |step| log(step, host::log::<0, BlockContext>)));
+    replace(LOG1, |step| growing(step, &[Range(0, 1)], |step| log(step, host::log::<1, BlockContext>)));
+    replace(LOG2, |step| growing(step, &[Range(0, 1)], |step| log(step, host::log::<2, BlockContext>)));
+    replace(LOG3, |step| growing(step, &[Range(0, 1)], |step| log(step, host::log::<3, BlockContext>)));
+    replace(LOG4, |step| growing(step, &[Range(0, 1)], |step| log(step, host::log::<4, BlockContext>)));
+    replace(CREATE, |step| {
+        growing(step, &[Range(1, 2)], |step| interruptible(step, CALL_WEIGHT, contract::create::<false, _, _>))
+    });
+    replace(CREATE2, |step| {
+        growing(step, &[Range(1, 2)], |step| interruptible(step, CALL_WEIGHT, contract::create::<true, _, _>))
+    });
+    replace(CALL, |step| {
+        growing(step, &WITH_VALUE, |step| interruptible(step, CALL_WEIGHT, contract::call::<CALL, _, _>))
+    });
+    replace(CALLCODE, |step| {
+        growing(step, &WITH_VALUE, |step| interruptible(step, CALL_WEIGHT, contract::call::<CALLCODE, _, _>))
+    });
+    replace(DELEGATECALL, |step| {
+        growing(step, &WITHOUT_VALUE, |step| interruptible(step, CALL_WEIGHT, contract::call::<DELEGATECALL, _, _>))
+    });
+    if writing_static_calls {
+        replace(STATICCALL, |step| {
+            growing(step, &WITHOUT_VALUE, |step| interruptible(step, CALL_WEIGHT, writing_static_call))
+        });
+    } else {
+        replace(STATICCALL, |step| {
+            growing(step, &WITHOUT_VALUE, |step| interruptible(step, CALL_WEIGHT, contract::call::<STATICCALL, _, _>))
+        });
+    }
+}
+
+/// What calls use: their data and what they return.
+const WITH_VALUE: [Used; 2] = [Used::Range(3, 4), Used::Range(5, 6)];
+const WITHOUT_VALUE: [Used; 2] = [Used::Range(2, 3), Used::Range(4, 5)];
+
+/// A log keeps what it copies: a large one is looked at.
+fn log(step: Step<'_>, instruction: fn(Step<'_>) -> InstructionExecResult) -> InstructionExecResult {
+    let bytes: usize = step.interpreter.stack.peek(1).unwrap_or_default().saturating_to();
+    interruptible(step, u32::try_from(bytes / LOGGED_A_JUMP).unwrap_or(u32::MAX), instruction)
+}
+
+fn hash(step: Step<'_>) -> InstructionExecResult {
+    // A stack that is too short is the instruction's own to report.
+    let bytes: usize = step.interpreter.stack.peek(1).unwrap_or_default().saturating_to();
+    interruptible(step, u32::try_from(bytes / HASHED_A_JUMP).unwrap_or(u32::MAX), system::keccak256)
 }
 
 fn interrupt(step: Step<'_>) -> InstructionExecResult {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use tenon_bus::CallContext;
+use tenon_bus::{CallContext, OutOfMemory};
 
 /// How many jumps, or what takes as long as they, pass between two looks at the clock, which costs more than a jump.
 const STRIDE: u32 = 2048;
@@ -25,6 +25,19 @@ struct Armed {
     parked_before: Duration,
     stride: u32,
     countdown: u32,
+    /// Whose memory was used up when the run had to grow.
+    refused: Option<OutOfMemory>,
+}
+
+/// What counting down to the next look says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// It is not time for one.
+    NotYet,
+    /// The run may go on.
+    GoOn,
+    /// The run must stop.
+    Stop,
 }
 
 /// Why a run was stopped.
@@ -48,14 +61,16 @@ impl Interrupt {
     /// Stops when the caller is gone or at `deadline`.
     pub(crate) fn when(caller: &CallContext, deadline: Option<Instant>) -> Self {
         let (caller, parked_before) = (caller.clone(), caller.parked());
-        Self { armed: Some(Armed { caller, deadline, parked_before, stride: STRIDE, countdown: STRIDE }) }
+        Self {
+            armed: Some(Armed { caller, deadline, parked_before, stride: STRIDE, countdown: STRIDE, refused: None }),
+        }
     }
 
     /// Stops a run that is only attempted, at `end`, and before anything that would take long by itself.
     pub(crate) fn attempt(caller: &CallContext, end: Instant) -> Self {
         let (stride, countdown) = (ATTEMPT_STRIDE, ATTEMPT_STRIDE);
         let (caller, parked_before) = (caller.clone(), Duration::ZERO);
-        Self { armed: Some(Armed { caller, deadline: Some(end), parked_before, stride, countdown }) }
+        Self { armed: Some(Armed { caller, deadline: Some(end), parked_before, stride, countdown, refused: None }) }
     }
 
     pub(crate) fn is_attempt(&self) -> bool {
@@ -66,17 +81,29 @@ impl Interrupt {
         self.armed.is_some()
     }
 
-    /// Whether the run must stop now; looks only every so often. `weight` is how many jumps take as long as what the run does
+    /// Looks every so often whether the run must stop. `weight` is how many jumps take as long as what the run does
     /// next. While it is another client's turn, the run waits here.
-    pub(crate) fn is_due(&mut self, weight: u32) -> bool {
-        let Some(armed) = &mut self.armed else { return false };
+    pub(crate) fn count_down(&mut self, weight: u32) -> Look {
+        let Some(armed) = &mut self.armed else { return Look::NotYet };
         if armed.countdown >= weight {
             armed.countdown -= weight;
-            return false;
+            return Look::NotYet;
         }
         armed.countdown = armed.stride;
         armed.caller.give_way(Instant::now());
-        self.reason().is_some()
+        if self.reason().is_some() { Look::Stop } else { Look::GoOn }
+    }
+
+    /// The run must stop because it can't grow.
+    pub(crate) fn refuse_memory(&mut self, refused: OutOfMemory) {
+        if let Some(armed) = &mut self.armed {
+            armed.refused = Some(refused);
+        }
+    }
+
+    /// Whose memory was used up, if the run had to stop for that.
+    pub(crate) fn refused_memory(&self) -> Option<&OutOfMemory> {
+        self.armed.as_ref()?.refused.as_ref()
     }
 
     /// Looks at the next jump or call: what the run has just done took long.

@@ -7,6 +7,7 @@ mod execution;
 mod executor;
 mod explain;
 mod interrupt;
+mod memory;
 mod precompiles;
 mod requests;
 mod rules;
@@ -22,6 +23,7 @@ pub(crate) use evm::{BlockContext, BlockEvm, EvmFailure, Step, access_list, auth
 pub(crate) use execution::{BlockExecution, Prepared};
 pub(crate) use executor::assemble;
 pub(crate) use interrupt::{Interrupt, Stopped};
+pub(crate) use memory::RunMemory;
 pub(crate) use precompiles::{MovedPrecompiles, PrecompileSet};
 pub(crate) use rules::{BlockRules, gas_table_of_eip_1283};
 pub(crate) use state::{BlockState, StateError};

@@ -14,7 +14,10 @@ use revm::{
 };
 use tenon_api::{Account, AccountChange, EMPTY_CODE_HASH, EMPTY_ROOT_HASH, SlotChange, StateReader, StoreError};
 
-use super::code_cache::{CodeCache, analyse};
+use super::{
+    code_cache::{CodeCache, analyse},
+    memory::RunMemory,
+};
 use crate::native::{Change, DirtyMarks, RIPEMD};
 
 /// A database failure as the EVM passes it through.
@@ -41,6 +44,8 @@ pub(crate) struct BlockState {
     storage_prevents_creation: bool,
     /// Which empty accounts are written, on native chains.
     marks: Option<EmptyAccounts>,
+    /// What is kept here draws on this; none for blocks of the chain.
+    memory: Option<RunMemory>,
 }
 
 /// The accounts of a native chain that are empty in the parent's state.
@@ -60,6 +65,10 @@ struct TrackedAccount {
     slots: U256Map<TrackedSlot>,
 }
 
+/// An account or slot in its table, which has room for as much again.
+const ACCOUNT_BYTES: usize = 2 * (size_of::<(Address, TrackedAccount)>() + 1);
+const SLOT_BYTES: usize = 2 * (size_of::<(U256, TrackedSlot)>() + 1);
+
 #[derive(Clone, Copy)]
 struct TrackedSlot {
     before: U256,
@@ -75,7 +84,26 @@ impl BlockState {
             codes: B256Map::default(),
             storage_prevents_creation: false,
             marks: None,
+            memory: None,
         }
+    }
+
+    /// From now on what is kept here is counted.
+    pub(crate) fn count_in(&mut self, memory: RunMemory) {
+        self.memory = Some(memory);
+    }
+
+    /// The memory of the run, if it is counted.
+    pub(crate) const fn memory(&self) -> Option<&RunMemory> {
+        self.memory.as_ref()
+    }
+
+    /// Counts memory of the run.
+    ///
+    /// # Errors
+    /// [`StoreError::OutOfMemory`].
+    pub(crate) fn hold(&self, bytes: usize) -> Result<(), StoreError> {
+        self.memory.as_ref().map_or(Ok(()), |memory| memory.add_state(bytes))
     }
 
     /// From now on looks after accounts that are empty, as native chains do; with `disappear`, those that are marked
@@ -133,6 +161,8 @@ impl BlockState {
 
     /// Puts code into an account.
     pub(crate) fn set_code(&mut self, address: Address, code: Bytes) -> Result<(), StoreError> {
+        // Its text and the map of its jumps.
+        self.hold(code.len() + code.len() / 4)?;
         let code = if code.is_empty() { Bytecode::default() } else { analyse(code) };
         let hash = code.hash_slow();
         self.codes.insert(hash, code);
@@ -152,6 +182,7 @@ impl BlockState {
 
     /// Sets a slot.
     pub(crate) fn set_storage(&mut self, address: Address, slot: U256, value: U256) -> Result<(), StoreError> {
+        self.hold(SLOT_BYTES)?;
         self.tracked(address)?.set(slot, value);
         Ok(())
     }
@@ -230,6 +261,9 @@ impl BlockState {
         match self.accounts.entry(address) {
             Entry::Occupied(entry) => Ok(entry.into_mut()),
             Entry::Vacant(entry) => {
+                if let Some(memory) = &self.memory {
+                    memory.add_state(ACCOUNT_BYTES)?;
+                }
                 let before = self.parent.account(address)?;
                 if let Some(empty) = &mut self.marks
                     && before.is_some_and(|account| account_info(account).is_empty())
@@ -386,6 +420,7 @@ impl Database for BlockState {
         if account.is_wiped || account.before.is_none() {
             return Ok(U256::ZERO);
         }
+        self.hold(SLOT_BYTES)?;
         let value = self.parent.storage(address, B256::from(index))?;
         self.tracked(address)?.slots.insert(index, TrackedSlot { before: value, now: value });
         Ok(value)

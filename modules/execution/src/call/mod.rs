@@ -20,11 +20,11 @@ use tenon_api::{
 };
 
 use pausing_state::PausingState;
-use tenon_bus::CallContext;
+use tenon_bus::{CallContext, MemoryBudget};
 
 use crate::{
     ExecutionLimits, Executor,
-    block::{BlockState, Interrupt},
+    block::{BlockState, Interrupt, RunMemory},
     trace::RecordingMemory,
 };
 
@@ -46,6 +46,8 @@ pub(crate) struct Calls {
     pub(crate) limits: ExecutionLimits,
     pub(crate) recording_memory: RecordingMemory,
     pub(crate) long_calls: LongCalls,
+    /// What runs draw on.
+    pub(crate) memory: MemoryBudget,
 }
 
 /// Why a call has no output.
@@ -69,7 +71,10 @@ impl Calls {
         block: BlockId,
         caller: &CallContext,
     ) -> Result<(Arc<SealedHeader>, BlockState), Failure> {
-        self.base_through(block, |state| Arc::new(PausingState { state, caller: caller.clone() }))
+        let (header, mut state) =
+            self.base_through(block, |state| Arc::new(PausingState { state, caller: caller.clone() }))?;
+        state.count_in(self.run_memory(caller));
+        Ok((header, state))
     }
 
     /// The same, with the state read through something else.
@@ -81,6 +86,11 @@ impl Calls {
         let header = tenon_chain::require_block(&*self.chain, block)?;
         let state = self.reader_after(&header)?;
         Ok((header, self.executor.state_over(through(state))))
+    }
+
+    /// What a run for this caller allocates draws on its client's share.
+    fn run_memory(&self, caller: &CallContext) -> RunMemory {
+        RunMemory::new(self.memory.clone(), caller.origin(), self.limits.call_gas_cap)
     }
 
     pub(crate) fn state_after(&self, header: &SealedHeader, caller: &CallContext) -> Result<BlockState, Failure> {

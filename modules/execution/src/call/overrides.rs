@@ -23,6 +23,8 @@ pub(crate) fn apply_account_overrides(
     state: &mut BlockState,
 ) -> Result<MovedPrecompiles, Failure> {
     let mut moved = MovedPrecompiles::new(precompiles);
+    // Decoded, they are larger than the message that they came in.
+    state.hold(size_of_val(overrides))?;
     for (address, account) in overrides {
         if is_native {
             apply_native_account_override(*address, account, state)?;

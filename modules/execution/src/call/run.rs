@@ -12,6 +12,7 @@ use revm::{
     primitives::TxKind,
 };
 use tenon_api::{Failure, StoreError};
+use tenon_bus::OutOfMemory;
 
 use super::{
     CallEnvironment, duration_text,
@@ -30,7 +31,9 @@ pub(crate) enum RunFailure {
     Message(InvalidTransaction),
     /// The same, in words that are ready.
     Refused(String),
-    /// The database failed.
+    /// It had to grow, and its client's memory is used up.
+    OutOfMemory(OutOfMemory),
+    /// The database failed, or what was read has no place in its client's memory.
     Store(StoreError),
     /// Anything else that the EVM says.
     Other(String),
@@ -46,6 +49,9 @@ fn run(evm: &mut BlockEvm, transaction: TxEnv) -> Result<ExecutionResult, RunFai
 
 impl RunFailure {
     pub(crate) fn from_evm(failure: EvmFailure, interrupt: &Interrupt) -> Self {
+        if let Some(refused) = interrupt.refused_memory() {
+            return Self::OutOfMemory(refused.clone());
+        }
         match failure {
             EVMError::Transaction(invalid) => Self::Message(invalid),
             EVMError::Database(StateError(error)) => Self::Store(error),
@@ -79,6 +85,7 @@ impl RunFailure {
                 Failure::server(format!("err: {text} (supplied gas {gas_limit})"))
             }
             Self::Refused(text) => Failure::server(format!("err: {text} (supplied gas {gas_limit})")),
+            Self::OutOfMemory(refused) => refused.into(),
             Self::Store(error) => error.into(),
             Self::Other(text) => Failure::server(text),
         }

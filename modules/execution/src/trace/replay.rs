@@ -367,6 +367,7 @@ pub(super) fn run_failure(failure: RunFailure) -> Failure {
     match failure {
         RunFailure::Stopped(Stopped::TimedOut) => Failure::server("execution timeout"),
         RunFailure::Stopped(Stopped::CallerGone) => request_timed_out(),
+        RunFailure::OutOfMemory(refused) => refused.into(),
         RunFailure::Store(error) => error.into(),
         RunFailure::Refused(text) | RunFailure::Other(text) => Failure::server(format!("tracing failed: {text}")),
         RunFailure::Message(invalid) => Failure::server(format!("tracing failed: {invalid}")),

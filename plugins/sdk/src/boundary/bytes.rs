@@ -1,6 +1,6 @@
 //! Slices, owned buffers and replies.
 
-use std::ptr;
+use std::{ptr, sync::Arc};
 
 use tenon_api::{
     Failure, FailureCode,
@@ -33,6 +33,41 @@ pub fn buffer(bytes: Vec<u8>) -> TenonBuffer {
     TenonBuffer { data: bytes.as_mut_ptr(), len: bytes.len(), capacity: bytes.capacity(), free: Some(free_vector) }
 }
 
+/// Bytes on their way to the other side.
+#[derive(Clone, Debug)]
+pub enum OutgoingBytes {
+    /// Allocated for the receiver.
+    Owned(Vec<u8>),
+    /// Shared with other receivers; each gives its share back.
+    Shared(Arc<[u8]>),
+}
+
+impl From<Vec<u8>> for OutgoingBytes {
+    fn from(bytes: Vec<u8>) -> Self {
+        Self::Owned(bytes)
+    }
+}
+
+impl From<Arc<[u8]>> for OutgoingBytes {
+    fn from(bytes: Arc<[u8]>) -> Self {
+        Self::Shared(bytes)
+    }
+}
+
+/// Gives a share of bytes away, without a copy. The receiver must not change them, as no receiver of a buffer may.
+fn shared_buffer(bytes: Arc<[u8]>) -> TenonBuffer {
+    let len = bytes.len();
+    let data = Arc::into_raw(bytes).cast::<u8>().cast_mut();
+    TenonBuffer { data, len, capacity: len, free: Some(free_shared) }
+}
+
+unsafe extern "C" fn free_shared(data: *mut u8, len: usize, _capacity: usize) {
+    if !data.is_null() {
+        // SAFETY: pointer and length came out of `shared_buffer` and are given back once (rule of `TenonBuffer`).
+        drop(unsafe { Arc::from_raw(ptr::slice_from_raw_parts(data.cast_const(), len)) });
+    }
+}
+
 unsafe extern "C" fn free_vector(data: *mut u8, len: usize, capacity: usize) {
     if !data.is_null() {
         // SAFETY: the three came out of `buffer` and are given back once (rule of `TenonBuffer`).
@@ -42,8 +77,14 @@ unsafe extern "C" fn free_vector(data: *mut u8, len: usize, capacity: usize) {
 
 /// Writes an outcome as the reply of a call.
 pub fn reply(result: Result<Vec<u8>, Failure>) -> TenonReply {
+    reply_with(result.map(OutgoingBytes::Owned))
+}
+
+/// Writes an outcome as the reply of a call or as an item of a stream.
+pub(super) fn reply_with(result: Result<OutgoingBytes, Failure>) -> TenonReply {
     match result {
-        Ok(body) => TenonReply { code: 0, body: buffer(body), data: buffer(Vec::new()) },
+        Ok(OutgoingBytes::Owned(body)) => TenonReply { code: 0, body: buffer(body), data: buffer(Vec::new()) },
+        Ok(OutgoingBytes::Shared(body)) => TenonReply { code: 0, body: shared_buffer(body), data: buffer(Vec::new()) },
         Err(failure) => TenonReply {
             // Code 0 means success: a failure that carries it must not look like one.
             code: if failure.code.0 == 0 { FailureCode::SERVER.0 } else { failure.code.0 },

@@ -14,7 +14,10 @@ use tenon_api::{
     abi::{POLL_END, POLL_PENDING, POLL_READY, TenonFuture, TenonReply, TenonStream, TenonWaker},
 };
 
-use super::{crashed, reply, waker};
+use super::{
+    bytes::{OutgoingBytes, reply_with},
+    crashed, reply, waker,
+};
 
 /// A future of ours in the form of the boundary. Dropping it drops the future.
 #[derive(Debug)]
@@ -58,17 +61,18 @@ impl ExportedFuture {
 
 impl ExportedStream {
     /// Wraps a stream: `Ok` is an item's body.
-    pub fn new<F>(stream: F) -> Self
+    pub fn new<F, B>(stream: F) -> Self
     where
-        F: Stream<Item = Result<Vec<u8>, Failure>> + Send + 'static,
+        F: Stream<Item = Result<B, Failure>> + Send + 'static,
+        B: Into<OutgoingBytes>,
     {
         let state = Box::into_raw(Box::new(stream)).cast();
-        Self(TenonStream { state, poll: Some(poll_stream::<F>), drop: Some(drop_state::<F>) })
+        Self(TenonStream { state, poll: Some(poll_stream::<F, B>), drop: Some(drop_state::<F>) })
     }
 
     /// A stream that only says why it was not opened.
     pub fn refused(failure: Failure) -> Self {
-        Self::new(stream::iter([Err(failure)]))
+        Self::new(stream::iter([Err::<Vec<u8>, _>(failure)]))
     }
 
     /// Gives it away; the receiver drops it by the rules of the ABI.
@@ -131,9 +135,10 @@ where
     POLL_READY
 }
 
-unsafe extern "C" fn poll_stream<F>(state: *mut c_void, waker: *const TenonWaker, out: *mut TenonReply) -> i32
+unsafe extern "C" fn poll_stream<F, B>(state: *mut c_void, waker: *const TenonWaker, out: *mut TenonReply) -> i32
 where
-    F: Stream<Item = Result<Vec<u8>, Failure>> + Send + 'static,
+    F: Stream<Item = Result<B, Failure>> + Send + 'static,
+    B: Into<OutgoingBytes>,
 {
     // SAFETY: `state` is the box of `ExportedStream::new`; it never moves and one thread polls at a time.
     let stream = unsafe { Pin::new_unchecked(&mut *state.cast::<F>()) };
@@ -146,7 +151,7 @@ where
         Err(_) => Err(crashed()),
     };
     // SAFETY: as in `poll_future`.
-    unsafe { out.write(reply(result)) };
+    unsafe { out.write(reply_with(result.map(Into::into))) };
     POLL_READY
 }
 

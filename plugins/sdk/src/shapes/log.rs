@@ -5,8 +5,8 @@ use tenon_api::{LocatedLog, Log, messages::Profile};
 
 use super::JsonWriter;
 
-/// Room for a log without its data: topics and places.
-const LOG_BYTES: usize = 900;
+/// Room for the JSON of a log without its data: topics and places.
+pub const LOG_JSON_BYTES: usize = 900;
 
 /// Where a log stands; the fields of [`LocatedLog`] without the log.
 #[derive(Clone, Copy, Debug)]
@@ -34,10 +34,15 @@ pub fn write_located_log(json: &mut JsonWriter, profile: Profile, located: &Loca
     write_log(json, profile, &located.log, &place);
 }
 
+/// At most how many bytes [`logs_json`] takes.
+pub fn logs_json_bytes(logs: &[LocatedLog]) -> usize {
+    let data: usize = logs.iter().map(|located| located.log.data.len() * 2).sum();
+    data + logs.len() * LOG_JSON_BYTES + 2
+}
+
 /// A list of logs.
 pub fn logs_json(profile: Profile, logs: &[LocatedLog]) -> JsonWriter {
-    let data: usize = logs.iter().map(|located| located.log.data.len() * 2).sum();
-    let mut json = JsonWriter::with_capacity(data + logs.len() * LOG_BYTES + 2);
+    let mut json = JsonWriter::with_capacity(logs_json_bytes(logs));
     json.begin_list();
     for located in logs {
         write_located_log(&mut json, profile, located);

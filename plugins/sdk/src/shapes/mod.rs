@@ -12,6 +12,7 @@ mod arguments;
 mod block;
 mod log;
 mod overrides;
+mod pooled;
 mod receipt;
 pub mod schema;
 mod transaction;
@@ -19,8 +20,9 @@ mod writer;
 
 pub use arguments::CallArguments;
 pub use block::{BlockJson, write_header, write_header_of_block, write_uncle};
-pub use log::{logs_json, write_located_log};
+pub use log::{LOG_JSON_BYTES, logs_json, logs_json_bytes, write_located_log};
 pub use overrides::{BlockOverridesArgument, StateOverridesArgument};
+pub use pooled::{pooled_bytes, pooled_json_bytes};
 pub use receipt::{block_receipts_json, receipt_json};
 pub use transaction::{TransactionPlace, write_access_list, write_transaction};
 pub use writer::JsonWriter;

@@ -154,6 +154,16 @@ impl Chain {
         }
     }
 
+    /// Bytes that plugins keep for a client; 0 is their own account.
+    pub fn held(&self, client: u64) -> usize {
+        self.fake.held(client)
+    }
+
+    /// From now on a plugin may keep so many bytes for each client.
+    pub fn memory(&self, bytes: usize) {
+        drop(self.fake.clone().with_memory(bytes));
+    }
+
     /// The head's header.
     pub fn head(&self) -> Arc<SealedHeader> {
         lock(&self.blocks).head().header()

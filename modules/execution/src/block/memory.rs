@@ -1,0 +1,193 @@
+//! What a run for a client allocates, drawn from its client's share of the node's memory.
+//!
+//! Gas bounds what one run can take, but not what many take together, and with `rpc.gascap` 0 it bounds nothing. State that is read
+//! or pretended is counted where it is kept ([`super::BlockState`]); what the EVM keeps beside is added up where a run looks at the clock
+//! anyway.
+
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use revm::{
+    context::{JournalEntry, LocalContextTr as _},
+    state::{Account, EvmStorageSlot},
+};
+use tenon_api::StoreError;
+use tenon_bus::{MemoryBudget, MemoryUse, Origin, OutOfMemory, Reservation};
+
+use super::evm::BlockContext;
+
+/// A run takes so much without asking: what a call holds anyway has room for most of it.
+const UNCOUNTED: usize = 64 << 10;
+/// By how much a run's memory grows at a time, at least.
+const STEP: usize = 256 << 10;
+/// The largest gas of which a single instruction buys a few megabytes of memory: 7 MB for 100 million.
+const MODERATE_GAS: u64 = 100_000_000;
+/// A table has room for as much again, and its control bytes.
+const TABLE_FACTOR: usize = 2;
+/// An EVM frame: its stack of 32 KiB, and the rest.
+const FRAME_BYTES: usize = 36 << 10;
+/// Key and value of transient storage, with its control byte.
+const TRANSIENT_BYTES: usize = 104;
+/// Accounts whose slots are added up at a look, in proportion to all of them: the sum costs as much as the looks before it.
+const ACCOUNTS_A_LOOK: usize = 64;
+
+/// The memory of one run. Clones share it.
+#[derive(Clone)]
+pub(crate) struct RunMemory {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    budget: MemoryBudget,
+    origin: Origin,
+    asks_before_growth: bool,
+    /// Bytes of state that was read or pretended.
+    state: AtomicUsize,
+    /// Bytes that the EVM kept when it was looked at last.
+    run: AtomicUsize,
+    /// Bytes that the run may take by its reservation. Beside the lock, as it is looked at with every account and slot.
+    granted: AtomicUsize,
+    /// Touched by the run's own thread only, when it grows; nothing awaits under the lock.
+    walk: Mutex<Walk>,
+}
+
+/// The reservation, and what a look remembers for the next.
+#[derive(Default)]
+struct Walk {
+    reservation: Option<Reservation>,
+    /// Looks since the slots were added up.
+    looks: usize,
+    /// Bytes of slots then.
+    slots: usize,
+    /// Logs that were added up, and their bytes.
+    logs: (usize, usize),
+    /// The deepest frame.
+    depth: usize,
+}
+
+impl RunMemory {
+    /// For a run in the name of a client that may have `gas`; 0 is no bound. Costs nothing until the run is large.
+    pub(crate) fn new(budget: MemoryBudget, origin: Origin, gas: u64) -> Self {
+        let asks_before_growth = gas == 0 || gas > MODERATE_GAS;
+        let (state, run, granted) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(UNCOUNTED));
+        Self {
+            inner: Arc::new(Inner { budget, origin, asks_before_growth, state, run, granted, walk: Mutex::default() }),
+        }
+    }
+
+    fn walk(&self) -> MutexGuard<'_, Walk> {
+        self.inner.walk.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether gas leaves single instructions room for more memory than may go uncounted between two looks.
+    pub(crate) fn asks_before_growth(&self) -> bool {
+        self.inner.asks_before_growth
+    }
+
+    /// Counts state that is kept from now on.
+    ///
+    /// # Errors
+    /// [`StoreError::OutOfMemory`] when the client has no more to give.
+    pub(crate) fn add_state(&self, bytes: usize) -> Result<(), StoreError> {
+        let state = self.inner.state.fetch_add(bytes, Ordering::Relaxed).saturating_add(bytes);
+        let total = state.saturating_add(self.inner.run.load(Ordering::Relaxed));
+        self.grow(total).map_err(|refused| StoreError::OutOfMemory { reason: refused.to_string() })
+    }
+
+    /// Counts what the EVM keeps now, and `more` that it is about to take.
+    ///
+    /// # Errors
+    /// When the client has no more to give.
+    pub(crate) fn look(&self, context: &BlockContext, more: usize) -> Result<(), OutOfMemory> {
+        let run = self.walk().bytes_of(context).saturating_add(more);
+        self.inner.run.store(run, Ordering::Relaxed);
+        self.grow(run.saturating_add(self.inner.state.load(Ordering::Relaxed)))
+    }
+
+    fn grow(&self, total: usize) -> Result<(), OutOfMemory> {
+        if total <= self.inner.granted.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let (mut walk, wanted) = (self.walk(), total.saturating_add(STEP));
+        match &mut walk.reservation {
+            Some(reservation) => reservation.resize(wanted)?,
+            none => {
+                let client = self.inner.budget.client(self.inner.origin.client);
+                *none = Some(client.reserve(MemoryUse::Calls, wanted)?);
+            }
+        }
+        self.inner.granted.store(wanted, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Walk {
+    fn bytes_of(&mut self, context: &BlockContext) -> usize {
+        let journal = &context.journaled_state.inner;
+        self.depth = self.depth.max(journal.depth);
+        self.add_slots(context);
+        self.add_logs(context);
+        let accounts = journal.state.capacity() * TABLE_FACTOR * size_of::<Account>();
+        let buffer = context.local.shared_memory_buffer().try_borrow().map_or(0, |buffer| buffer.capacity());
+        [
+            journal.journal.capacity() * size_of::<JournalEntry>(),
+            journal.transient_storage.capacity() * TRANSIENT_BYTES,
+            accounts,
+            self.slots,
+            self.logs.1,
+            self.depth * FRAME_BYTES,
+            buffer,
+        ]
+        .into_iter()
+        .fold(0, usize::saturating_add)
+    }
+
+    /// Slots of contracts that the run creates are nowhere else: reverted, they leave the journal, but not their table.
+    fn add_slots(&mut self, context: &BlockContext) {
+        let state = &context.journaled_state.inner.state;
+        self.looks += 1;
+        if self.looks * ACCOUNTS_A_LOOK < state.len() {
+            return;
+        }
+        self.looks = 0;
+        let slots: usize = state.values().map(|account| account.storage.capacity()).sum();
+        self.slots = slots * (size_of::<EvmStorageSlot>() + 40);
+    }
+
+    fn add_logs(&mut self, context: &BlockContext) {
+        let logs = &context.journaled_state.inner.logs;
+        let (counted, bytes) = if self.logs.0 <= logs.len() { self.logs } else { (0, 0) };
+        let size =
+            |log: &revm::primitives::Log| size_of_val(log) * 2 + 32 * log.data.topics().len() + log.data.data.len();
+        let new: usize = logs.iter().skip(counted).map(size).sum();
+        self.logs = (logs.len(), bytes.saturating_add(new));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenon_bus::MemoryLimits;
+
+    use super::*;
+
+    #[test]
+    fn a_run_takes_nothing_while_it_is_small_and_gives_all_back_at_its_end() {
+        let budget = MemoryBudget::new(MemoryLimits { total: 1 << 22, client: 1 << 20 });
+        let held = || budget.usage().held[MemoryUse::Calls as usize];
+        let memory = RunMemory::new(budget.clone(), Origin::default(), 1);
+
+        assert_eq!((memory.add_state(UNCOUNTED), held()), (Ok(()), 0));
+        assert_eq!(memory.add_state(1), Ok(()));
+        assert!((UNCOUNTED..UNCOUNTED + 2 * STEP).contains(&held()), "{}", held());
+        let refused = memory.add_state(1 << 20);
+        assert!(
+            matches!(&refused, Err(StoreError::OutOfMemory { reason }) if reason.contains("memory")),
+            "{refused:?}"
+        );
+
+        drop(memory);
+        assert_eq!(held(), 0);
+    }
+}

@@ -1,0 +1,433 @@
+//! The logs of new blocks, decoded once for all subscriptions.
+//!
+//! One listener hears the node's events for all of them. Whichever subscription is polled first takes an event over; the
+//! others find it kept. An event is kept until all have taken it, or until the kept ones are too many: who is so far behind is told
+//! that it missed some, as by the node itself.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    future::poll_fn,
+    mem,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context as TaskContext, Poll, Wake, Waker},
+};
+
+use tenon_sdk::{Events, prelude::*};
+
+use crate::{EthContext, event_logs::EventLogs};
+
+/// Most events that are kept for subscriptions that have not taken them.
+const MAX_KEPT: usize = 256;
+/// Most bytes of them. The newest is kept whatever its size.
+const MAX_KEPT_BYTES: usize = 48 << 20;
+
+/// The events of one plugin instance while somebody listens.
+pub(crate) struct LogFeed {
+    host: Host,
+    profile: Profile,
+    /// Nothing awaits under the lock, and no event is decoded under it.
+    state: Mutex<State>,
+    listeners: Arc<Listeners>,
+}
+
+/// Tasks that wait for an event, by listener. All are woken at once: any of them takes the event over.
+#[derive(Default)]
+struct Listeners {
+    waiting: Mutex<HashMap<u64, Waker>>,
+}
+
+struct State {
+    /// None while a listener takes events over.
+    events: Option<Events<LogsChanged>>,
+    /// Oldest first.
+    kept: VecDeque<Kept>,
+    /// The number of the oldest kept event.
+    first: u64,
+    /// How many listen.
+    listeners: usize,
+    /// The number of the next listener.
+    next_listener: u64,
+    /// Whether a listener found `events` taken and waits.
+    is_awaited: bool,
+    /// Why there are no more events, once there are none.
+    end: Option<Result<(), Failure>>,
+}
+
+struct Kept {
+    delivery: LogDelivery,
+    /// Listeners that have not taken it.
+    takers: usize,
+}
+
+/// The logs of an event, or how many events were missed.
+pub(crate) type LogDelivery = Delivery<Arc<EventLogs>>;
+
+impl LogFeed {
+    /// Listens from now on. Begins the feed if there is none.
+    pub(crate) async fn listen(context: &EthContext, profile: Profile) -> LogListener {
+        let (feed, is_new) = Self::shared(context, profile);
+        let mut listener = feed.add_listener();
+        if !is_new {
+            // What has happened before is for those that listened already.
+            poll_fn(|task| listener.poll_present(task)).await;
+        }
+        listener
+    }
+
+    fn shared(context: &EthContext, profile: Profile) -> (Arc<Self>, bool) {
+        let mut place = context.log_feed.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(feed) = place.upgrade() {
+            return (feed, false);
+        }
+        let state = State {
+            events: Some(context.events::<LogsChanged>()),
+            kept: VecDeque::new(),
+            first: 0,
+            listeners: 0,
+            next_listener: 0,
+            is_awaited: false,
+            end: None,
+        };
+        let host = context.host().clone();
+        let feed = Arc::new(Self { host, profile, state: Mutex::new(state), listeners: Arc::default() });
+        *place = Arc::downgrade(&feed);
+        (feed, true)
+    }
+
+    fn add_listener(self: &Arc<Self>) -> LogListener {
+        let mut state = self.state();
+        state.listeners += 1;
+        state.next_listener += 1;
+        let (number, next) = (state.next_listener, state.end());
+        LogListener { feed: Arc::clone(self), number, next }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the next event over if there is one. The task must wait among the listeners already.
+    fn take_over(&self) -> Taken {
+        let mut state = self.state();
+        let Some(events) = state.events.take() else {
+            state.is_awaited |= state.end.is_none();
+            return if state.is_awaited { Taken::ByAnother } else { Taken::Nothing };
+        };
+        drop(state);
+        let mut taking = Taking { feed: self, events: Some(events) };
+        let waker = Waker::from(Arc::clone(&self.listeners));
+        let polled = taking.events.as_mut().map(|events| events.poll_next(&TaskContext::from_waker(&waker)));
+        let Some(Poll::Ready(outcome)) = polled else { return Taken::Nothing };
+        match outcome {
+            Ok(Some(Delivery::Event(event))) => {
+                let delivery = self.read(event);
+                self.state().keep(delivery);
+            }
+            Ok(Some(Delivery::Missed(missed))) => self.state().keep(Delivery::Missed(missed)),
+            end => {
+                self.state().end = Some(end.map(drop));
+                taking.events = None;
+            }
+        }
+        drop(taking);
+        self.listeners.wake_all();
+        Taken::One
+    }
+
+    /// An event that the node has no memory for counts as missed: each subscription asks for what it wants of it.
+    fn read(&self, event: LogsChanged) -> LogDelivery {
+        match EventLogs::new(&self.host, self.profile, event) {
+            Ok(event) => Delivery::Event(Arc::new(event)),
+            Err(_) => Delivery::Missed(1),
+        }
+    }
+}
+
+/// What came of taking an event over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    /// One more is kept, or the end has come.
+    One,
+    /// None is ready.
+    Nothing,
+    /// Another task is at it, and wakes this one when it is done.
+    ByAnother,
+}
+
+/// Gives the events back, also after a panic.
+struct Taking<'a> {
+    feed: &'a LogFeed,
+    events: Option<Events<LogsChanged>>,
+}
+
+impl Drop for Taking<'_> {
+    fn drop(&mut self) {
+        let mut state = self.feed.state();
+        state.events = self.events.take();
+        if state.events.is_none() && state.end.is_none() {
+            state.end = Some(Ok(()));
+        }
+        let is_awaited = mem::take(&mut state.is_awaited);
+        drop(state);
+        if is_awaited {
+            self.feed.listeners.wake_all();
+        }
+    }
+}
+
+impl State {
+    /// The number of the next event.
+    fn end(&self) -> u64 {
+        self.first + self.kept.len() as u64
+    }
+
+    fn keep(&mut self, delivery: LogDelivery) {
+        self.kept.push_back(Kept { delivery, takers: self.listeners });
+        let mut bytes: usize = self.kept.iter().map(Kept::bytes).sum();
+        while self.kept.len() > MAX_KEPT || (bytes > MAX_KEPT_BYTES && self.kept.len() > 1) {
+            bytes -= self.kept.pop_front().map_or(0, |oldest| oldest.bytes());
+            self.first += 1;
+        }
+    }
+
+    /// The event with this number, or how many before the oldest one are gone; the number of the next.
+    fn take(&mut self, number: u64) -> Option<(LogDelivery, u64)> {
+        if number < self.first {
+            return Some((Delivery::Missed(self.first - number), self.first));
+        }
+        let at = usize::try_from(number - self.first).ok()?;
+        let kept = self.kept.get_mut(at)?;
+        let delivery = kept.delivery.clone();
+        kept.takers = kept.takers.saturating_sub(1);
+        self.drop_taken();
+        Some((delivery, number + 1))
+    }
+
+    /// Leaves the events from this number on to the others.
+    fn leave(&mut self, number: u64) {
+        let at = usize::try_from(number.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        for kept in self.kept.iter_mut().skip(at) {
+            kept.takers = kept.takers.saturating_sub(1);
+        }
+        self.drop_taken();
+    }
+
+    fn drop_taken(&mut self) {
+        while self.kept.front().is_some_and(|oldest| oldest.takers == 0) {
+            self.kept.pop_front();
+            self.first += 1;
+        }
+    }
+}
+
+impl Kept {
+    fn bytes(&self) -> usize {
+        match &self.delivery {
+            Delivery::Event(event) => event.bytes(),
+            Delivery::Missed(_) => 0,
+        }
+    }
+}
+
+impl Listeners {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Waker>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait(&self, listener: u64, task: &TaskContext<'_>) {
+        let mut waiting = self.lock();
+        match waiting.get_mut(&listener) {
+            Some(waker) => waker.clone_from(task.waker()),
+            None => drop(waiting.insert(listener, task.waker().clone())),
+        }
+    }
+
+    fn wake_all(&self) {
+        let waiting = mem::take(&mut *self.lock());
+        waiting.into_values().for_each(Waker::wake);
+    }
+}
+
+impl Wake for Listeners {
+    fn wake(self: Arc<Self>) {
+        self.wake_all();
+    }
+}
+
+/// A subscription's end of the feed.
+pub(crate) struct LogListener {
+    feed: Arc<LogFeed>,
+    number: u64,
+    /// The number of the event that it takes next.
+    next: u64,
+}
+
+impl LogListener {
+    /// The next event; none when the node stops announcing.
+    ///
+    /// # Errors
+    /// As [`Events::next`].
+    pub(crate) async fn next(&mut self) -> Result<Option<LogDelivery>, Failure> {
+        poll_fn(|task| self.poll_next(task)).await
+    }
+
+    fn poll_next(&mut self, task: &TaskContext<'_>) -> Poll<Result<Option<LogDelivery>, Failure>> {
+        loop {
+            let mut state = self.feed.state();
+            if let Some((delivery, next)) = state.take(self.next) {
+                self.next = next;
+                return Poll::Ready(Ok(Some(delivery)));
+            }
+            if let Some(end) = &state.end {
+                return Poll::Ready(end.clone().map(|()| None));
+            }
+            drop(state);
+            self.feed.listeners.wait(self.number, task);
+            if self.feed.take_over() != Taken::One {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    /// Passes over what has happened up to now.
+    fn poll_present(&mut self, task: &TaskContext<'_>) -> Poll<()> {
+        loop {
+            self.feed.listeners.wait(self.number, task);
+            match self.feed.take_over() {
+                Taken::One => {}
+                Taken::ByAnother => return Poll::Pending,
+                Taken::Nothing => break,
+            }
+        }
+        let mut state = self.feed.state();
+        state.leave(self.next);
+        self.next = state.end();
+        Poll::Ready(())
+    }
+}
+
+impl Drop for LogListener {
+    fn drop(&mut self) {
+        let mut state = self.feed.state();
+        state.leave(self.next);
+        state.listeners -= 1;
+        drop(state);
+        self.feed.listeners.lock().remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenon_sdk::testing::{Chain, Started, TestBlock, TestSubscription};
+
+    use super::*;
+    use crate::Eth;
+
+    const CONTRACT: Address = Address::repeat_byte(1);
+
+    fn block(logs: u8) -> TestBlock {
+        let block = TestBlock::new().transaction(Address::ZERO, CONTRACT, U256::ZERO);
+        (0..logs).fold(block, |block, number| block.log(CONTRACT, &[B256::with_last_byte(number)], &[number]))
+    }
+
+    fn start(chain: &Chain) -> Started<Eth> {
+        chain.start::<Eth>("{}").expect("it starts")
+    }
+
+    fn subscribe(eth: &Started<Eth>, criteria: &str) -> TestSubscription {
+        let mut opened = eth.subscribe("logs", &format!("[{criteria}]")).expect("a subscription");
+        assert_eq!(opened.items(), [Ok(String::new())], "accepted");
+        opened
+    }
+
+    /// The data of what was sent.
+    fn data(subscription: &mut TestSubscription) -> Vec<String> {
+        let items = subscription.items().into_iter().map(|item| item.expect("an item"));
+        let value = |text: String| serde_json::from_str::<serde_json::Value>(&text).expect("JSON");
+        items.map(|text| value(text)["data"].as_str().unwrap_or_default().to_owned()).collect()
+    }
+
+    fn kept(eth: &Started<Eth>) -> Option<usize> {
+        let feed = eth.plugin().log_feed.lock().unwrap().upgrade()?;
+        let state = feed.state();
+        Some(state.kept.len())
+    }
+
+    #[test]
+    fn an_event_is_decoded_once_and_kept_until_all_have_taken_it() {
+        let chain = Chain::new();
+        let eth = start(&chain);
+        let (mut first, mut second) = (subscribe(&eth, "{}"), subscribe(&eth, "{}"));
+        let before = chain.held(0);
+
+        chain.add(block(2));
+
+        assert_eq!(data(&mut first), ["0x00", "0x01"]);
+        assert_eq!(kept(&eth), Some(1), "for the second");
+        let held = chain.held(0);
+        assert!(held > before, "counted while it is kept");
+        assert_eq!(data(&mut second), ["0x00", "0x01"]);
+        assert_eq!((kept(&eth), chain.held(0)), (Some(0), before));
+        drop((first, second));
+        assert_eq!(kept(&eth), None, "nothing listens");
+    }
+
+    #[test]
+    fn one_that_comes_later_is_told_of_later_blocks_only() {
+        let chain = Chain::new();
+        let eth = start(&chain);
+        let mut first = subscribe(&eth, "{}");
+        chain.add(block(1));
+
+        let mut second = subscribe(&eth, "{}");
+        chain.add(block(2));
+
+        assert_eq!(data(&mut second), ["0x00", "0x01"]);
+        assert_eq!(data(&mut first), ["0x00", "0x00", "0x01"]);
+        assert_eq!(kept(&eth), Some(0));
+    }
+
+    #[test]
+    fn one_that_goes_leaves_nothing_kept_for_it() {
+        let chain = Chain::new();
+        let eth = start(&chain);
+        let (mut first, second) = (subscribe(&eth, "{}"), subscribe(&eth, "{}"));
+        chain.add(block(1));
+        assert_eq!(data(&mut first), ["0x00"]);
+        assert_eq!(kept(&eth), Some(1));
+
+        drop(second);
+
+        assert_eq!(kept(&eth), Some(0));
+    }
+
+    #[test]
+    fn one_that_is_far_behind_asks_for_what_it_missed() {
+        let chain = Chain::new();
+        let eth = start(&chain);
+        let (mut fast, mut slow) = (subscribe(&eth, "{}"), subscribe(&eth, "{}"));
+        let count = MAX_KEPT + 10;
+        for _ in 0..count {
+            chain.add(block(1));
+            assert_eq!(data(&mut fast).len(), 1);
+        }
+        assert_eq!(kept(&eth), Some(MAX_KEPT));
+
+        assert_eq!(data(&mut slow).len(), count);
+    }
+
+    #[test]
+    fn an_event_without_memory_is_asked_for_by_each_and_one_that_finds_none_ends_with_its_error() {
+        let chain = Chain::new();
+        let eth = start(&chain);
+        let (mut selective, mut greedy) =
+            (subscribe(&eth, &format!(r#"{{"topics":["{}"]}}"#, B256::with_last_byte(3))), subscribe(&eth, "{}"));
+        chain.memory(8_000);
+
+        chain.add(block(100));
+
+        assert_eq!(data(&mut selective), ["0x03"], "it wants little");
+        let ended = greedy.items().pop().and_then(Result::err);
+        assert_eq!(ended.map(|failure| failure.code), Some(FailureCode::LIMIT_EXCEEDED));
+    }
+}
