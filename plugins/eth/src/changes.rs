@@ -106,6 +106,8 @@ impl Delivered {
     const MAX_BYTES: usize = 32 * 1024;
     /// What a log takes beside its topics and data: its place in a queue that may have room for as much again.
     const LOG_BYTES: usize = 2 * size_of::<LocatedLog>();
+    /// Most logs that are remembered.
+    pub(crate) const MAX_LOGS: usize = Self::MAX_BYTES / Self::LOG_BYTES;
 
     /// Takes note of an answer: what it removed is forgotten, what it brought is remembered.
     pub(crate) fn note<'a>(&mut self, logs: impl IntoIterator<Item = &'a LocatedLog>) {

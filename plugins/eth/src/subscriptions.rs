@@ -4,7 +4,7 @@
 //! the last block that they announced, so that a slow client gets late what it did not get in time.
 
 use std::{
-    collections::HashSet,
+    collections::{HashSet, VecDeque},
     future::poll_fn,
     sync::{Arc, PoisonError},
     task::Poll,
@@ -151,17 +151,27 @@ async fn send_wanted(
     delivered: &mut Delivered,
 ) {
     let mut search = Search::new(Arc::clone(event), criteria);
+    // Those that are remembered: to note each of thousands would cost as much as sending it.
+    let mut newest = VecDeque::new();
     loop {
         match search.step(criteria, announced) {
             Step::Found(position) => {
-                let (Some(log), Some(text)) = (event.log(position), event.text(position)) else { return };
+                let (Some(log), Some(text)) = (event.log(position), event.text(position)) else { break };
                 sink.send_shared(text).await;
-                delivered.note([log]);
+                if log.removed {
+                    delivered.note([log]);
+                    continue;
+                }
+                if newest.len() == Delivered::MAX_LOGS {
+                    newest.pop_front();
+                }
+                newest.push_back(log);
             }
             Step::Pause => pause().await,
-            Step::End => return,
+            Step::End => break,
         }
     }
+    delivered.note(newest);
 }
 
 /// Lets the host poll others before it polls this subscription again.

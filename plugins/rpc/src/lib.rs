@@ -1,22 +1,63 @@
 //! The `rpc` namespace: what this node serves to the caller (`docs/spec/rpc-eth.md` 16), and the same as an OpenRPC
 //! document.
 //!
-//! It owns nothing; everything comes from the tables of the loaded plugins. It never tells a caller of a
-//! namespace that the caller's endpoint does not expose, nor of a method that it refuses.
+//! Everything comes from the tables of the loaded plugins; it keeps the last documents that it has written, with what they were
+//! written from. It never tells a caller of a namespace that the caller's endpoint does not expose, nor of a method that it refuses.
 
 #![deny(unsafe_code)]
 
 mod document;
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
 
-use tenon_sdk::prelude::*;
+use tenon_sdk::{output::to_json, prelude::*, shapes::JsonWriter};
 
-struct Rpc;
+/// Documents that are kept: one an endpoint.
+const MAX_DOCUMENTS: usize = 4;
+
+#[derive(Default)]
+struct Rpc {
+    /// Newest last. A document takes milliseconds to be written, which a batch could ask for a thousand times. Nothing awaits
+    /// under the lock.
+    documents: Mutex<VecDeque<Arc<Document>>>,
+}
+
+/// A document, and what it says.
+struct Document {
+    namespaces: Vec<NamespaceInfo>,
+    client_version: String,
+    text: String,
+}
+
+impl Rpc {
+    fn documents(&self) -> MutexGuard<'_, VecDeque<Arc<Document>>> {
+        self.documents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The document that says this, kept or written now.
+    fn document(&self, namespaces: Vec<NamespaceInfo>, client_version: String) -> Result<Arc<Document>, Failure> {
+        let says_it = |known: &&Arc<Document>| known.namespaces == namespaces && known.client_version == client_version;
+        if let Some(known) = self.documents().iter().find(says_it) {
+            return Ok(Arc::clone(known));
+        }
+        let json = to_json(&document::build(&namespaces, &client_version)?)?;
+        let text = String::from_utf8(json).map_err(|error| Failure::server(error.to_string()))?;
+        let written = Arc::new(Document { namespaces, client_version, text });
+        let mut documents = self.documents();
+        if documents.len() >= MAX_DOCUMENTS {
+            documents.pop_front();
+        }
+        documents.push_back(Arc::clone(&written));
+        Ok(written)
+    }
+}
 
 impl Plugin for Rpc {
     fn start(_host: Host, _settings: &str, _handover: &[u8]) -> Result<Self, Failure> {
-        Ok(Self)
+        Ok(Self::default())
     }
 }
 
@@ -39,12 +80,12 @@ async fn modules(context: Context<Rpc>) -> Result<BTreeMap<String, String>, Fail
     Ok(names.collect())
 }
 
-async fn discover(context: Context<Rpc>) -> Result<serde_json::Value, Failure> {
+async fn discover(context: Context<Rpc>) -> Result<JsonWriter, Failure> {
     let mut namespaces = context.call(ListNamespaces).await?;
     namespaces.retain(|of| is_told(&context, &of.namespace));
     namespaces.iter_mut().for_each(|of| leave_out_refused(&context, of));
     let client_version = context.call(GetClientVersion).await?;
-    document::build(&namespaces, &client_version)
+    Ok(JsonWriter::from_json(context.document(namespaces, client_version)?.text.clone()))
 }
 
 /// Leaves out what the caller's endpoint refuses by one of its names.
@@ -67,8 +108,6 @@ fn is_told(context: &Context<Rpc>, namespace: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use tenon_sdk::testing::FakeHost;
 
     use super::*;
@@ -101,7 +140,7 @@ mod tests {
     }
 
     fn ask(host: &FakeHost, method: &str) -> serde_json::Value {
-        serde_json::from_str(&host.call(&table(), &Arc::new(Rpc), method, "[]").unwrap()).unwrap()
+        serde_json::from_str(&host.call(&table(), &Arc::new(Rpc::default()), method, "[]").unwrap()).unwrap()
     }
 
     #[test]
@@ -154,5 +193,21 @@ mod tests {
         assert_eq!(methods[1]["params"][0]["schema"]["enum"], serde_json::json!(["logs", "newHeads"]));
         assert_eq!(document["info"]["version"], "Tenon/v0.1.0");
         assert!(document["openrpc"].as_str().unwrap().starts_with("1."));
+    }
+
+    #[test]
+    fn a_document_is_written_again_only_when_it_says_something_else() {
+        let rpc = Rpc::default();
+        let first = rpc.document(vec![namespace("eth", &[])], "Tenon/1".to_owned()).unwrap();
+
+        let again = rpc.document(vec![namespace("eth", &[])], "Tenon/1".to_owned()).unwrap();
+        let others: Vec<_> =
+            (0..MAX_DOCUMENTS).map(|number| rpc.document(vec![], number.to_string()).unwrap().text.clone()).collect();
+        let anew = rpc.document(vec![namespace("eth", &[])], "Tenon/1".to_owned()).unwrap();
+
+        assert!(Arc::ptr_eq(&first, &again) && !Arc::ptr_eq(&first, &anew));
+        assert_eq!(first.text, anew.text);
+        assert!(others.iter().all(|other| *other != first.text));
+        assert_eq!(rpc.documents().len(), MAX_DOCUMENTS);
     }
 }
