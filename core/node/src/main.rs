@@ -40,6 +40,8 @@ mod node;
 mod node_facts;
 mod open_files;
 mod opened_chain;
+mod output_file;
+mod own_paths;
 mod panics;
 mod passwords;
 mod plugin_folder;

@@ -322,8 +322,10 @@ fn open_pool(
     chain: &OpenedChain,
     directory: &WalletDirectory,
 ) -> Result<Arc<PoolSwitch>, Stop> {
+    pool_settings::check(settings)?;
     let (options, own) = (pool_settings::options(settings), Arc::new(directory.clone()));
-    let pool = Pool::open(Arc::clone(&chain.spec), chain.reader(), own, bus.clone(), options).map_err(Stop::failure)?;
+    let pool = Pool::open(Arc::clone(&chain.spec), chain.reader(), own, bus.clone(), options);
+    let pool = pool.map_err(pool_settings::refusal)?;
     tenon_txpool::register(bus, &pool)?;
     Ok(PoolSwitch::new(pool))
 }
