@@ -33,6 +33,7 @@ mod live_settings;
 mod log_file;
 mod log_output;
 mod logging;
+mod machine;
 mod metrics;
 mod module_actors;
 mod new_folder;
