@@ -6,6 +6,7 @@ use std::path::Path;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
+use crate::bounds;
 use crate::error::{Origin, SettingsError};
 use crate::settings::{PluginEntry, PluginLimits, all_settings};
 use crate::suggestion::nearest;
@@ -137,13 +138,15 @@ impl Reader<'_> {
                 |problem: String| SettingsError::BadValue { origin: self.origin(offset), key: key.clone(), problem };
             let found = to_value(value.get_ref());
             match field.get_ref().as_ref() {
-                "memory" => limits.memory = Some(SettingValue::read(&found).map_err(bad)?),
-                "call-time" => limits.call_time = Some(SettingValue::read(&found).map_err(bad)?),
-                "calls" => limits.calls = Some(SettingValue::read(&found).map_err(bad)?),
-                "restarts" => limits.restarts = Some(SettingValue::read(&found).map_err(bad)?),
-                "log-lines" => limits.log_lines = Some(SettingValue::read(&found).map_err(bad)?),
-                "storage" => limits.storage = Some(SettingValue::read(&found).map_err(bad)?),
-                "storage-records" => limits.storage_records = Some(SettingValue::read(&found).map_err(bad)?),
+                "memory" => limits.memory = Some(bounds::read("limits.memory", &found).map_err(bad)?),
+                "call-time" => limits.call_time = Some(bounds::read("limits.call-time", &found).map_err(bad)?),
+                "calls" => limits.calls = Some(bounds::read("limits.calls", &found).map_err(bad)?),
+                "restarts" => limits.restarts = Some(bounds::read("limits.restarts", &found).map_err(bad)?),
+                "log-lines" => limits.log_lines = Some(bounds::read("limits.log-lines", &found).map_err(bad)?),
+                "storage" => limits.storage = Some(bounds::read("limits.storage", &found).map_err(bad)?),
+                "storage-records" => {
+                    limits.storage_records = Some(bounds::read("limits.storage-records", &found).map_err(bad)?)
+                }
                 _ => {
                     let fix = "limits are `memory`, `call-time`, `calls`, `restarts`, `log-lines`, `storage` and `storage-records`"
                         .to_owned();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use crate::bounds;
 use crate::error::{Origin, SettingsError};
 use crate::file::{FileContent, read_file};
 use crate::settings::{Settings, all_settings};
@@ -136,6 +137,7 @@ pub fn resolve(layers: Layers) -> Result<Resolved, SettingsError> {
     let has_own_folder = !layers.has_temporary_folder || resolved.is_chosen("datadir");
     read_settings_file(&mut resolved, layers.file.or(config_variable), has_own_folder)?;
     put_all(&mut resolved, &variables, &layers.flags, |_| true)?;
+    bounds::check_together(&resolved)?;
     Ok(resolved)
 }
 

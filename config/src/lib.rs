@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod aliases;
+mod bounds;
 mod error;
 mod file;
 mod flags;

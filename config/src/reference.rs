@@ -34,7 +34,8 @@ enabled = false
 
 Kinds of values: a *list* is `[\"a\", \"b\"]` in a file and `a,b` elsewhere; a *duration* is `500ms`, `5s`, `1m30s`,
 `3h`, or a number of seconds; a *size* is `512MiB`, `5MB`, or a number of bytes; a *switch* is `true` or `false`, and its
-flag alone means `true`; a *path* may begin with `~/`.
+flag alone means `true`; a *path* may begin with `~/`. What is allowed of a number, size or duration stands beside its kind; anything
+else is refused by key. `database.cache` is at most the machine's memory, or its control group's.
 
 A running node reads its settings again on SIGHUP and applies what changed under `[plugins.NAME]`: plugins are loaded,
 unloaded, enabled, disabled, and replaced where their library, bounds or own settings differ. So it does with what the
@@ -55,9 +56,10 @@ pub fn settings_page() -> String {
         }
         let _ = writeln!(
             page,
-            "| `{}` | {} | {} | `--{}`{} | {} |",
+            "| `{}` | {}{} | {} | `--{}`{} | {} |",
             row.key,
             escape(row.kind),
+            row.allowed.as_ref().map(|allowed| format!(", {allowed}")).unwrap_or_default(),
             default(&row),
             row.flag,
             old_flags(&row),

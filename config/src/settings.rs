@@ -130,7 +130,7 @@ section! {
     IpcSettings {
         /// Don't open the socket.
         disabled: bool = false, "ipc.disabled", "ipcdisable";
-        /// The socket. A bare name lies in the data folder.
+        /// The socket. A bare name lies in the data folder. The system takes paths of 107 bytes at most.
         path: PathBuf = PathBuf::from("tenon.ipc"), "ipc.path", "ipcpath";
         /// Most connections at a time.
         connections: u32 = 500, "ipc.connections", "ipc.connections";
@@ -169,10 +169,10 @@ section! {
         trace_memory: ByteSize = ByteSize(0), "rpc.tracememory", "rpc.tracememory";
         /// Most memory that requests may take together: messages, parameters, calls, answers that are not read, filters,
         /// subscriptions, traces, and what lies between the node and plugins' processes. What does not fit is refused
-        /// (`-32005`; over HTTP status 503 when the body does not), while what runs goes on.
+        /// (`-32005`; over HTTP status 503 when the body does not), while what runs goes on. No less than one message may have.
         memory: ByteSize = ByteSize::mebibytes(512), "rpc.memory", "rpc.memory";
-        /// Most of `rpc.memory` that one client may hold; 0 takes a quarter. A client is who has a token, else an address, on
-        /// the socket a process.
+        /// Most of `rpc.memory` that one client may hold, `http.bodylimit` at least; 0 takes a quarter. A client is who has a token,
+        /// else an address, on the socket a process.
         client_memory: ByteSize = ByteSize(0), "rpc.clientmemory", "rpc.clientmemory";
         /// Longest time of one request of any kind over WebSocket and the socket; HTTP has `http.requesttimeout` too.
         request_timeout: Duration = Duration::from_secs(600), "rpc.requesttimeout", "rpc.requesttimeout";
@@ -225,7 +225,8 @@ section! {
     "Transaction pool";
     /// Transactions that wait for a block.
     PoolSettings {
-        /// File that carries local transactions over a restart. A bare name lies in the data folder.
+        /// File that carries local transactions over a restart. A bare name lies in the data folder. A link is followed; a file that
+        /// holds something else, a pipe and a device are refused, and left as they are.
         journal: PathBuf = PathBuf::from("transactions.rlp"), "txpool.journal", "txpool.journal", old "txpool-journal";
         /// Lowest tip per gas that is accepted, from this node's own accounts too, wei; `eth_gasPrice` and
         /// `eth_maxPriorityFeePerGas` suggest no less. Native chains have a least price of their own, 12.5 gwei today.
@@ -286,7 +287,8 @@ section! {
     /// in a process of its own), `storage` (bytes that it keeps in the node's database, default 1 GiB) and
     /// `storage-records` (default 4 million), which hold everywhere. `tenon module reload` and SIGHUP apply what changed.
     PluginSettings {
-        /// Folder of the plugins. Without it: `plugins` beside the program, then the program's own folder.
+        /// Folder of the plugins. Without it: `plugins` beside the program, then the program's own folder. Built-in plugins that are
+        /// not in the folder are found beside the program all the same; `[plugins.NAME] enabled = false` leaves one out.
         dir: Option<PathBuf> = None, "plugins.dir", "plugins";
         /// How long a plugin may take to finish its calls when it is stopped.
         grace: Duration = Duration::from_secs(2), "plugins.grace", "plugins.grace";

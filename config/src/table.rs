@@ -19,6 +19,8 @@ pub struct SettingInfo {
     pub help: &'static [&'static str],
     /// The kind of value: `list`, `duration`.
     pub kind: &'static str,
+    /// From where to where it may be, where that is less than the kind of value allows.
+    pub allowed: Option<String>,
     /// Whether the flag alone means true.
     pub is_switch: bool,
     /// The built-in value.
@@ -87,6 +89,7 @@ macro_rules! section {
                         old_flags: &[$($($old),+)?],
                         help: &[$($help),+],
                         kind: <$type as crate::value::SettingValue>::KIND,
+                        allowed: crate::bounds::allowed::<$type>($key),
                         is_switch: <$type as crate::value::SettingValue>::IS_SWITCH,
                         default: crate::value::SettingValue::show(&defaults.$field),
                     });
@@ -95,7 +98,7 @@ macro_rules! section {
 
             fn put(&mut self, key: &str, value: &crate::value::Value) -> Option<Result<(), String>> {
                 match key {
-                    $( $key => Some(crate::value::SettingValue::read(value).map(|value| self.$field = value)), )*
+                    $( $key => Some(crate::bounds::read(key, value).map(|value| self.$field = value)), )*
                     _ => None,
                 }
             }

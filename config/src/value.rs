@@ -5,6 +5,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::bounds::MAX_DURATION;
+
 /// A value on its way in or out.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
@@ -124,6 +126,16 @@ pub(crate) trait SettingValue: Sized {
     fn read(value: &Value) -> Result<Self, String>;
     /// Shows it so that [`SettingValue::read`] takes it back.
     fn show(&self) -> Value;
+
+    /// The number by which it is compared with its bounds; none for what has none.
+    fn as_number(&self) -> Option<u64> {
+        None
+    }
+
+    /// Shows such a number as a value of this type.
+    fn show_number(number: u64) -> Value {
+        Value::Integer(number.into())
+    }
 }
 
 /// The error of every type: what was expected, what was found.
@@ -178,6 +190,10 @@ macro_rules! integer_value {
 
             fn show(&self) -> Value {
                 Value::Integer(i128::from(*self))
+            }
+
+            fn as_number(&self) -> Option<u64> {
+                Some(u64::from(*self))
             }
         }
     )*};
@@ -255,6 +271,14 @@ impl<T: SettingValue> SettingValue for Option<T> {
 
     fn show(&self) -> Value {
         self.as_ref().map_or(Value::Absent, T::show)
+    }
+
+    fn as_number(&self) -> Option<u64> {
+        self.as_ref().and_then(T::as_number)
+    }
+
+    fn show_number(number: u64) -> Value {
+        T::show_number(number)
     }
 }
 
@@ -335,7 +359,19 @@ impl SettingValue for Duration {
             Value::Text(text) | Value::Untyped(text) => read_scaled(text, DURATION_UNITS),
             _ => None,
         };
-        milliseconds.map(Self::from_millis).ok_or_else(|| expected(what, value))
+        let duration = milliseconds.map(Self::from_millis).ok_or_else(|| expected(what, value))?;
+        if duration > MAX_DURATION {
+            return Err(expected(&format!("a duration of at most {}h", MAX_DURATION.as_secs() / 3600), value));
+        }
+        Ok(duration)
+    }
+
+    fn as_number(&self) -> Option<u64> {
+        Some(u64::try_from(self.as_millis()).unwrap_or(u64::MAX))
+    }
+
+    fn show_number(number: u64) -> Value {
+        Self::from_millis(number).show()
     }
 
     fn show(&self) -> Value {
@@ -389,6 +425,14 @@ impl SettingValue for ByteSize {
             _ => None,
         };
         bytes.map(Self).ok_or_else(|| expected(what, value))
+    }
+
+    fn as_number(&self) -> Option<u64> {
+        Some(self.0)
+    }
+
+    fn show_number(number: u64) -> Value {
+        Self(number).show()
     }
 
     fn show(&self) -> Value {

@@ -6,12 +6,19 @@
 
 mod bounded;
 
-use bincode::{enc::write::Writer, error::EncodeError};
+use bincode::{
+    enc::write::Writer,
+    error::{DecodeError, EncodeError},
+};
 use bounded::Bounded;
 use serde::{Serialize, de::DeserializeOwned};
 use zeroize::Zeroize as _;
 
 use crate::Request;
+
+/// Most items of all lists and maps of a request together. The largest honest one, a call with overrides that fills a request's
+/// body, has a quarter of that.
+pub const MAX_REQUEST_ITEMS: usize = 1 << 18;
 
 /// The largest frame that is decoded, in bytes: a block of 60 million gas with its receipts stays far below.
 pub const MAX_FRAME_BYTES: usize = 256 * 1024 * 1024;
@@ -37,6 +44,12 @@ pub enum CodecError {
         /// What the codec said.
         reason: String,
     },
+    /// A request has more items in all of its lists than are taken.
+    #[error("more than {MAX_REQUEST_ITEMS} values in one request")]
+    TooManyItems,
+    /// Values of a request lie deeper in one another than is taken.
+    #[error("values that lie more than {} deep in one request", bounded::MAX_DEPTH)]
+    TooDeep,
 }
 
 /// Encodes a message.
@@ -133,7 +146,8 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
 /// more items than bytes, and is decoded without counting them.
 ///
 /// # Errors
-/// [`CodecError::Decode`] when the bytes are malformed, too many or too few, or have too many items.
+/// [`CodecError::Decode`] when the bytes are malformed, too many or too few; [`CodecError::TooManyItems`],
+/// [`CodecError::TooDeep`].
 pub fn decode_request<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     if bytes.len() <= UNCOUNTED_FRAME_BYTES {
         return decode(bytes);
@@ -151,7 +165,11 @@ fn decode_as<T, V: DeserializeOwned>(bytes: &[u8]) -> Result<V, CodecError> {
     };
     let failed =
         |reason: String| CodecError::Decode { type_name: std::any::type_name::<T>(), length: bytes.len(), reason };
-    let (value, read) = decoded.map_err(|error| failed(error.to_string()))?;
+    let (value, read) = decoded.map_err(|error| match &error {
+        DecodeError::OtherString(reason) if reason == bounded::TOO_MANY => CodecError::TooManyItems,
+        DecodeError::OtherString(reason) if reason == bounded::TOO_DEEP => CodecError::TooDeep,
+        _ => failed(error.to_string()),
+    })?;
     if read != bytes.len() {
         return Err(failed(format!("{} bytes are left over", bytes.len() - read)));
     }
@@ -181,7 +199,7 @@ mod tests {
         let halves = (most, vec![Some(7_u8)]);
         let refused = decode_request::<(Vec<Option<u8>>, Vec<Option<u8>>)>(&encode(&halves).unwrap()).unwrap_err();
 
-        assert!(refused.to_string().contains("more than 262144 items"), "{refused}");
+        assert!(refused.to_string().contains("more than 262144 values in one request"), "{refused}");
         let long = vec![1_u8; 8192];
         let text = (String::from_utf8(long).unwrap(), alloy_primitives::Bytes::from(vec![2; 1 << 20]));
         assert_eq!(decode_request(&encode(&text).unwrap()), Ok(text), "bytes and texts are one value each");
@@ -199,7 +217,7 @@ mod tests {
         assert!(decode_request::<Nested>(&nested(10)).is_ok());
         let refused = decode_request::<Nested>(&nested(1000)).unwrap_err().to_string();
 
-        assert!(refused.contains("values lie more than 64 deep"), "{refused}");
+        assert!(refused.contains("values that lie more than 64 deep"), "{refused}");
     }
 
     #[test]

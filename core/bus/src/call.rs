@@ -189,8 +189,20 @@ impl<R: Request> AnyHandler for Handler<R> {
     }
 }
 
+/// Why a request of a plugin is refused. One that is too large has parameters of its caller in it: the caller is told.
 fn malformed<R: Request>(error: codec::CodecError) -> Failure {
-    Failure::server(format!("malformed {} request: {error}", R::NAME))
+    use codec::CodecError::{Decode, Encode, TooDeep, TooManyItems};
+    match error {
+        TooManyItems => Failure::invalid_params(format!(
+            "too many values in the parameters: one request takes {} in all",
+            codec::MAX_REQUEST_ITEMS
+        )),
+        TooDeep => Failure::invalid_params("values of the parameters lie too deep in one another"),
+        Decode { reason, length, .. } => {
+            Failure::server(format!("malformed {} request of {length} bytes: {reason}", R::NAME))
+        }
+        Encode { reason, .. } => Failure::server(format!("malformed {} request: {reason}", R::NAME)),
+    }
 }
 
 fn encode_reply<R: Request>(reply: &R::Reply) -> Result<Vec<u8>, Failure> {

@@ -15,7 +15,7 @@ use tenon_api::{
 };
 use tokio::time::Instant;
 
-use crate::{HostError, PluginHost, choices::Choices, ends::now, life_cycle::micros};
+use crate::{HostError, PluginHost, ends::now, life_cycle::micros};
 
 /// Starts and stops a part of the node.
 pub trait ActorSwitch: Send + Sync + 'static {
@@ -193,9 +193,9 @@ impl PluginHost {
     /// not want.
     ///
     /// # Errors
-    /// [`HostError::Actor`] of the first one that does not start.
+    /// [`HostError::Actor`] of the first one that does not start; [`HostError::Choices`] when the choices can't be read.
     pub async fn start_actors(&self, stage: ActorStage) -> Result<(), HostError> {
-        let choices = self.options.choices_file.as_deref().map(Choices::read).unwrap_or_default();
+        let choices = self.read_choices()?;
         for actor in self.known_actors().into_iter().filter(|actor| actor.module.stage == stage) {
             let Ok(switch) = actor.switch() else { continue };
             let is_wanted = choices.wants(actor.name(), actor.module.is_wanted);

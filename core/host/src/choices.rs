@@ -15,8 +15,10 @@ use std::{
 use serde::{Deserialize, Serialize};
 use tenon_api::Capability;
 
+use rustix::fs::OFlags;
+
 use crate::{
-    PluginPlan,
+    HostError, PluginPlan,
     actors::KnownActor,
     ends::Ends,
     library_file::{Ownership, check_owner},
@@ -119,30 +121,39 @@ impl Settled {
 }
 
 /// Reads a file that only its owner can write.
-fn read_own(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = fs::File::open(path)?;
-    check_owner(Ownership::of(&file.metadata()?), "it").map_err(io::Error::other)?;
+fn read_own(path: &Path) -> Result<Vec<u8>, io::Error> {
+    // Not blocking: opening a pipe would wait for its writer.
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+    let file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let facts = file.metadata()?;
+    if !facts.is_file() {
+        return Err(io::Error::other("it is no regular file"));
+    }
+    check_owner(Ownership::of(&facts), "it").map_err(io::Error::other)?;
     let mut text = Vec::new();
-    file.read_to_end(&mut text)?;
+    file.take(MAX_FILE + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MAX_FILE {
+        return Err(io::Error::other(format!("it has more than {MAX_FILE} bytes")));
+    }
     Ok(text)
 }
 
+/// The longest file, bytes: thousands of modules with their settings.
+const MAX_FILE: u64 = 16 << 20;
+
 impl Choices {
-    /// Reads the file; one that is missing has no choices, and one that cannot be read, or that others could have written,
-    /// neither, with a warning: it says what plugins are granted.
-    pub(crate) fn read(path: &Path) -> Self {
-        let text = match read_own(path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Self::default(),
-            Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "choices about modules cannot be read");
-                return Self::default();
-            }
-        };
-        Self::decode(&text).unwrap_or_else(|error| {
-            tracing::warn!(path = %path.display(), %error, "choices about modules cannot be read");
-            Self::default()
-        })
+    /// Reads the file; one that is missing has no choices.
+    ///
+    /// # Errors
+    /// [`HostError::Choices`] for one that cannot be read, or that others could have written. Going on without it would open what
+    /// the operator had closed.
+    pub(crate) fn read(path: &Path) -> Result<Self, HostError> {
+        let refused = |reason: String| HostError::Choices { path: path.to_owned(), reason };
+        match read_own(path) {
+            Ok(text) => Self::decode(&text).map_err(|error| refused(error.to_string())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !path.is_symlink() => Ok(Self::default()),
+            Err(error) => Err(refused(error.to_string())),
+        }
     }
 
     /// Reads the file's text.
@@ -171,7 +182,10 @@ impl Choices {
         let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&unfinished)?;
         file.write_all(&self.encode()?)?;
         file.sync_all()?;
-        fs::rename(unfinished, path)
+        fs::rename(unfinished, path)?;
+        // Where a folder can't be synced, the file is safe from all but a power loss.
+        let _ = path.parent().map(fs::File::open).transpose().map(|folder| folder.map(|folder| folder.sync_all()));
+        Ok(())
     }
 
     /// What holds of the settings' plans and the choices. The second list has what only was chosen.
@@ -289,7 +303,7 @@ mod tests {
         let file = folder.path().join("modules.json");
 
         Choices::of(&modules, &plans, &[], &Ends::new()).write(&file).unwrap();
-        let choices = Choices::read(&file);
+        let choices = Choices::read(&file).unwrap();
 
         let all: Vec<_> = plans.values().cloned().collect();
         assert_eq!(choices.apply(&all), (vec![disabled], vec![PluginPlan::new("mine", "/mine.so")]));
@@ -307,7 +321,7 @@ mod tests {
         let file = folder.path().join("modules.json");
 
         Choices::of(&modules, &plans, &[], &Ends::from([("debug".to_owned(), 7)])).write(&file).unwrap();
-        let choices = Choices::read(&file);
+        let choices = Choices::read(&file).unwrap();
 
         assert_eq!(choices.end_of("debug", Some(true)), Some(7));
         assert_eq!(choices.end_of("debug", Some(false)), None);
@@ -347,21 +361,41 @@ mod tests {
         fs::write(&file, old).unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
 
-        assert_eq!(Choices::read(&file).apply(&[]).1, [PluginPlan::new("mine", "/mine.so")]);
+        assert_eq!(Choices::read(&file).unwrap().apply(&[]).1, [PluginPlan::new("mine", "/mine.so")]);
         fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
 
-        assert_eq!(Choices::read(&file), Choices::default());
+        let refused = Choices::read(&file).unwrap_err().to_string();
+        assert!(refused.contains("it can be written by everybody (mode 666)"), "{refused}");
     }
 
     #[test]
-    fn without_choices_there_is_no_file_and_a_broken_one_does_no_harm() {
+    fn without_choices_there_is_no_file() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("modules.json");
 
         Choices::default().write(&file).unwrap();
-        assert!(!file.exists());
-        fs::write(&file, "{").unwrap();
 
-        assert_eq!(Choices::read(&file), Choices::default());
+        assert!(!file.exists());
+        assert_eq!(Choices::read(&file).unwrap(), Choices::default());
+    }
+
+    #[test]
+    fn choices_that_cannot_be_read_are_refused_by_file_and_never_taken_for_none() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("modules.json");
+        let refusal = || Choices::read(&file).unwrap_err().to_string();
+
+        for text in ["", "{", "[]", "{\"modules\":{\"eth\":{}}}", "\0\0\0"] {
+            fs::write(&file, text).unwrap();
+            let refused = refusal();
+            assert!(refused.starts_with(&format!("choices about modules, {}: ", file.display())), "{refused}");
+            assert!(refused.contains("put the file right, or take it away"), "{refused}");
+        }
+        fs::remove_file(&file).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("nowhere"), &file).unwrap();
+        refusal();
+        fs::remove_file(&file).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&file).status().unwrap().success());
+        assert!(refusal().contains("it is no regular file"));
     }
 }

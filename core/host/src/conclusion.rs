@@ -2,7 +2,7 @@
 
 use std::{
     path::PathBuf,
-    sync::{Arc, PoisonError},
+    sync::{Arc, PoisonError, atomic::Ordering},
 };
 
 use tenon_api::messages::{ModuleChanged, ModuleReport};
@@ -11,6 +11,9 @@ use crate::{HostError, PluginHost, choices::Choices, patient::patiently};
 
 impl PluginHost {
     /// Tells, keeps the choice and tidies up.
+    ///
+    /// # Errors
+    /// [`HostError::NotKept`] when the choice could not be written. The operation is done nevertheless.
     pub(crate) async fn conclude(self: &Arc<Self>, report: ModuleReport) -> Result<ModuleReport, HostError> {
         tracing::info!(
             module = report.module,
@@ -25,18 +28,28 @@ impl PluginHost {
         let Some((choices, copies)) = self.to_be_kept() else { return Ok(report) };
         let is_new = choices.is_some() && *self.kept.lock().unwrap_or_else(PoisonError::into_inner) != choices;
         if is_new || self.libraries.has_unused(&copies) {
-            let host = Arc::clone(self);
-            // The operation is done, whatever becomes of this.
-            let _ = patiently(move || {
-                if is_new {
-                    host.keep(choices);
-                }
+            let (host, name) = (Arc::clone(self), report.module.clone());
+            patiently(move || {
+                let kept = if is_new { host.keep(&name, choices) } else { Ok(()) };
                 host.libraries.remove_unused(&copies);
-                Ok(())
+                kept
             })
-            .await;
+            .await?;
         }
         Ok(report)
+    }
+
+    /// Writes choices that could not be written before, if there are any.
+    ///
+    /// # Errors
+    /// As [`PluginHost::conclude`].
+    pub(crate) async fn keep_again(self: &Arc<Self>, name: &str) -> Result<(), HostError> {
+        if !self.is_unsaved.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let Some((choices, _)) = self.to_be_kept() else { return Ok(()) };
+        let (host, name) = (Arc::clone(self), name.to_owned());
+        patiently(move || host.keep(&name, choices)).await
     }
 
     /// The choices as they are now, if they are kept, and the copies of libraries that are used. None at the end of the node:
@@ -53,16 +66,15 @@ impl PluginHost {
     }
 
     /// Writes the choices. Blocks.
-    fn keep(&self, choices: Option<Choices>) {
-        let (Some(path), Some(now)) = (&self.options.choices_file, &choices) else { return };
+    fn keep(&self, name: &str, choices: Option<Choices>) -> Result<(), HostError> {
+        let (Some(path), Some(now)) = (&self.options.choices_file, &choices) else { return Ok(()) };
         let written = now.write(path);
-        let kept = match written {
-            Ok(()) => choices,
-            Err(error) => {
-                tracing::warn!(path = %path.display(), %error, "the choice will not outlast the node");
-                None
-            }
-        };
+        self.is_unsaved.store(written.is_err(), Ordering::Release);
+        let kept = if written.is_ok() { choices } else { None };
         *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = kept;
+        written.map_err(|error| {
+            tracing::warn!(path = %path.display(), %error, "the choice will not outlast the node");
+            HostError::NotKept { name: name.to_owned(), path: path.clone(), reason: error.to_string() }
+        })
     }
 }

@@ -17,6 +17,7 @@ use crate::{
     Caller, Exposure, HostError, HostOptions, Isolation, IsolationOptions, PluginHost, PluginPlan,
     isolation::{self, Lived, Lives},
     library_cache::LibraryCache,
+    library_file::library_name,
     patient::patiently,
 };
 
@@ -101,7 +102,8 @@ pub async fn check_plugin(
     // One that ends its process is started again for the next question.
     options.processes =
         Some(IsolationOptions { restarts: u32::MAX, longest_pause: Duration::from_millis(50), ..processes });
-    let mut plan = PluginPlan::new("checked", path);
+    // Named as it would be when it is loaded.
+    let mut plan = PluginPlan::new(library_name(path).unwrap_or("checked"), path);
     (plan.isolation, plan.is_required) = (Some(Isolation::Process), true);
     // Over a bus without handlers there is nothing to protect, and what it asks for is what the check looks at.
     plan.capabilities = Some(Capability::ALL.to_vec());

@@ -186,6 +186,41 @@ pub enum HostError {
         /// Its reason.
         failure: Failure,
     },
+    /// All plugins together took too long to start with the node.
+    #[error(
+        "module {name}: the plugins took {whole:?} to start, as long as they may; `tenon module enable {name}` starts this one"
+    )]
+    NoTimeLeft {
+        /// The module.
+        name: String,
+        /// How long they may take.
+        whole: std::time::Duration,
+    },
+    /// The file with what the operator chose at run time can't be read: it says which modules are disabled, and what plugins
+    /// are granted.
+    #[error(
+        "choices about modules, {}: {reason}; they say which modules are disabled and what plugins are granted: put the file \
+        right, or take it away, and disable again what the settings enable and you did not want", path.display()
+    )]
+    Choices {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The operation was done, and the choice could not be written for the next start.
+    #[error(
+        "module {name}: done, but it holds only until the node stops: {}: {reason}; make room or put that right, and give the \
+        command again", path.display()
+    )]
+    NotKept {
+        /// The module.
+        name: String,
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        reason: String,
+    },
     /// Neither name nor path of a plugin.
     #[error("{name:?} is no name of a module: letters, digits, - and _, at most 64")]
     BadName {

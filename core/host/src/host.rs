@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::AtomicBool},
     time::Duration,
 };
 
@@ -19,7 +19,7 @@ use crate::{
     actors::KnownActor,
     boundary::Library,
     choices::Choices,
-    ends::{Ends, now},
+    ends::Ends,
     instance::{OpenedPlugin, Start},
     isolation,
     library_cache::{CheckedLibrary, LibraryCache},
@@ -53,6 +53,8 @@ pub struct PluginHost {
     pub(crate) kept: Mutex<Option<Choices>>,
     /// Changed by operations only; nothing awaits under the lock.
     modules: Mutex<Modules>,
+    /// Whether the last operation's choices could not be written.
+    pub(crate) is_unsaved: AtomicBool,
     /// Parts of the node, in the order in which they are started. Nothing awaits under the lock.
     pub(crate) actors: Mutex<Vec<Arc<KnownActor>>>,
     /// When modules end that are enabled for a time. Changed by operations only; nothing awaits under the lock.
@@ -95,6 +97,7 @@ impl PluginHost {
             libraries,
             kept: Mutex::default(),
             modules: Mutex::default(),
+            is_unsaved: AtomicBool::new(false),
             actors: Mutex::default(),
             ends: Mutex::default(),
             ends_changed: tokio::sync::Notify::new(),
@@ -102,80 +105,6 @@ impl PluginHost {
             settled: Mutex::default(),
             operation: tokio::sync::Mutex::default(),
         })
-    }
-
-    /// Starts the plugins that the settings name, after those that they need, as the operator's choices at run time
-    /// have it. One that cannot be started is noted as failed. Blocks.
-    ///
-    /// # Errors
-    /// [`HostError`] of the first required plugin that cannot be started.
-    pub fn start(&self, plans: &[PluginPlan]) -> Result<Vec<ModuleInfo>, HostError> {
-        let _operation = self.operation.try_lock().map_err(|_| HostError::Busy)?;
-        let choices = self.options.choices_file.as_deref().map(Choices::read).unwrap_or_default();
-        let (settled, chosen) = choices.apply(plans);
-        *self.settled() = plans.iter().map(|plan| (plan.name.clone(), plan.clone())).collect();
-        let is_settled = |plan: &PluginPlan| plans.iter().any(|known| known.path == plan.path);
-        let mut waiting = Vec::new();
-        for mut plan in settled.into_iter().chain(chosen) {
-            let wanted = plans.iter().find(|known| known.name == plan.name).map(|known| known.is_enabled);
-            match choices.end_of(&plan.name, wanted).filter(|_| plan.is_enabled) {
-                Some(end) if end <= now() => plan.is_enabled = false,
-                end => self.set_end(&plan.name, end),
-            }
-            let is_path_settled = is_settled(&plan);
-            let mut module = Module { plan, is_path_settled, build: None, granted: Vec::new(), state: State::Disabled };
-            if module.plan.is_enabled && self.actor(&module.plan.name).is_some() {
-                module.state = failed(&module.plan, HostError::name_of_actor(&module.plan.name))?;
-            } else if module.plan.is_enabled {
-                match self.open(&module.plan, is_path_settled) {
-                    Ok(candidate) => {
-                        module.build = Some(candidate.build.clone());
-                        waiting.push((module.plan.clone(), candidate));
-                    }
-                    Err(error) => module.state = failed(&module.plan, error)?,
-                }
-            }
-            self.modules().by_name.insert(module.plan.name.clone(), module);
-        }
-        self.start_in_order(waiting)?;
-        // What the process before had mapped, and what it left half when it was killed.
-        let copies = self.modules().copies();
-        self.libraries.remove_unused(&copies);
-        Ok(self.list())
-    }
-
-    /// Starts each once what it needs is enabled.
-    fn start_in_order(&self, mut waiting: Vec<(PluginPlan, Candidate)>) -> Result<(), HostError> {
-        loop {
-            let before = waiting.len();
-            let mut postponed = Vec::new();
-            for (plan, candidate) in waiting {
-                let needs = self.modules().check_needs(&plan.name, &candidate.build.manifest);
-                if needs.is_err() {
-                    postponed.push((plan, candidate));
-                    continue;
-                }
-                let outcome = self.enable(&plan, candidate, &[]);
-                if let Err(error) = outcome {
-                    let state = failed(&plan, error)?;
-                    self.modules().get_mut(&plan.name)?.state = state;
-                }
-            }
-            if postponed.is_empty() {
-                return Ok(());
-            }
-            if postponed.len() == before {
-                for (plan, candidate) in postponed {
-                    let Err(error) = self.modules().check_needs(&plan.name, &candidate.build.manifest) else {
-                        continue;
-                    };
-                    let state = failed(&plan, error)?;
-                    self.modules().get_mut(&plan.name)?.state = state;
-                }
-                return Ok(());
-            }
-            waiting = postponed;
-        }
     }
 
     /// Loads a library into this process, starts it and routes its namespace to it. `settings` is the JSON text of the plugin's
@@ -197,14 +126,14 @@ impl PluginHost {
         let candidate = self.open(&plan, false)?;
         // Not even in its own name: this is no replacement.
         self.modules().check_namespace("", &candidate.build)?;
-        self.enable(&plan, candidate, &[])?;
+        self.enable(&plan, candidate, Duration::MAX)?;
         self.info(name)
     }
 
     /// Checks a library, and opens the copy of what was checked. Blocks.
     fn open(&self, plan: &PluginPlan, is_path_settled: bool) -> Result<Candidate, HostError> {
         let library = self.take(plan, is_path_settled, &Plainly)?;
-        self.open_checked(self.judge(library, plan, false)?, plan)
+        self.open_checked(self.judge(library, plan, false)?, plan, Duration::MAX)
     }
 
     /// Changes which builds the operator's settings vouch for. What runs already stays as it is.
@@ -266,8 +195,13 @@ impl PluginHost {
         self.libraries.take_by(&plan.path, folders, steps)
     }
 
-    /// Opens a library that was checked before. Blocks.
-    pub(crate) fn open_checked(&self, judged: Judged, plan: &PluginPlan) -> Result<Candidate, HostError> {
+    /// Opens a library that was checked before. Blocks; a process is waited for no longer than `most`.
+    pub(crate) fn open_checked(
+        &self,
+        judged: Judged,
+        plan: &PluginPlan,
+        most: Duration,
+    ) -> Result<Candidate, HostError> {
         let Judged { library, isolation, trust } = judged;
         let opened: Box<dyn OpenedPlugin> = match (isolation, &self.options.processes) {
             (Isolation::InProcess, _) => {
@@ -278,7 +212,7 @@ impl PluginHost {
             (Isolation::Process, Some(options)) => {
                 let needs_sandbox = trust == Trust::Foreign && !plan.may_run_unsandboxed;
                 let options = IsolationOptions { needs_sandbox, ..plan.limits.apply_to(options) };
-                isolation::open(&library, &options)?
+                isolation::open(&library, &options, most)?
             }
             (Isolation::Process, None) => {
                 let reason = "this program cannot start plugins in processes of their own".to_owned();
@@ -293,10 +227,12 @@ impl PluginHost {
     }
 
     /// Whether a namespace belongs to a built-in plugin, by its own name or the reference's. It does so also while that plugin is
-    /// disabled or could not be loaded: what clients send there is meant for it, passwords included.
+    /// disabled or could not be loaded, and where there is no list of built-in plugins: what clients send there is meant for it,
+    /// passwords included.
     fn is_reserved(&self, namespace: &str) -> bool {
-        let is_alias = || self.options.aliases.iter().any(|alias| alias.name.eq_ignore_ascii_case(namespace));
-        self.options.built_ins.has_namespace(namespace) || is_alias()
+        let HostOptions { aliases, reserved, built_ins, .. } = &self.options;
+        let mut names = aliases.iter().map(|alias| &alias.name).chain(reserved);
+        built_ins.has_namespace(namespace) || names.any(|name| name.eq_ignore_ascii_case(namespace))
     }
 
     /// As [`PluginHost::open`], beside the calls of others. A build that the operator vouches for is noted in the plan.
@@ -322,7 +258,7 @@ impl PluginHost {
         plan: &PluginPlan,
     ) -> Result<Candidate, HostError> {
         let (host, plan, isolation) = (Arc::clone(self), plan.clone(), judged.isolation);
-        let open = move || host.open_checked(judged, &plan);
+        let open = move || host.open_checked(judged, &plan, Duration::MAX);
         match isolation {
             Isolation::InProcess => patiently(open).await,
             // A process has the priority of the thread that starts it, for good: its callers would wait longer after every
@@ -359,12 +295,13 @@ impl PluginHost {
         }
     }
 
-    /// Starts an instance. Nothing is routed to it yet. Blocks.
+    /// Starts an instance. Nothing is routed to it yet. Blocks; a process is waited for no longer than `most`.
     pub(crate) fn begin(
         &self,
         plan: &PluginPlan,
         candidate: Candidate,
         handover: &[u8],
+        most: Duration,
     ) -> Result<(Build, Arc<Running>), HostError> {
         let Candidate { build, opened } = candidate;
         let granted = self.grants(plan, &build.manifest, build.trust);
@@ -383,6 +320,8 @@ impl PluginHost {
             not_held.push(format!("this chain has no namespace {namespace}: no call reaches the module"));
         }
         let start = Start {
+            name: &plan.name,
+            most,
             granted,
             bus: self.bus.clone(),
             space,
@@ -397,18 +336,19 @@ impl PluginHost {
             missing,
         })?;
         let calls = self.router.places(&build.manifest);
-        let running = Arc::new(Running::new(build.manifest.clone(), instance, calls, in_force, not_held));
+        let running =
+            Arc::new(Running::new(plan.name.clone(), build.manifest.clone(), instance, calls, in_force, not_held));
         Ok((build, running))
     }
 
-    /// Starts a plugin and routes its namespace to it. Blocks.
-    pub(crate) fn enable(&self, plan: &PluginPlan, candidate: Candidate, handover: &[u8]) -> Result<(), HostError> {
+    /// Starts a plugin and routes its namespace to it. Blocks; a process is waited for no longer than `most`.
+    pub(crate) fn enable(&self, plan: &PluginPlan, candidate: Candidate, most: Duration) -> Result<(), HostError> {
         {
             let modules = self.modules();
             modules.check_namespace(&plan.name, &candidate.build)?;
             modules.check_needs(&plan.name, &candidate.build.manifest)?;
         }
-        let (build, running) = self.begin(plan, candidate, handover)?;
+        let (build, running) = self.begin(plan, candidate, &[], most)?;
         self.put(plan, build, State::Enabled(running));
         Ok(())
     }
@@ -496,7 +436,7 @@ impl PluginHost {
         let deadline = Instant::now() + grace;
         let mut report = ShutdownReport::default();
         for plugin in running {
-            let name = plugin.manifest.name.clone();
+            let name = plugin.name.clone();
             let drained = plugin.drain(deadline, "the node is shutting down").await;
             let is_stopped = plugin.stop(deadline.max(Instant::now() + Duration::from_millis(10))).await;
             if is_stopped {
@@ -526,15 +466,6 @@ impl PluginHost {
 /// What subscribers are told when their namespace goes.
 pub(crate) fn unavailable(namespace: &str) -> String {
     format!("namespace {namespace} is not available any more")
-}
-
-/// The state of a plugin that did not start, unless the node must not start without it.
-fn failed(plan: &PluginPlan, error: HostError) -> Result<State, HostError> {
-    if plan.is_required {
-        return Err(error);
-    }
-    tracing::error!(module = plan.name, %error, "module not started");
-    Ok(State::Failed(error.to_string()))
 }
 
 /// Answers on the bus: which namespaces there are, and everything about modules.

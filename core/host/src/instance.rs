@@ -32,6 +32,10 @@ pub(crate) trait OpenedPlugin: Send {
 
 /// What a plugin is started with.
 pub(crate) struct Start<'a> {
+    /// The name by which the host knows it, whatever it calls itself: its budgets and its lines in the log go by that.
+    pub(crate) name: &'a str,
+    /// How long it may take, where that is less than its own bound.
+    pub(crate) most: Duration,
     /// What it may use of the bus.
     pub(crate) granted: Vec<Capability>,
     /// The bus.

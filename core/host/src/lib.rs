@@ -43,6 +43,7 @@ mod raw_call;
 mod router;
 mod running;
 mod space;
+mod start;
 mod stream;
 mod trust;
 

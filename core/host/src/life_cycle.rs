@@ -82,7 +82,11 @@ impl PluginHost {
         let (host, name) = (Arc::clone(self), name.to_owned());
         let task = tokio::spawn(async move {
             let _operation = host.operation.lock().await;
-            host.change_alone(&name, change, waits_for_drain).await.map_err(|error| host.naming_parts(error))
+            match host.change_alone(&name, change, waits_for_drain).await {
+                // As it was asked for already; what could not be kept then is to be kept now.
+                Err(error @ HostError::WrongState { .. }) => Err(host.keep_again(&name).await.err().unwrap_or(error)),
+                outcome => outcome.map_err(|error| host.naming_parts(error)),
+            }
         });
         task.await.unwrap_or(Err(HostError::Crashed))
     }
@@ -217,7 +221,7 @@ impl PluginHost {
         started: Instant,
     ) -> Result<ModuleReport, HostError> {
         let (host, name) = (Arc::clone(self), plan.name.clone());
-        let outcome = blocking(move || host.enable(&plan, candidate, &[])).await;
+        let outcome = blocking(move || host.enable(&plan, candidate, Duration::MAX)).await;
         if let Err(error) = outcome {
             if matches!(error, HostError::NotStarted { .. }) {
                 self.note_failure(&name, error.to_string(), started);
@@ -291,7 +295,7 @@ impl PluginHost {
         let began = Instant::now();
         let work = async move {
             let drained = running.drain(deadline, &reason).await;
-            let plugin = running.manifest.name.clone();
+            let plugin = running.name.clone();
             // Of one that has drained, a look-up that was refused entry may hold a share: for an instant, or on a busy
             // machine until its thread gets its turn.
             let wait = if drained.abandoned == 0 { SHARE_WAIT } else { STOP_WAIT };

@@ -165,10 +165,10 @@ impl Modules {
         };
         match self.by_name.iter().find(|(other, module)| *other != name && claims(module)) {
             None => Ok(()),
-            Some((_, other)) => Err(HostError::NamespaceTaken {
+            Some((other, _)) => Err(HostError::NamespaceTaken {
                 path: build.library.path.clone(),
                 namespace: namespace.to_owned(),
-                by: other.build.as_ref().map(|build| build.manifest.name.clone()).unwrap_or_default(),
+                by: other.clone(),
             }),
         }
     }

@@ -77,8 +77,13 @@ pub struct HostOptions {
     pub unserved: Vec<String>,
     /// What plugins can be granted at most; each gets what it asks for out of these and out of its own settings.
     pub granted: Vec<Capability>,
+    /// How long all plugins together may take to start with the node. Those that run in its own process are not interrupted.
+    pub start_time: Duration,
     /// The plugins that were built with this node.
     pub built_ins: BuiltIns,
+    /// Further namespaces that no foreign build gets, by any spelling: those of the built-in plugins, for a node whose list of them
+    /// is missing.
+    pub reserved: Vec<String>,
     /// Builds that the operator's settings vouch for. [`PluginHost::vouch_for`](crate::PluginHost::vouch_for) changes them.
     pub vouched: VouchedBuilds,
     /// Whether every library counts as vouched for: for programs that load nothing but their own, such as benches. The node
@@ -95,7 +100,7 @@ impl HostOptions {
         })
     }
 
-    /// Defaults: no folders, nothing kept, a grace of two seconds, 16 slow calls of a plugin for each processor, 1024 waiting,
+    /// Defaults: no folders, nothing kept, a grace of two seconds, a minute to start, 16 slow calls of a plugin for each processor, 1024 waiting,
     /// every plugin foreign.
     pub fn new(cache_folder: impl Into<PathBuf>) -> Self {
         Self {
@@ -112,7 +117,9 @@ impl HostOptions {
             aliases: Vec::new(),
             unserved: Vec::new(),
             granted: Capability::ALL.to_vec(),
+            start_time: Duration::from_secs(60),
             built_ins: BuiltIns::default(),
+            reserved: Vec::new(),
             vouched: VouchedBuilds::default(),
             vouches_for_all: false,
         }

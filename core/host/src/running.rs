@@ -41,6 +41,8 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// A started plugin. Whoever calls it owns a share, so that it is stopped when the last one has gone.
 pub(crate) struct Running {
+    /// By which the host knows it; it may call itself otherwise.
+    pub(crate) name: String,
     pub(crate) manifest: Manifest,
     pub(crate) instance: Box<dyn PluginInstance>,
     /// Where the calls of its methods are counted, in their order.
@@ -74,6 +76,7 @@ pub(crate) struct Drained {
 
 impl Running {
     pub(crate) fn new(
+        name: String,
         manifest: Manifest,
         instance: Box<dyn PluginInstance>,
         places: Box<[Arc<MethodCalls>]>,
@@ -83,6 +86,7 @@ impl Running {
         warnings.extend(instance.warnings());
         let calls = limits.calls.and_then(|calls| u32::try_from(calls).ok());
         Self {
+            name,
             manifest,
             instance,
             calls: places,
@@ -116,7 +120,7 @@ impl Running {
     pub(crate) fn refuse(&self) -> Failure {
         self.faults.note_refused();
         let most = self.limits.calls.unwrap_or_default();
-        Failure::limit(format!("plugin {} has as many calls as it may ({most}); try again later", self.manifest.name))
+        Failure::limit(format!("plugin {} has as many calls as it may ({most}); try again later", self.name))
     }
 
     /// Counts the failure of a call if it is the plugin's fault. Calls that were not answered in time are named in the log, the
@@ -128,7 +132,7 @@ impl Running {
         let count = self.faults.late();
         if count.is_power_of_two() {
             let method = self.manifest.methods.get(method as usize).map(|method| method.name.as_str());
-            tracing::warn!(plugin = self.manifest.name, method, count, "calls were not answered in time");
+            tracing::warn!(plugin = self.name, method, count, "calls were not answered in time");
         }
     }
 
@@ -164,7 +168,7 @@ impl Running {
             return;
         }
         let Ok(runtime) = Handle::try_current() else {
-            tracing::warn!(plugin = self.manifest.name, "without a runtime the plugin's own work is not done");
+            tracing::warn!(plugin = self.name, "without a runtime the plugin's own work is not done");
             return;
         };
         let task = runtime.spawn(work_in_background(Arc::clone(self)));
@@ -234,7 +238,7 @@ async fn work_in_background(running: Arc<Running>) {
         if begun.elapsed() > LONGEST_PAUSE {
             pause = FIRST_PAUSE;
         }
-        tracing::warn!(plugin = running.manifest.name, %failure, ?pause, "the plugin's own work failed; it begins anew");
+        tracing::warn!(plugin = running.name, %failure, ?pause, "the plugin's own work failed; it begins anew");
         tokio::time::sleep(pause).await;
         pause = pause.saturating_mul(2).min(LONGEST_PAUSE);
     }

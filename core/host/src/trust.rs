@@ -109,8 +109,13 @@ impl BuiltIns {
         self.names.values().any(|known| known.eq_ignore_ascii_case(namespace))
     }
 
+    /// Their module names.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.values().map(String::as_str)
+    }
+
     /// Whether one of them is known by this name.
-    pub(crate) fn has_name(&self, name: &str) -> bool {
+    pub fn has_name(&self, name: &str) -> bool {
         self.names.values().any(|known| known == name)
     }
 }

@@ -146,7 +146,7 @@ async fn the_bus_answers_what_was_granted_and_nothing_else() {
     let greedy = call(&router, "bad_greedy", "[]").await;
 
     assert_eq!(granted.as_deref(), Ok("\"Tenon/test\""));
-    let words = "plugin tenon-test-misbehaving was not granted Administer, which SetHead needs";
+    let words = "plugin tenon_test_misbehaving was not granted Administer, which SetHead needs";
     assert_eq!(greedy, Err(Failure::server(words)));
 }
 
@@ -201,7 +201,7 @@ async fn answers_that_break_the_rules_become_errors() {
         ("broken_nothing", "the plugin gave no result"),
         ("broken_end", "the plugin boundary ended a call without an answer"),
         ("broken_length", "the plugin gave no result"),
-        ("broken_bus", "plugin broken plugin has no schema hash and so cannot use the bus"),
+        ("broken_bus", "plugin plugin_in_c has no schema hash and so cannot use the bus"),
     ] {
         assert_eq!(call(&router, method, "[]").await, Err(Failure::server(words)), "{method}");
     }
@@ -233,7 +233,8 @@ async fn what_a_plugin_asks_is_asked_for_its_caller_in_both_isolations() {
     let (apart, inside) = (processes::host(), TestHost::with_misbehaving());
     processes::misbehaving(&apart);
 
-    for test in [&apart, &inside] {
+    // By the names under which the host knows them, whatever they call themselves.
+    for (test, name) in [(&apart, "bad"), (&inside, "tenon_test_misbehaving")] {
         let seen = Arc::new(Mutex::new(Vec::new()));
         let origins = Arc::clone(&seen);
         let answer = move |_: GetClientVersion, context: CallContext| {
@@ -245,7 +246,7 @@ async fn what_a_plugin_asks_is_asked_for_its_caller_in_both_isolations() {
         let caller = Caller::local().from_origin(asked);
         test.host.router().call("bad_version", None, &caller).await.unwrap();
 
-        let plugin = PluginId::of_name("tenon-test-misbehaving");
+        let plugin = PluginId::of_name(name);
         assert_eq!(*seen.lock().unwrap(), [asked.by_plugin(plugin)]);
     }
 }

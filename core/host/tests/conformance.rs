@@ -43,7 +43,7 @@ async fn what_a_bad_plugin_does_is_named() {
     assert!(!report.is_passed());
     assert_eq!(problems(&report, "panics")[0], "bad_panic with no parameters: method handler crashed");
     assert!(problems(&report, "in time")[0].contains("request timed out"));
-    let words = "plugin tenon-test-misbehaving was not granted Administer, which SetHead needs";
+    let words = "plugin tenon_test_misbehaving was not granted Administer, which SetHead needs";
     assert_eq!(problems(&report, "declares")[0], format!("bad_greedy with no parameters: {words}"));
     assert!(problems(&report, "unloaded 100 times").is_empty(), "{:?}", report.checks);
 }

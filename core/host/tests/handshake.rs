@@ -75,7 +75,7 @@ fn one_namespace_has_one_plugin() {
     let error = test.host.load(&rust_plugin("tenon-test-misbehaving"), "").unwrap_err().to_string();
 
     assert!(
-        error.contains("namespace bad is served by tenon-test-misbehaving already; disable that module first"),
+        error.contains("namespace bad is served by tenon_test_misbehaving already; disable that module first"),
         "{error}"
     );
 }

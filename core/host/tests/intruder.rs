@@ -126,7 +126,7 @@ async fn frames_of_its_own_making_end_its_process_or_are_refused_like_all_others
     assert!(endings.len() >= 10);
     for name in endings {
         let failure = attempt(&router, &name).await.expect_err(&name).message;
-        assert!(failure.starts_with("plugin tenon-test-intruder: its process has ended: "), "{name}: {failure}");
+        assert!(failure.starts_with("plugin intruder: its process has ended: "), "{name}: {failure}");
         serves_again(&router, "intruder_endings").await;
     }
 
@@ -207,6 +207,6 @@ async fn a_process_for_which_more_waits_than_may_is_ended_and_says_why() {
     let failure = call(&router, "intruder_deafen", "[2000]").await.unwrap_err().message;
 
     let reason = "it did not read what it had asked for: more than 2 MiB of answers waited for it";
-    assert_eq!(failure, format!("plugin tenon-test-intruder: its process has ended: {reason}"));
+    assert_eq!(failure, format!("plugin intruder: its process has ended: {reason}"));
     serves_again(&router, "intruder_endings").await;
 }

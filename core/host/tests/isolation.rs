@@ -18,11 +18,12 @@ use tenon_api::{
     messages::{ModuleChange, ModuleTerms, SyncChanged, SyncStatus},
 };
 use tenon_bus::{CallContext, ClientId, Origin, Transport};
-use tenon_host::{Caller, Exposure};
+use tenon_host::{Caller, Exposure, PluginPlan};
 
 #[tokio::test]
 async fn a_plugin_gives_the_same_results_in_a_process() {
-    let (apart, inside) = (host(), TestHost::with_misbehaving());
+    let (apart, inside) = (host(), TestHost::new());
+    inside.host.start(&[PluginPlan::new("bad", rust_plugin("tenon-test-misbehaving"))]).unwrap();
     for test in [&apart, &inside] {
         test.answer_version();
     }
@@ -241,7 +242,7 @@ async fn a_process_that_dies_costs_its_callers_one_error_and_comes_back() {
         ("hostile_twice", "it answered number 999999, which was not asked or has been answered"),
     ] {
         let failure = call(&router, method, "[]").await.unwrap_err();
-        let expected = format!("plugin hostile: its process has ended: {reason}");
+        let expected = format!("plugin bad: its process has ended: {reason}");
         assert_eq!((failure.code, failure.message), (FailureCode::SERVER, expected), "{method}");
         assert_eq!(serves_again(&router, "hostile_true").await, "true");
     }
@@ -260,7 +261,7 @@ async fn a_call_that_keeps_its_process_is_ended_whether_it_computes_or_waits() {
     for method in ["hostile_loop", "hostile_block"] {
         let failure = call(&router, method, "[]").await.unwrap_err().message;
         let reason = format!("{method} kept it for more than 300ms of processor time");
-        assert_eq!(failure, format!("plugin hostile: its process has ended: {reason}"));
+        assert_eq!(failure, format!("plugin bad: its process has ended: {reason}"));
         assert_eq!(serves_again(&router, "hostile_true").await, "true");
     }
 }
@@ -316,8 +317,7 @@ async fn a_plugin_that_keeps_dying_fails_for_good() {
         serves_again(&router, "hostile_true").await;
     }
     let last = call(&router, "hostile_crash", "[]").await.unwrap_err();
-    let words =
-        "plugin hostile has failed: its process ended again after 2 restarts: signal 11, invalid access to memory";
+    let words = "plugin bad has failed: its process ended again after 2 restarts: signal 11, invalid access to memory";
     loop {
         let failure = call(&router, "hostile_true", "[]").await.unwrap_err();
         if failure.message == words {
@@ -339,7 +339,7 @@ async fn streams_of_a_process_that_dies_end_with_the_reason() {
 
     assert!(killed.success());
     let notice = silent.next().await.unwrap().unwrap_err();
-    assert_eq!(notice.message, "plugin tenon-test-misbehaving: its process has ended: signal 9, killed");
+    assert_eq!(notice.message, "plugin bad: its process has ended: signal 9, killed");
     assert!(silent.next().await.is_none());
     assert_eq!(serves_again(&router, "bad_dropped").await, "0", "it starts afresh");
 }

@@ -312,10 +312,7 @@ async fn every_way_into_a_wrong_state_is_refused_by_name() {
         refusal(change("hello", by_name(true)).await).ends_with("is loaded already; replace it, or unload it first")
     );
     let twice = refusal(change("again", load(&rust_plugin("tenon-example-hello"))).await);
-    assert!(
-        twice.contains("namespace hello is served by tenon-example-hello already; disable that module first"),
-        "{twice}"
-    );
+    assert!(twice.contains("namespace hello is served by hello already; disable that module first"), "{twice}");
     assert!(refusal(change("hello", ModuleChange::Disable).await).ends_with("module hello is loaded and not enabled"));
     change("hello", ModuleChange::Enable).await.unwrap();
     assert!(refusal(change("hello", ModuleChange::Enable).await).ends_with("module hello is enabled already"));
@@ -420,7 +417,7 @@ async fn one_library_serves_one_module_by_whatever_name_its_file_comes() {
 
         let refused = refused.unwrap_err().to_string();
         assert!(
-            refused.contains("namespace hello is served by tenon-example-hello already; disable that module first"),
+            refused.contains("namespace hello is served by hello already; disable that module first"),
             "{name}: {refused}"
         );
         assert_eq!(test.host.list(), before);
@@ -499,6 +496,49 @@ async fn choices_outlast_the_host_until_the_settings_change() {
     assert_eq!(states(&third), [""; 0]);
     let changed = [PluginPlan { settings: "{\"new\":1}".to_owned(), ..plans[0].clone() }];
     assert_eq!(states(&start(&changed)), ["hello enabled"]);
+}
+
+#[tokio::test]
+async fn choices_that_cannot_be_read_stop_the_start_and_nothing_disabled_opens_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("modules.json");
+    std::fs::write(&file, "{\"modules\":").unwrap();
+    let test = TestHost::with_options(|options| options.choices_file = Some(file.clone()));
+
+    let refused = test.host.start(&[PluginPlan::new("hello", rust_plugin("tenon-example-hello"))]).unwrap_err();
+
+    assert!(matches!(refused, HostError::Choices { ref path, .. } if *path == file), "{refused}");
+    assert!(test.host.list().is_empty());
+    assert_eq!(std::fs::read(&file).unwrap(), b"{\"modules\":", "it is left to the operator");
+    let refused = test.host.start_actors(tenon_host::ActorStage::BeforePlugins).await.unwrap_err();
+    assert!(matches!(refused, HostError::Choices { .. }), "{refused}");
+}
+
+#[tokio::test]
+async fn a_choice_that_cannot_be_kept_is_an_error_until_it_is_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let place = folder.path().join("later");
+    let file = place.join("modules.json");
+    let test = TestHost::with_options(|options| options.choices_file = Some(file.clone()));
+    test.host.start(&[PluginPlan::new("hello", rust_plugin("tenon-example-hello"))]).unwrap();
+    let disable = async || test.host.change("hello", ModuleChange::Disable, true).await.unwrap_err();
+
+    // There is no folder for the file.
+    for _ in 0..2 {
+        let error = disable().await;
+        assert!(matches!(error, HostError::NotKept { .. }), "{error}");
+        assert!(
+            error.to_string().starts_with("module hello: done, but it holds only until the node stops: "),
+            "{error}"
+        );
+        assert_eq!(test.host.info("hello").unwrap().state, ModuleState::Disabled);
+    }
+    std::fs::create_dir(&place).unwrap();
+
+    let error = disable().await;
+
+    assert!(error.to_string().ends_with("is disabled already"), "{error}");
+    assert!(std::fs::read_to_string(&file).unwrap().contains("disabled"));
 }
 
 #[tokio::test]

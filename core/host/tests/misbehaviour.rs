@@ -88,7 +88,7 @@ async fn each_end_of_a_process_stands_in_module_info_and_in_the_log() {
         let failure = call(&router, method, "[]").await.unwrap_err().message;
         serves_again(&router, "hostile_true").await;
 
-        assert_eq!(failure, format!("plugin hostile: its process has ended: {reason}"), "{method}");
+        assert_eq!(failure, format!("plugin bad: its process has ended: {reason}"), "{method}");
         let ModuleFaults { restarts, last_end, failed_calls, .. } = faults(&test);
         assert_eq!((restarts, last_end.as_deref()), (count, Some(reason)), "{method}");
         // One for the call itself, and one for each that asked before it served again.
@@ -113,7 +113,7 @@ async fn a_process_that_is_silent_is_ended_and_its_caller_told() {
 
     assert!(stopped.success());
     let reason = "it did not answer at all for 1.08s";
-    assert_eq!(failure, format!("plugin hostile: its process has ended: {reason}"));
+    assert_eq!(failure, format!("plugin bad: its process has ended: {reason}"));
     assert_eq!(serves_again(&router, "hostile_true").await, "true");
     assert_eq!(faults(&test).last_end.as_deref(), Some(reason));
     assert!(log.holds(&format!("reason=\"{reason}\"")));
@@ -173,9 +173,7 @@ async fn calls_that_are_never_answered_end_in_time_are_counted_and_named_in_the_
 
         assert_eq!((failure.code.0, failure.message.as_str()), (-32005, "request timed out"), "{isolation:?}");
         assert_eq!((faults(&test).failed_calls, faults(&test).panics), (1, 0));
-        assert!(
-            log.holds("calls were not answered in time plugin=\"tenon-test-misbehaving\" method=\"bad_never\" count=1")
-        );
+        assert!(log.holds("calls were not answered in time plugin=\"bad\" method=\"bad_never\" count=1"));
         assert_eq!(call(&router, "bad_echo", "[\"x\"]").await.as_deref(), Ok("\"x\""));
     }
 }
@@ -215,7 +213,7 @@ async fn more_calls_than_may_run_are_refused_at_once_wherever_the_plugin_runs() 
         let refused = call(&router, "bad_echo", "[\"x\"]").await.unwrap_err();
 
         assert_eq!(refused.code, tenon_api::FailureCode::LIMIT_EXCEEDED);
-        let words = "plugin tenon-test-misbehaving has as many calls as it may (2); try again later";
+        let words = "plugin bad has as many calls as it may (2); try again later";
         assert_eq!(refused.message, words);
         assert_eq!(faults(&test).refused_calls, 1);
         assert_eq!(test.host.info("bad").unwrap().limits.calls, Some(2));

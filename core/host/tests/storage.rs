@@ -160,7 +160,7 @@ async fn storage_needs_to_be_granted_and_there_at_all() {
     let not_granted = ask(&test.host.router(), "keeper_usage", "[]").await;
     let not_there = ask(&without.host.router(), "keeper_usage", "[]").await;
 
-    assert_eq!(not_granted, "plugin tenon-test-keeper was not granted Storage, which GetSpaceUsage needs");
+    assert_eq!(not_granted, "plugin mine was not granted Storage, which GetSpaceUsage needs");
     assert_eq!(not_there, "this node keeps no storage for plugins");
 }
 

@@ -141,7 +141,7 @@ async fn shutdown_closes_streams_with_a_notice_drains_calls_and_refuses_new_ones
     assert_eq!(notice, "subscription closed: namespace bad is not available any more");
     assert_eq!(end, None);
     assert_eq!(running.await.unwrap().as_deref(), Ok("500"), "a running call finishes");
-    assert_eq!(report, ShutdownReport { stopped: vec!["tenon-test-misbehaving".into()], abandoned: Vec::new() });
+    assert_eq!(report, ShutdownReport { stopped: vec!["tenon_test_misbehaving".into()], abandoned: Vec::new() });
     let refused = router.call("bad_dropped", None, &Caller::local()).await.unwrap_err();
     assert_eq!(refused.code, FailureCode::METHOD_NOT_FOUND);
     assert!(test.host.load(&rust_plugin("tenon-example-hello"), "").unwrap_err().to_string().contains("shutting down"));
@@ -159,7 +159,7 @@ async fn shutdown_does_not_wait_for_ever_and_a_crash_at_stop_is_contained() {
 
     let report = test.host.shutdown(Duration::from_secs(1)).await;
 
-    assert_eq!(report.abandoned, [("tenon-test-misbehaving".to_owned(), 1)]);
-    assert_eq!(report.stopped, ["tenon-example-hello"]);
+    assert_eq!(report.abandoned, [("tenon_test_misbehaving".to_owned(), 1)]);
+    assert_eq!(report.stopped, ["tenon_example_hello"]);
     drop(never);
 }

@@ -8,6 +8,7 @@ use std::{
     fs,
     io::Write as _,
     path::{Path, PathBuf},
+    time::{Duration, Instant},
 };
 
 use sha2::{Digest as _, Sha256};
@@ -21,8 +22,8 @@ use tenon_api::{
     messages::{ModuleChange, ModuleInfo, ModuleState, ModuleTerms},
 };
 use tenon_host::{
-    BUILT_IN_LIST, BuiltIns, HostOptions, Isolation, IsolationOptions, PluginFolder, PluginLimits, PluginPlan,
-    VouchedBuilds,
+    BUILT_IN_LIST, BuiltIns, HostOptions, Isolation, IsolationOptions, NamespaceAlias, PluginFolder, PluginLimits,
+    PluginPlan, VouchedBuilds,
 };
 
 const NET: &str = "tenon-plugin-net";
@@ -206,13 +207,13 @@ async fn what_was_granted_and_vouched_for_at_run_time_outlasts_the_host() {
     first.host.change("mine", load(&path, granted), true).await.unwrap();
     let vouched = ModuleTerms { grant: None, is_vouched_for: true };
     first.host.change("hello", load(&own, vouched), true).await.unwrap();
-    first.host.shutdown(std::time::Duration::from_secs(1)).await;
+    first.host.shutdown(Duration::from_secs(1)).await;
 
     let second = start();
 
     assert_eq!(standing(&second.host.info("mine").unwrap()), ("foreign", "process", vec!["ReadNode"]));
     assert_eq!(standing(&second.host.info("hello").unwrap()), ("vouched", "in-process", vec![]));
-    second.host.shutdown(std::time::Duration::from_secs(1)).await;
+    second.host.shutdown(Duration::from_secs(1)).await;
     // What lies at the path of a build that was vouched for is another one now.
     fs::OpenOptions::new().append(true).open(&own).unwrap().write_all(b"x").unwrap();
     assert_eq!(standing(&start().host.info("hello").unwrap()), ("foreign", "process", vec![]));
@@ -301,4 +302,65 @@ async fn a_foreign_build_gets_no_namespace_of_a_built_in_plugin_whether_that_one
 
     test.host.change("aaa", load(&foreign, terms(true)), true).await.unwrap();
     assert_eq!(standing(&test.host.info("aaa").unwrap()).0, "vouched");
+}
+
+#[tokio::test]
+async fn a_reserved_namespace_stays_closed_to_foreign_builds_in_every_order_and_state() {
+    let alias = |name: &str| NamespaceAlias { name: name.to_owned(), namespace: "x".to_owned(), is_served: false };
+    let not_listed = |options: &mut HostOptions| options.built_ins = BuiltIns::default();
+    let net = PluginPlan::new("net", rust_plugin(NET));
+    let disabled = PluginPlan { is_enabled: false, ..net.clone() };
+    let gone = PluginPlan::new("net", "/nowhere/libtenon_plugin_net.so");
+    // What the host is told, and what starts beside the foreign build, whose name comes before and after that.
+    let cases: [(&str, Box<dyn FnOnce(&mut HostOptions)>, Vec<PluginPlan>); 6] = [
+        ("enabled", Box::new(|_| {}), vec![net]),
+        ("disabled", Box::new(|_| {}), vec![disabled]),
+        ("failed", Box::new(|_| {}), vec![gone]),
+        ("alone", Box::new(|_| {}), vec![]),
+        (
+            "without a list",
+            Box::new(|options| (not_listed(options), options.reserved = vec!["NET".to_owned()]).1),
+            vec![],
+        ),
+        ("an alias", Box::new(move |options| (not_listed(options), options.aliases = vec![alias("Net")]).1), vec![]),
+    ];
+    for (case, change, beside) in cases {
+        let test = host(change);
+        let first = PluginPlan::new("aaa", other_build(test.folder.path(), NET, "aaa.so"));
+        let last = PluginPlan::new("zzz", other_build(test.folder.path(), NET, "zzz.so"));
+
+        let modules = test.host.start(&[vec![first], beside, vec![last]].concat()).unwrap();
+
+        for info in modules.iter().filter(|info| info.name != "net") {
+            assert_eq!(info.state, ModuleState::Failed, "{case}");
+            let reason = info.reason.as_deref().unwrap_or_default();
+            assert!(reason.contains("namespace net belongs to a built-in plugin"), "{case}: {reason}");
+        }
+        let serves = modules.iter().any(|info| info.state == ModuleState::Enabled);
+        assert_eq!(serves, case == "enabled");
+    }
+}
+
+#[tokio::test]
+async fn plugins_that_are_slow_to_start_hold_up_neither_each_other_nor_the_node() {
+    let slow = |test: &TestHost, name: &str, millis: u32| PluginPlan {
+        settings: format!("{{\"linger\":{millis}}}"),
+        ..PluginPlan::new(name, other_build(test.folder.path(), BAD, &format!("{name}.so")))
+    };
+    let test = host(|options| options.start_time = Duration::from_secs(3));
+    // One namespace: each waits for the one before to have failed.
+    let plans = ["a", "b", "c"].map(|name| slow(&test, name, 60_000));
+    let plans = [&plans[..], &[PluginPlan::new("net", rust_plugin(NET))]].concat();
+
+    let begun = Instant::now();
+    let modules = test.host.start(&plans).unwrap();
+
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    let reasons: Vec<_> = modules.iter().map(|info| info.reason.clone().unwrap_or_default()).collect();
+    assert!(reasons[0].contains("its process was not ready within"), "{reasons:?}");
+    assert!(reasons[1].contains("module b: the plugins took 3s to start, as long as they may"), "{reasons:?}");
+    assert_eq!(modules[3].state, ModuleState::Enabled);
+    // The bound is that of the start: afterwards a plugin has its own.
+    let plan = slow(&test, "d", 10);
+    test.host.change("d", load(&plan.path, ModuleTerms::NONE), true).await.unwrap();
 }

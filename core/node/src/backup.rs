@@ -2,7 +2,7 @@
 //! `backup.json`, which is written last, says what there must be: every file with its length and SHA-256, the head, the rules.
 
 use std::collections::BTreeSet;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, DirEntry, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Component, Path, PathBuf};
@@ -11,11 +11,13 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use tempfile::NamedTempFile;
 use tenon_api::{B256, ChainReader as _};
+use tenon_chain::Genesis;
 use tenon_storage::{Store, StoreOptions};
 
 use crate::bounded_file;
 use crate::data_folder::DataFolder;
 use crate::exit::Stop;
+use crate::rules_in_force;
 use crate::version::client_version;
 
 /// The form of backups that this release writes.
@@ -72,7 +74,7 @@ struct FileRecord {
 impl Manifest {
     /// Bytes of all files.
     pub(crate) fn bytes(&self) -> u64 {
-        self.files.iter().map(|file| file.bytes).sum()
+        self.files.iter().fold(0, |sum, file| sum.saturating_add(file.bytes))
     }
 
     /// Reads the list of a backup.
@@ -97,17 +99,58 @@ impl Manifest {
             )));
         }
         let manifest: Self = serde_json::from_slice(&text).map_err(|error| refused(&error))?;
-        match manifest.files.iter().find(|file| !is_place(&file.path)) {
-            Some(file) => Err(refused(&format!("`{}` is no file of a backup", file.path))),
+        if let Some(file) = manifest.files.iter().find(|file| !is_place(&file.path)) {
+            return Err(refused(&format!("`{}` is no file of a backup", file.path)));
+        }
+        let mut listed = BTreeSet::new();
+        match manifest.files.iter().find(|file| !listed.insert(file.path.as_str())) {
+            Some(file) => Err(refused(&format!("`{}` is listed twice", file.path))),
             None => Ok(manifest),
         }
+    }
+
+    /// Reads the genesis file of a backup, whose chain must be that of this list.
+    ///
+    /// # Errors
+    /// [`Stop::Failure`] when it is not as it was written, is none, or gives another chain.
+    fn genesis(&self, folder: &Path) -> Result<(Vec<u8>, Genesis), Stop> {
+        let path = folder.join(GENESIS);
+        let text = bounded_file::genesis_of_backup(&path).map_err(failed(&path))?;
+        let found = (text.len() as u64, B256::from_slice(&Sha256::digest(&text)));
+        let listed = self.files.iter().find(|file| file.path == GENESIS).map(|file| (file.bytes, file.sha256));
+        if listed != Some(found) {
+            return Err(damaged(folder, GENESIS, "is not as it was written"));
+        }
+        let genesis =
+            Genesis::from_json(&text).map_err(|error| damaged(folder, GENESIS, &format!("is none ({error})")))?;
+        let hash =
+            genesis.commit().map_err(|error| damaged(folder, GENESIS, &format!("is none ({error})")))?.block.hash();
+        let chain = genesis.spec.chain_id;
+        if (chain, hash) == (self.chain_id, self.genesis_hash) {
+            return Ok((text, genesis));
+        }
+        let (listed_chain, listed_hash) = (self.chain_id, self.genesis_hash);
+        Err(damaged(
+            folder,
+            GENESIS,
+            &format!(
+                "makes chain {chain} with genesis {hash}, {MANIFEST} says chain {listed_chain} with genesis {listed_hash}"
+            ),
+        ))
     }
 
     /// Fails unless a database stands where this says.
     fn compare(&self, store: &Store) -> Result<(), Stop> {
         let found = head_of(store);
+        let rules = store.rules()?.map(|rules| serde_json::from_slice(&rules)).transpose().map_err(Stop::failure)?;
+        let rules: serde_json::Value = rules.unwrap_or_default();
         if found == self.head && store.chain() == Some((self.chain_id, self.genesis_hash)) {
-            return Ok(());
+            if rules == self.rules {
+                return Ok(());
+            }
+            return Err(Stop::failure(
+                "the database of the backup was made under other rules than its list says; use another backup",
+            ));
         }
         Err(Stop::failure(format!(
             "the database of the backup stands at block {} ({}), its list says block {} ({})",
@@ -179,12 +222,12 @@ pub(crate) fn write(database: &Path, genesis: &[u8], target: &Path) -> Result<Ma
     };
     for name in names(database)? {
         let path = format!("{DATABASE}/{name}");
-        let (bytes, sha256) = copy(&database.join(&name), Some(&target.join(&path)))?;
+        let (bytes, sha256) = copy(&database.join(&name), Some(&target.join(&path)), u64::MAX)?;
         manifest.files.push(FileRecord { path, bytes, sha256 });
     }
     let copy_of_genesis = target.join(GENESIS);
     write_whole(&copy_of_genesis, genesis)?;
-    let (bytes, sha256) = copy(&copy_of_genesis, None)?;
+    let (bytes, sha256) = copy(&copy_of_genesis, None, u64::MAX)?;
     manifest.files.push(FileRecord { path: GENESIS.to_owned(), bytes, sha256 });
     sync_folder(&folder)?;
     let list = serde_json::to_vec_pretty(&manifest).map_err(Stop::failure)?;
@@ -201,6 +244,7 @@ pub(crate) fn write(database: &Path, genesis: &[u8], target: &Path) -> Result<Ma
 pub(crate) fn verify(folder: &Path) -> Result<Manifest, Stop> {
     let manifest = Manifest::read(folder)?;
     check_names(folder, &manifest)?;
+    manifest.genesis(folder)?;
     for file in &manifest.files {
         compare_file(folder, file, None)?;
     }
@@ -208,12 +252,14 @@ pub(crate) fn verify(folder: &Path) -> Result<Manifest, Stop> {
 }
 
 /// Puts the chain of a backup into a data folder that holds none. Killed at any instant, the folder holds none still, or all.
+/// `network_id` is the one of the settings, which chooses the rules of native chains with their genesis.
 ///
 /// # Errors
 /// As [`verify`]; [`Stop::DataFolder`] when the folder holds a chain.
-pub(crate) fn restore(folder: &Path, data: &DataFolder) -> Result<Manifest, Stop> {
+pub(crate) fn restore(folder: &Path, data: &DataFolder, network_id: Option<u64>) -> Result<Manifest, Stop> {
     let manifest = Manifest::read(folder)?;
     check_names(folder, &manifest)?;
+    let (text, genesis) = manifest.genesis(folder)?;
     let database = data.database();
     if database.exists() {
         return Err(Stop::DataFolder(format!(
@@ -231,9 +277,9 @@ pub(crate) fn restore(folder: &Path, data: &DataFolder) -> Result<Manifest, Stop
     {
         let store = Store::open(&unfinished, StoreOptions::with_cache(CACHE))?;
         manifest.compare(&store)?;
+        compare_rules(folder, genesis, network_id, &store)?;
     }
-    let genesis = folder.join(GENESIS);
-    data.keep_genesis(&bounded_file::genesis(&genesis).map_err(failed(&genesis))?)?;
+    data.keep_genesis(&text)?;
     sync_folder(&unfinished)?;
     // The last step: a folder with a database is a whole one.
     fs::rename(&unfinished, &database).map_err(failed(&database))?;
@@ -241,36 +287,65 @@ pub(crate) fn restore(folder: &Path, data: &DataFolder) -> Result<Manifest, Stop
     Ok(manifest)
 }
 
+/// Compares the rules of the genesis file with those that the chain was made under. On native chains a network id, which is not in
+/// the backup, may account for the difference: the first start says so again.
+///
+/// # Errors
+/// [`Stop::Failure`] naming the rules.
+fn compare_rules(folder: &Path, genesis: Genesis, network_id: Option<u64>, store: &Store) -> Result<(), Stop> {
+    let genesis = match network_id {
+        Some(network_id) => genesis.with_network_id(network_id).map_err(Stop::failure)?,
+        None => genesis,
+    };
+    match rules_in_force::compare(&genesis.spec, store) {
+        Err(difference) if genesis.spec.native.is_some() => {
+            tracing::warn!(%difference, "the genesis file of the backup alone does not give the rules of its chain");
+            Ok(())
+        }
+        Err(difference) => Err(damaged(folder, GENESIS, &format!("contradicts the chain: {difference}"))),
+        Ok(_) => Ok(()),
+    }
+}
+
 /// The files of a database's folder in the order of their names, without the lock and the engine's own log.
 fn names(folder: &Path) -> Result<BTreeSet<String>, Stop> {
     let mut names = BTreeSet::new();
     for file in fs::read_dir(folder).map_err(failed(folder))? {
-        let file = file.map_err(failed(folder))?;
-        let name = file.file_name().into_string().map_err(|name| Stop::failure(format!("strange file {name:?}")))?;
-        if name != LOCK && !name.starts_with("LOG") {
-            names.insert(name);
-        }
+        names.extend(file_name(file.map_err(failed(folder))?)?);
     }
     Ok(names)
 }
 
-/// Refuses a backup that lacks a listed file, or has one that is not listed.
+/// The name of a file of a database's folder, if it is of content.
+fn file_name(file: DirEntry) -> Result<Option<String>, Stop> {
+    let name = file.file_name().into_string().map_err(|name| Stop::failure(format!("strange file {name:?}")))?;
+    let is_content = name != LOCK && !name.starts_with("LOG");
+    Ok(is_content.then_some(name))
+}
+
+/// Refuses a backup that lacks a listed file, or has one that is not listed. Looks at no more files than are listed, and one.
 fn check_names(folder: &Path, manifest: &Manifest) -> Result<(), Stop> {
-    let listed: BTreeSet<&str> = manifest.files.iter().map(|file| file.path.as_str()).collect();
-    let found = names(&folder.join(DATABASE))?;
-    let found: BTreeSet<String> = found.into_iter().map(|name| format!("{DATABASE}/{name}")).collect();
-    let stray = found.iter().find(|path| !listed.contains(path.as_str()));
-    let missing = listed.iter().find(|path| **path != GENESIS && !found.contains(**path));
-    match (stray, missing, listed.contains(GENESIS)) {
-        (Some(path), ..) => Err(damaged(folder, path, "is not in its list")),
-        (_, Some(path), _) => Err(damaged(folder, path, "is missing")),
-        (.., false) => Err(damaged(folder, GENESIS, "is missing")),
-        _ => Ok(()),
+    let mut missing: BTreeSet<&str> = manifest.files.iter().map(|file| file.path.as_str()).collect();
+    let database = folder.join(DATABASE);
+    for file in fs::read_dir(&database).map_err(failed(&database))? {
+        let Some(name) = file_name(file.map_err(failed(&database))?)? else { continue };
+        let path = format!("{DATABASE}/{name}");
+        if !missing.remove(path.as_str()) {
+            return Err(damaged(folder, &path, "is not in its list"));
+        }
+    }
+    // That it is there is seen when it is read.
+    if !missing.remove(GENESIS) {
+        return Err(damaged(folder, GENESIS, "is missing"));
+    }
+    match missing.first() {
+        Some(path) => Err(damaged(folder, path, "is missing")),
+        None => Ok(()),
     }
 }
 
 fn compare_file(folder: &Path, file: &FileRecord, target: Option<&Path>) -> Result<(), Stop> {
-    let (bytes, sha256) = copy(&folder.join(&file.path), target)?;
+    let (bytes, sha256) = copy(&folder.join(&file.path), target, file.bytes)?;
     if (bytes, sha256) == (file.bytes, file.sha256) {
         return Ok(());
     }
@@ -281,9 +356,10 @@ fn damaged(folder: &Path, path: &str, what: &str) -> Stop {
     Stop::failure(format!("backup {}: {path} {what}; use another backup", folder.display()))
 }
 
-/// Reads a file, and writes it to another where one is named; answers its length and hash. What was written is on the disk.
-fn copy(from: &Path, to: Option<&Path>) -> Result<(u64, B256), Stop> {
-    let mut source = File::open(from).map_err(failed(from))?;
+/// Reads a regular file, and writes it to another where one is named; answers its length and hash. What was written is on the
+/// disk. Of a file that is longer than `most` no more is read than shows it.
+fn copy(from: &Path, to: Option<&Path>, most: u64) -> Result<(u64, B256), Stop> {
+    let mut source = bounded_file::regular(from).map_err(failed(from))?.take(most.saturating_add(1));
     let mut target = match to {
         None => None,
         Some(path) => {

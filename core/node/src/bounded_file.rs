@@ -3,8 +3,10 @@
 
 use std::fs::File;
 use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
+use rustix::fs::OFlags;
 use tenon_config::Mnemonic;
 use zeroize::Zeroizing;
 
@@ -23,9 +25,31 @@ const MANIFEST: u64 = 64 << 20;
 /// Reads the list of a backup.
 ///
 /// # Errors
-/// When it can't be read, or is larger than such a list is.
+/// When it can't be read, is no regular file, or is larger than such a list is.
 pub(crate) fn manifest(path: &Path) -> io::Result<Vec<u8>> {
-    read(path, MANIFEST)
+    read_from(regular(path)?, MANIFEST)
+}
+
+/// Reads the genesis file of a backup.
+///
+/// # Errors
+/// When it can't be read, is no regular file, or is larger than a genesis is.
+pub(crate) fn genesis_of_backup(path: &Path) -> io::Result<Vec<u8>> {
+    read_from(regular(path)?, GENESIS)
+}
+
+/// Opens a regular file of a folder that others may have filled: a pipe, which could keep the program for ever, a device and a
+/// link are refused, without waiting for them.
+///
+/// # Errors
+/// When it can't be opened, or is something else.
+pub(crate) fn regular(path: &Path) -> io::Result<File> {
+    if std::fs::symlink_metadata(path)?.is_symlink() {
+        return Err(io::Error::other("it is a link; a regular file is needed"));
+    }
+    let flags = (OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW).bits().cast_signed();
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
 }
 
 /// Reads a genesis file.
@@ -72,8 +96,12 @@ fn too_large(most: u64) -> io::Error {
 }
 
 fn read(path: &Path, most: u64) -> io::Result<Vec<u8>> {
+    read_from(File::open(path)?, most)
+}
+
+fn read_from(file: File, most: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
-    File::open(path)?.take(most + 1).read_to_end(&mut content)?;
+    file.take(most + 1).read_to_end(&mut content)?;
     if content.len() as u64 > most {
         return Err(too_large(most));
     }

@@ -16,6 +16,7 @@ use tenon_config::Settings;
 use tenon_execution::ChainHandle;
 
 use crate::exit::Stop;
+use crate::own_paths::OwnPaths;
 
 /// Canonical blocks that are to be written.
 pub(crate) struct Blocks<'a> {
@@ -30,24 +31,37 @@ pub(crate) struct Blocks<'a> {
 }
 
 impl Blocks<'_> {
-    /// Writes a file whole or not at all, compressed when its name ends in `.gz`.
+    /// Writes a regular file whole or not at all, compressed when its name ends in `.gz`. One that is there is replaced only if
+    /// `replaces` says so.
     ///
     /// # Errors
     /// [`Stop::Interrupted`], or [`Stop::Failure`] naming the file; there is none then, or the one before.
-    pub(crate) fn write_file(&self, path: &Path) -> Result<(), Stop> {
+    pub(crate) fn write_file(&self, path: &Path, replaces: bool) -> Result<(), Stop> {
         let named = |error: io::Error| Stop::failure(format!("{}: {error}", path.display()));
         let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let file = NamedTempFile::new_in(folder).map_err(named)?;
-        let handle: File = file.reopen().map_err(named)?;
-        if is_compressed(path) {
-            let encoder = self.write(GzEncoder::new(BufWriter::new(handle), Compression::default()))?;
-            encoder.finish().and_then(|mut rest| rest.flush()).map_err(named)?;
-        } else {
-            self.write(BufWriter::new(handle))?.flush().map_err(named)?;
-        }
+        self.write_to(path, file.reopen().map_err(named)?).map_err(|stop| match stop {
+            Stop::Interrupted(reason) => Stop::Interrupted(format!("{reason}; no file was written")),
+            other => other,
+        })?;
         file.as_file().sync_all().map_err(named)?;
-        file.persist(path).map_err(|error| named(error.error))?;
+        let persisted = if replaces { file.persist(path) } else { file.persist_noclobber(path) };
+        persisted.map_err(|error| named(error.error))?;
         Ok(())
+    }
+
+    /// Writes to a file that is open, compressed when its name ends in `.gz`.
+    ///
+    /// # Errors
+    /// As [`Blocks::write_file`].
+    pub(crate) fn write_to(&self, path: &Path, file: File) -> Result<(), Stop> {
+        let named = |error: io::Error| Stop::failure(format!("{}: {error}", path.display()));
+        if is_compressed(path) {
+            let encoder = self.write(GzEncoder::new(BufWriter::new(file), Compression::default()))?;
+            encoder.finish().and_then(|mut rest| rest.flush()).map_err(named)
+        } else {
+            self.write(BufWriter::new(file))?.flush().map_err(named)
+        }
     }
 
     /// Writes them one after another.
@@ -57,7 +71,7 @@ impl Blocks<'_> {
     pub(crate) fn write<W: Write>(&self, mut output: W) -> Result<W, Stop> {
         for number in self.first..=self.last {
             if (self.is_interrupted)() {
-                return Err(Stop::Interrupted(format!("interrupted at block {number}; no file was written")));
+                return Err(Stop::Interrupted(format!("interrupted at block {number}")));
             }
             let number = BlockNumber(number);
             let missing = || Stop::failure(format!("block {number} is missing; run `tenon db verify`"));
@@ -76,12 +90,18 @@ fn is_compressed(path: &Path) -> bool {
 
 /// Where requests may name files.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestFolders(Vec<PathBuf>);
+pub(crate) struct RequestFolders {
+    /// The folders, the first one that of bare names.
+    folders: Vec<PathBuf>,
+    /// What of them is the node's own.
+    own: OwnPaths,
+}
 
 impl RequestFolders {
     /// Those of the settings.
     pub(crate) fn of(settings: &Settings) -> Self {
-        Self(settings.rpc.files.iter().map(|folder| settings.in_data_folder(Path::new(folder))).collect())
+        let folders = settings.rpc.files.iter().map(|folder| settings.in_data_folder(Path::new(folder))).collect();
+        Self { folders, own: OwnPaths::of(settings) }
     }
 
     /// The real path of a file that a request names, which need not be there. A name without a folder lies in the first
@@ -91,13 +111,13 @@ impl RequestFolders {
     /// When it lies elsewhere, whatever links and dots lead there. The text does not tell what there is elsewhere.
     fn place(&self, name: &str) -> Result<PathBuf, Failure> {
         let refusal = || {
-            let folders: Vec<_> = self.0.iter().map(|folder| folder.display().to_string()).collect();
+            let folders: Vec<_> = self.folders.iter().map(|folder| folder.display().to_string()).collect();
             let folders = folders.join(", ");
             Failure::server(format!(
                 "{name}: requests may name files in these folders only: {folders} (setting rpc.files); put it there"
             ))
         };
-        let first = self.0.first().ok_or_else(refusal)?;
+        let first = self.folders.first().ok_or_else(refusal)?;
         let asked = first.join(name);
         let (parent, file) = asked.parent().zip(asked.file_name()).ok_or_else(refusal)?;
         let parent = parent.canonicalize().map_err(|_| refusal())?;
@@ -106,12 +126,18 @@ impl RequestFolders {
         let real = if place.is_symlink() { place.canonicalize().map_err(|_| refusal())? } else { place };
         let is_inside = |folder: PathBuf| real.starts_with(&folder) && real != folder;
         let is_ours = |folder: &PathBuf| folder.canonicalize().is_ok_and(is_inside);
-        if self.0.iter().any(is_ours) { Ok(real) } else { Err(refusal()) }
+        if !self.folders.iter().any(is_ours) {
+            return Err(refusal());
+        }
+        match self.own.refusal(&real) {
+            None => Ok(real),
+            Some(reason) => Err(Failure::server(format!("{name}: {reason}"))),
+        }
     }
 
     /// A file to write. Makes the first folder when it is not there.
     fn to_write(&self, name: &str) -> Result<PathBuf, Failure> {
-        if let Some(first) = self.0.first() {
+        if let Some(first) = self.folders.first() {
             let made = DirBuilder::new().recursive(true).mode(0o700).create(first);
             made.map_err(|error| Failure::server(format!("{}: {error}", first.display())))?;
         }
@@ -175,7 +201,7 @@ fn export(
     }
     let path = folders.to_write(&request.path)?;
     let blocks = Blocks { chain, first, last, is_interrupted: &|| caller.is_cancelled() };
-    match blocks.write_file(&path) {
+    match blocks.write_file(&path, true) {
         Ok(()) => {
             tracing::info!(path = %path.display(), first, last, "blocks exported by request");
             Ok(())
@@ -191,11 +217,18 @@ mod tests {
 
     use super::*;
 
+    fn of_folders(parent: &Path, folders: Vec<PathBuf>) -> RequestFolders {
+        let mut settings = Settings::default();
+        settings.node.datadir = parent.join("data");
+        settings.rpc.files = folders.iter().map(|folder| folder.display().to_string()).collect();
+        RequestFolders::of(&settings)
+    }
+
     fn folders(parent: &Path) -> RequestFolders {
         let (first, second) = (parent.join("first"), parent.join("second"));
         fs::create_dir_all(first.join("deeper")).unwrap();
         fs::create_dir_all(&second).unwrap();
-        RequestFolders(vec![first, second])
+        of_folders(parent, vec![first, second])
     }
 
     #[test]
@@ -244,8 +277,23 @@ mod tests {
 
     #[test]
     fn without_folders_no_file_can_be_named() {
-        assert!(RequestFolders(Vec::new()).place("chain.rlp").is_err());
-        assert!(RequestFolders(Vec::new()).to_write("chain.rlp").is_err());
+        let none = of_folders(Path::new("/nowhere"), Vec::new());
+        assert!(none.place("chain.rlp").is_err());
+        assert!(none.to_write("chain.rlp").is_err());
+    }
+
+    #[test]
+    fn what_belongs_to_the_node_is_no_file_of_a_request_though_its_folder_is_named() {
+        let parent = tempfile::tempdir().unwrap();
+        let data = parent.path().join("data");
+        fs::create_dir_all(data.join("db")).unwrap();
+        let folders = of_folders(parent.path(), vec![data.join("db"), data, parent.path().to_owned()]);
+
+        for name in ["CURRENT", "../modules.json", "../keystore/key"] {
+            let refused = folders.place(name).unwrap_err().message;
+            assert!(refused.contains("to the node") || refused.contains("these folders only"), "{name}: {refused}");
+        }
+        assert!(folders.place(&parent.path().join("chain.rlp").display().to_string()).is_ok());
     }
 
     #[test]

@@ -5,6 +5,7 @@ use tenon_config::{Layers, Resolved, SettingInfo, resolve};
 
 use crate::commands;
 use crate::exit::Stop;
+use crate::machine;
 use crate::version::version;
 
 const EXAMPLES: &str = "\
@@ -70,7 +71,9 @@ pub(crate) fn settings(layers: Layers, matches: &ArgMatches) -> Result<Resolved,
         .environment(std::env::vars_os())
         .flags(tenon_config::given_flags(matches))
         .file(matches.get_one::<String>("config").map(Into::into));
-    Ok(resolve(layers)?)
+    let resolved = resolve(layers)?;
+    machine::check_memory(&resolved)?;
+    Ok(resolved)
 }
 
 /// Settings of commands that work on the database without serving it.

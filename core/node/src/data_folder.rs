@@ -186,6 +186,10 @@ impl DataFolder {
     }
 }
 
+/// Folders in which nothing but the node writes.
+pub(crate) const KEPT_FOLDERS: &[&str] = &[DATABASE, "db.restoring", "checkpoint", "keystore", "plugins"];
+/// Files that the node itself writes, or reads before anything else.
+pub(crate) const KEPT_FILES: &[&str] = &[GENESIS, "modules.json", "endpoints.json", "tenon.toml", "backup.lock", OWNER];
 const GENESIS: &str = "genesis.json";
 /// The database's folder.
 const DATABASE: &str = "db";

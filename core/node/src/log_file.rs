@@ -13,6 +13,7 @@ use tracing_appender::non_blocking::{ErrorCounter, NonBlocking, NonBlockingBuild
 use tracing_appender::rolling::{RollingFileAppender, Rotation};
 
 use crate::exit::Stop;
+use crate::own_paths;
 
 /// Lines that may wait for the disk; a line is some hundred bytes.
 const MAX_WAITING: usize = 8_192;
@@ -27,6 +28,7 @@ static GUARD: Mutex<Option<(WorkerGuard, ErrorCounter)>> = Mutex::new(None);
 /// [`Stop::Usage`] when it can't be opened.
 pub(crate) fn start(settings: &Settings) -> Result<(), Stop> {
     let Some(file) = &settings.log.file else { return Ok(()) };
+    own_paths::check(settings, "log.file", file)?;
     let path = settings.in_data_folder(file);
     let appender = appender(&path, settings.log.rotation, settings.log.keep)?;
     let builder = NonBlockingBuilder::default().lossy(true).buffered_lines_limit(MAX_WAITING);

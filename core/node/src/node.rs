@@ -15,7 +15,9 @@ use tenon_config::{NamespaceNames, Settings};
 use tenon_consensus::native::questions;
 use tenon_consensus::{SealChoices, SealMode, SealerClock, SealerOptions, SealerPorts, SealingOnDemand};
 use tenon_execution::{CallResources, ChainActor, ChainHandle, ExecutionLimits, Importer};
-use tenon_host::{ActorModule, ActorStage, HostOptions, IsolationOptions, NamespaceAlias, PluginHost, Router};
+use tenon_host::{
+    ActorModule, ActorStage, BuiltIns, HostError, HostOptions, IsolationOptions, NamespaceAlias, PluginHost, Router,
+};
 use tenon_ipc::{HealthCheck, HealthReport, Servers};
 use tenon_metrics::CountedWriter;
 use tenon_storage::StoreLimits;
@@ -158,7 +160,7 @@ impl Node {
         let front_ends = add_entrances(&plugins, &settings, is_confined, names, node_source, &endpoints)?;
         let reloader = Reloader::new(source, Arc::clone(&plugins), Arc::clone(&front_ends));
         reloader.register(&bus)?;
-        plugins.start_actors(ActorStage::BeforePlugins).await.map_err(Stop::failure)?;
+        plugins.start_actors(ActorStage::BeforePlugins).await.map_err(refusal_of_modules)?;
         match is_development {
             true => tasks.spawn(development_log::write(bus.clone())),
             false => tasks.spawn(log_blocks(bus.clone())),
@@ -168,7 +170,9 @@ impl Node {
         start_plugins(&plugins, &settings)?;
         tasks.spawn(Arc::clone(&plugins).end_on_time());
         front_ends.open_fixed().await?;
-        plugins.start_actors(ActorStage::AfterPlugins).await.map_err(Stop::failure)?;
+        plugins.start_actors(ActorStage::AfterPlugins).await.map_err(refusal_of_modules)?;
+        // So that the first answer of `/health` knows what has failed.
+        Arc::clone(&health).look_now(&bus).await;
         endpoints.announce()?;
         Ok(Self {
             grace: settings.node.grace,
@@ -322,8 +326,10 @@ fn open_pool(
     chain: &OpenedChain,
     directory: &WalletDirectory,
 ) -> Result<Arc<PoolSwitch>, Stop> {
+    pool_settings::check(settings)?;
     let (options, own) = (pool_settings::options(settings), Arc::new(directory.clone()));
-    let pool = Pool::open(Arc::clone(&chain.spec), chain.reader(), own, bus.clone(), options).map_err(Stop::failure)?;
+    let pool = Pool::open(Arc::clone(&chain.spec), chain.reader(), own, bus.clone(), options);
+    let pool = pool.map_err(pool_settings::refusal)?;
     tenon_txpool::register(bus, &pool)?;
     Ok(PoolSwitch::new(pool))
 }
@@ -420,6 +426,10 @@ fn plugin_host(
     let program_folder = plugin_folder::program_folder()?;
     options.folders = plugin_folder::folders(settings, &program_folder);
     options.built_ins = plugin_folder::built_ins(&program_folder)?;
+    if options.built_ins == BuiltIns::default() {
+        plugin_folder::warn_of_no_list(&program_folder);
+    }
+    options.reserved = plugin_folder::BUILT_IN_PLUGINS.iter().map(|name| (*name).to_owned()).collect();
     options.vouched = plugin_folder::vouched(settings)?;
     options.choices_file = Some(settings.node.datadir.join(MODULE_CHOICES));
     let served = namespace_names(settings, chain).aliases();
@@ -441,9 +451,16 @@ fn plugin_host(
 /// Starts every plugin that is found and enabled. One that can't be started is noted, and does not keep the others from
 /// being served, unless it is required.
 fn start_plugins(host: &PluginHost, settings: &Settings) -> Result<(), Stop> {
-    let folders = plugin_folder::folders(settings, &plugin_folder::program_folder()?);
-    let plans = plugin_folder::plans(settings, &folders)?;
-    host.start(&plans).map(drop).map_err(Stop::failure)
+    let plans = plugin_folder::plans(settings, &plugin_folder::program_folder()?)?;
+    host.start(&plans).map(drop).map_err(refusal_of_modules)
+}
+
+/// Why modules keep the node from starting.
+fn refusal_of_modules(error: HostError) -> Stop {
+    match error {
+        HostError::Choices { .. } => Stop::DataFolder(error.to_string()),
+        other => Stop::failure(other),
+    }
 }
 
 /// What the health of the node is made of.

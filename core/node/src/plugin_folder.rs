@@ -11,15 +11,27 @@ use tenon_host::{
 
 use crate::exit::Stop;
 
+/// The plugins that come with this program, by name. Their namespaces are called so too, up to capitals.
+pub(crate) const BUILT_IN_PLUGINS: &[&str] =
+    &["admin", "consensus", "debug", "eth", "miner", "net", "personal", "rpc", "txpool", "web3"];
+
 /// Folders that libraries are loaded from: the one of the settings; without one `plugins` beside the program, and where
 /// that does not exist the program's own folder, in which only names of this workspace count.
 pub(crate) fn folders(settings: &Settings, program_folder: &Path) -> Vec<PluginFolder> {
-    let beside = program_folder.join("plugins");
     vec![match &settings.plugins.dir {
         Some(folder) => PluginFolder::new(folder),
-        None if beside.is_dir() => PluginFolder::new(beside),
-        None => PluginFolder { path: program_folder.to_owned(), has_only_own_names: true },
+        None => folder_of_program(program_folder),
     }]
+}
+
+/// The folder of the plugins that come with this program.
+fn folder_of_program(program_folder: &Path) -> PluginFolder {
+    let beside = program_folder.join("plugins");
+    if beside.is_dir() {
+        PluginFolder::new(beside)
+    } else {
+        PluginFolder { path: program_folder.to_owned(), has_only_own_names: true }
+    }
 }
 
 /// The plugins that were built with this program: those of the list beside it, where the build puts it. It is not looked for in
@@ -28,15 +40,16 @@ pub(crate) fn folders(settings: &Settings, program_folder: &Path) -> Vec<PluginF
 /// # Errors
 /// [`Stop::Usage`] when others than root and the node's user could have written the list.
 pub(crate) fn built_ins(program_folder: &Path) -> Result<BuiltIns, Stop> {
-    let beside = program_folder.join("plugins");
-    let folder = if beside.is_dir() { beside } else { program_folder.to_owned() };
+    let folder = folder_of_program(program_folder).path;
     let list = BuiltIns::read(&folder).map_err(|error| Stop::Usage(error.to_string()))?;
-    if list.is_none() {
-        let list = folder.join(BUILT_IN_LIST);
-        tracing::warn!(list = %list.display(), "no list of built-in plugins: every plugin is foreign, and has only what the \
-            settings grant it; scripts/list-plugins.sh FOLDER writes the list of a build");
-    }
     Ok(list.unwrap_or_default())
+}
+
+/// Says that there is no list of built-in plugins, and what follows.
+pub(crate) fn warn_of_no_list(program_folder: &Path) {
+    let list = folder_of_program(program_folder).path.join(BUILT_IN_LIST);
+    tracing::warn!(list = %list.display(), "no list of built-in plugins: every plugin is foreign, and has neither a built-in \
+        namespace nor more than the settings grant it; scripts/list-plugins.sh FOLDER writes the list of a build");
 }
 
 /// Builds that the settings vouch for.
@@ -48,18 +61,29 @@ pub(crate) fn vouched(settings: &Settings) -> Result<VouchedBuilds, Stop> {
     VouchedBuilds::from_hashes(hashes).map_err(|error| Stop::Usage(format!("plugins.trusted: {error}")))
 }
 
-/// What the settings say about every plugin, by name.
+/// What the settings say about every plugin, by name: those in the folder of the settings, and those that come with the program,
+/// which need not be in it. Of a built-in one that is nowhere the plan names where it should be, so that it fails, and is seen.
 ///
 /// # Errors
 /// [`Stop::Usage`] when a folder can't be read, a required plugin of the settings has no library, or a capability does
 /// not exist.
-pub(crate) fn plans(settings: &Settings, folders: &[PluginFolder]) -> Result<Vec<PluginPlan>, Stop> {
+pub(crate) fn plans(settings: &Settings, program_folder: &Path) -> Result<Vec<PluginPlan>, Stop> {
+    let folders = folders(settings, program_folder);
     let mut libraries = BTreeMap::new();
-    for folder in folders {
-        let found = libraries_in(folder).map_err(|error| {
-            Stop::Usage(format!("plugin folder {}: {error}; choose it with --plugins", folder.path.display()))
-        })?;
-        libraries.extend(found);
+    for folder in &folders {
+        libraries.extend(libraries_of(folder)?);
+    }
+    let built_ins = built_ins(program_folder)?;
+    let has_built_ins = built_ins.names().next().is_some();
+    if settings.plugins.dir.is_some() && has_built_ins {
+        let own = libraries_of(&folder_of_program(program_folder))?;
+        for (name, path) in own.into_iter().filter(|(name, _)| built_ins.has_name(name)) {
+            libraries.entry(name).or_insert(path);
+        }
+    }
+    for name in built_ins.names() {
+        let expected = folder_of_program(program_folder).path.join(format!("libtenon_plugin_{name}.so"));
+        libraries.entry(name.to_owned()).or_insert(expected);
     }
     for (name, entry) in &settings.plugin_entries {
         if let Some(path) = &entry.path {
@@ -84,6 +108,13 @@ pub(crate) fn plans(settings: &Settings, folders: &[PluginFolder]) -> Result<Vec
         Ok(PluginPlan { may_run_unsandboxed, ..plan(entry(&name), name, path)? })
     });
     plans.collect()
+}
+
+fn libraries_of(folder: &PluginFolder) -> Result<BTreeMap<String, PathBuf>, Stop> {
+    let found = libraries_in(folder).map_err(|error| {
+        Stop::Usage(format!("plugin folder {}: {error}; choose it with --plugins", folder.path.display()))
+    })?;
+    Ok(found.into_iter().collect())
 }
 
 fn plan(entry: PluginEntry, name: String, path: PathBuf) -> Result<PluginPlan, Stop> {
@@ -142,7 +173,7 @@ mod tests {
     }
 
     fn names(settings: &Settings, folder: &Path) -> Vec<String> {
-        let plans = plans(settings, &folders(settings, folder)).unwrap();
+        let plans = plans(settings, folder).unwrap();
         plans.into_iter().filter(|plan| plan.is_enabled).map(|plan| plan.name).collect()
     }
 
@@ -173,7 +204,7 @@ mod tests {
         let mut settings = Settings::default();
         settings.plugins.dir = Some(folder.path().to_owned());
         settings.plugin_entries.insert("trace".into(), PluginEntry::default());
-        let plans_of = |settings: &Settings| plans(settings, &folders(settings, Path::new("/nowhere")));
+        let plans_of = |settings: &Settings| plans(settings, Path::new("/nowhere"));
 
         let plans = plans_of(&settings).unwrap();
         let required = PluginEntry { is_required: true, ..PluginEntry::default() };
@@ -201,13 +232,50 @@ mod tests {
     }
 
     #[test]
+    fn built_in_plugins_are_found_beside_the_program_whatever_folder_is_chosen() {
+        let list =
+            ["eth", "net", "web3"].map(|name| format!("{}  libtenon_plugin_{name}.so\n", name_hash(name))).concat();
+        let program = folder_with(&["libtenon_plugin_eth.so", "libtenon_plugin_net.so", "libtenon_plugin_other.so"]);
+        std::fs::write(program.path().join(BUILT_IN_LIST), list).unwrap();
+        let chosen = folder_with(&["mine.so", "libtenon_plugin_eth.so"]);
+        let mut settings = Settings::default();
+        settings.plugins.dir = Some(chosen.path().to_owned());
+
+        let plans = plans(&settings, program.path()).unwrap();
+
+        let found: Vec<_> = plans.into_iter().map(|plan| (plan.name, plan.path)).collect();
+        let expected = [
+            ("eth", chosen.path().join("libtenon_plugin_eth.so")),
+            ("mine", chosen.path().join("mine.so")),
+            ("net", program.path().join("libtenon_plugin_net.so")),
+            // It is missing, and fails when it is started.
+            ("web3", program.path().join("libtenon_plugin_web3.so")),
+        ];
+        assert_eq!(found, expected.map(|(name, path)| (name.to_owned(), path)));
+    }
+
+    fn name_hash(name: &str) -> String {
+        name.bytes().map(|byte| format!("{byte:02x}")).collect::<String>().repeat(64).chars().take(64).collect()
+    }
+
+    #[test]
+    fn the_plugins_of_this_workspace_are_those_that_come_with_the_program() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plugins");
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let mut found: Vec<String> = entries.filter(|name| !matches!(name.as_str(), "sdk" | "examples")).collect();
+        found.sort();
+
+        assert_eq!(found, BUILT_IN_PLUGINS);
+    }
+
+    #[test]
     fn only_the_plugins_that_are_listed_may_start_without_a_sandbox() {
         let folder = folder_with(&["one.so", "two.so"]);
         let mut settings = Settings::default();
         settings.plugins.dir = Some(folder.path().to_owned());
         settings.plugins.unsandboxed = vec!["two".to_owned()];
 
-        let plans = plans(&settings, &folders(&settings, Path::new("/nowhere"))).unwrap();
+        let plans = plans(&settings, Path::new("/nowhere")).unwrap();
 
         assert_eq!(plans.iter().map(|plan| plan.may_run_unsandboxed).collect::<Vec<_>>(), [false, true]);
     }
@@ -230,7 +298,7 @@ mod tests {
         let entry = PluginEntry { capabilities: Some(vec!["Fly".into()]), ..PluginEntry::default() };
         settings.plugin_entries.insert("eth".into(), entry);
 
-        let error = plans(&settings, &folders(&settings, Path::new("/nowhere"))).unwrap_err().to_string();
+        let error = plans(&settings, Path::new("/nowhere")).unwrap_err().to_string();
 
         assert!(
             error.starts_with("plugins.eth.capabilities: there is no capability `Fly`; there are: ReadChain"),

@@ -2,7 +2,26 @@
 
 use tenon_api::U256;
 use tenon_config::Settings;
-use tenon_txpool::PoolOptions;
+use tenon_txpool::{JournalError, PoolOptions};
+
+use crate::exit::Stop;
+use crate::own_paths;
+
+/// Checks that the journal has a file of its own.
+///
+/// # Errors
+/// [`Stop::Usage`] naming what the file belongs to.
+pub(crate) fn check(settings: &Settings) -> Result<(), Stop> {
+    own_paths::check(settings, "txpool.journal", &settings.pool.journal)
+}
+
+/// Why the pool does not start.
+pub(crate) fn refusal(error: JournalError) -> Stop {
+    match error {
+        JournalError::NoFile { .. } | JournalError::NoJournal { .. } => Stop::Usage(error.to_string()),
+        JournalError::Io { .. } | JournalError::Replaced { .. } => Stop::failure(error),
+    }
+}
 
 /// What the pool is opened with.
 pub(crate) fn options(settings: &Settings) -> PoolOptions {

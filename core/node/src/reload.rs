@@ -74,8 +74,7 @@ impl Reloader {
         let read = Arc::clone(&self.source.read);
         let reading = tokio::task::spawn_blocking(move || -> Result<_, Stop> {
             let settings = read()?;
-            let folders = plugin_folder::folders(&settings, &plugin_folder::program_folder()?);
-            let plans = plugin_folder::plans(&settings, &folders)?;
+            let plans = plugin_folder::plans(&settings, &plugin_folder::program_folder()?)?;
             let vouched = plugin_folder::vouched(&settings)?;
             Ok((settings, plans, vouched))
         });

@@ -10,7 +10,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use support::{HEAD_HASH, RunningNode, data, run, run_well, text, until};
+use sha2::{Digest as _, Sha256};
+use support::{HEAD_HASH, RunningNode, data, make_pipe, run, run_in_time, run_well, text, until};
 
 /// A folder with a data folder in it that holds the recorded chain of the public RPC suite.
 struct Imported {
@@ -229,6 +230,135 @@ fn a_backup_that_is_not_as_it_was_written_is_refused_by_what_differs() {
     assert_refused("is no file of a backup", "a path that leads out");
     fs::write(&list, &whole).unwrap();
     assert!(run_well(&["db", "backup", "verify", &name]).starts_with("sound: "));
+}
+
+#[test]
+fn a_backup_is_not_written_into_what_it_copies() {
+    let chain = Imported::new();
+    for place in ["data/db/backup", "data/keystore", "data/genesis.json"] {
+        let target = chain.path(place);
+        let refused = run(&["db", "backup", target.to_str().unwrap(), "--datadir", &chain.datadir()]);
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(2), "{place}: {said}");
+        assert!(said.contains(" belongs to "), "{place}: {said}");
+    }
+    assert!(!chain.path("data/db/backup").exists());
+}
+
+#[test]
+fn what_is_no_regular_file_of_a_backup_is_refused_by_name_at_once() {
+    let chain = Imported::new();
+    let backup = chain.path("backup");
+    let name = backup.to_str().unwrap().to_owned();
+    run_well(&["db", "backup", &name, "--datadir", &chain.datadir()]);
+    let restored = chain.path("restored");
+
+    for file in ["db/CURRENT", "genesis.json", "backup.json"] {
+        let path = backup.join(file);
+        let content = fs::read(&path).unwrap();
+        for kind in ["pipe", "link"] {
+            fs::remove_file(&path).unwrap();
+            let (aside, words) =
+                (chain.path("aside"), if kind == "pipe" { "it is no regular file" } else { "it is a link" });
+            fs::write(&aside, &content).unwrap();
+            if kind == "pipe" {
+                make_pipe(&path)
+            } else {
+                std::os::unix::fs::symlink(&aside, &path).unwrap()
+            }
+            for arguments in [
+                vec!["db", "backup", "verify", &name],
+                vec!["db", "restore", &name, "--datadir", restored.to_str().unwrap()],
+            ] {
+                let refused = run_in_time(&arguments);
+                let said = text(&refused.stderr);
+                assert!(
+                    !refused.status.success() && said.contains(file) && said.contains(words),
+                    "{file} {kind}: {said}"
+                );
+            }
+        }
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, content).unwrap();
+    }
+    // A file that is longer than its list says is not read to its end.
+    let current = backup.join("db/CURRENT");
+    fs::OpenOptions::new().write(true).open(&current).unwrap().set_len(1 << 40).unwrap();
+    let refused = run_in_time(&["db", "backup", "verify", &name]);
+    assert!(text(&refused.stderr).contains("db/CURRENT is not as it was written"), "{}", text(&refused.stderr));
+    assert!(!restored.join("db").exists());
+}
+
+#[test]
+fn a_genesis_file_that_contradicts_the_backup_is_refused_though_the_list_has_its_hash() {
+    let chain = Imported::new();
+    let backup = chain.path("backup");
+    let name = backup.to_str().unwrap().to_owned();
+    run_well(&["db", "backup", &name, "--datadir", &chain.datadir()]);
+    let restored = chain.path("restored");
+    let list = backup.join("backup.json");
+    let whole: Value = serde_json::from_slice(&fs::read(&list).unwrap()).unwrap();
+    let genesis = fs::read(backup.join("genesis.json")).unwrap();
+    let with_genesis = |text: &[u8]| {
+        fs::write(backup.join("genesis.json"), text).unwrap();
+        let mut manifest = whole.clone();
+        for file in manifest["files"].as_array_mut().unwrap() {
+            if file["path"] == "genesis.json" {
+                *file = json!({ "path": "genesis.json", "bytes": text.len(), "sha256": sha256(text) });
+            }
+        }
+        fs::write(&list, manifest.to_string()).unwrap();
+    };
+    let restore = || run_in_time(&["db", "restore", &name, "--datadir", restored.to_str().unwrap()]);
+
+    let mut other: Value = serde_json::from_slice(&genesis).unwrap();
+    other["gasLimit"] = json!("0x1234567");
+    with_genesis(other.to_string().as_bytes());
+    let refused = restore();
+    let said = text(&refused.stderr);
+    assert!(
+        !refused.status.success() && said.contains("genesis.json makes chain 3503995874084926 with genesis 0x"),
+        "{said}"
+    );
+    assert!(said.contains("backup.json says chain 3503995874084926 with genesis 0x"), "{said}");
+
+    let rules = chain.with_rules(&[("berlinBlock", json!(25))]);
+    with_genesis(&fs::read(rules).unwrap());
+    let refused = restore();
+    let said = text(&refused.stderr);
+    assert!(!refused.status.success() && said.contains("genesis.json contradicts the chain"), "{said}");
+    assert!(said.contains("Berlin from block 24 in this chain"), "{said}");
+
+    assert!(!restored.join("db").exists() && !restored.join("genesis.json").exists());
+    with_genesis(&genesis);
+    assert!(restore().status.success());
+}
+
+fn sha256(bytes: &[u8]) -> String {
+    format!("0x{}", Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>())
+}
+
+#[test]
+fn a_node_keeps_its_database_to_itself_though_the_lock_file_was_removed() {
+    let folder = tempfile::tempdir().unwrap();
+    let datadir = folder.path().join("data");
+    let datadir = datadir.to_str().unwrap();
+    let node = RunningNode::start_dev(&["--datadir", datadir]);
+    fs::remove_file(folder.path().join("data/db/LOCK")).unwrap();
+
+    for command in [&["db", "stats"][..], &["db", "verify"], &["db", "unwind", "0"], &["export", "-"]] {
+        let refused = run_in_time(&[command, &["--datadir", datadir]].concat());
+        let said = text(&refused.stderr);
+        assert_eq!(refused.status.code(), Some(3), "{command:?}: {said}");
+        assert!(said.contains("is in use by another process"), "{command:?}: {said}");
+    }
+    let accounts: Value = serde_json::from_str(
+        &node.ask_socket("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"eth_accounts\",\"params\":[]}\n"),
+    )
+    .unwrap();
+    assert!(accounts["result"][0].is_string(), "{accounts}");
+    drop(node);
+    assert!(run(&["db", "verify", "--datadir", datadir]).status.success());
 }
 
 #[test]

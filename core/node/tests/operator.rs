@@ -237,6 +237,117 @@ fn a_wrong_genesis_names_its_file_and_a_refused_start_leaves_no_folder() {
 }
 
 #[test]
+fn absurd_settings_are_refused_by_key_with_what_is_allowed() {
+    let long = format!("/tmp/{}.ipc", "x".repeat(120));
+    for (arguments, wanted) in [
+        (
+            &["--http.port", "99999999"][..],
+            "tenon: flag --http.port: `http.port`: expected a whole number from 0 to 65535",
+        ),
+        (&["--cache", "0"], "tenon: flag --cache: `database.cache`: expected 16 to 16777216, found 0"),
+        (
+            &["--cache", "16000000"],
+            "tenon: flag --cache: `database.cache`: expected at most the memory of this machine, ",
+        ),
+        (&["--rpc.evmtimeout=-1s"], "tenon: flag --rpc.evmtimeout: `rpc.evmtimeout`: expected a duration such as "),
+        (
+            &["--http.requesttimeout", "18446744073709551615ms"],
+            "tenon: flag --http.requesttimeout: `http.requesttimeout`: expected a duration of at most ",
+        ),
+        (
+            &["--rpc.memory", "20MiB"],
+            "tenon: flag --rpc.memory: `rpc.memory`: expected at least `ipc.messagelimit` (64MiB)",
+        ),
+        (&["--ipcpath", &long], &format!("tenon: `ipc.path`: {long} has 129 bytes, and the system takes 107 at most")),
+        (&["--txpool.journal", "genesis.json"], "tenon: `txpool.journal`: "),
+    ] {
+        let said = refused(2, &[&["config", "--dev"][..], arguments].concat());
+        assert!(said.starts_with(wanted), "{said}");
+    }
+    let said = refused(2, &["dev", "--port", "0", "--ipcpath", &long]);
+    assert!(said.contains("name a shorter one with --ipcpath"), "{said}");
+}
+
+/// Looks at `/health` until it is as it should be, and gives it.
+fn until_health(node: &Served, folder: &Path, what: &str, is_as_wanted: impl Fn(&Value) -> bool) -> Value {
+    until(what, || Some(node.health(folder).1).filter(|health| is_as_wanted(health)))
+}
+
+#[test]
+fn a_built_in_plugin_that_did_not_start_makes_the_node_unhealthy_until_it_is_reloaded() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("data");
+    std::fs::create_dir(&folder).unwrap();
+    let (library, foreign) = (parent.path().join("libtenon_plugin_eth.so"), parent.path().join("aaa.so"));
+    let own = plugin_folder().join("libtenon_plugin_net.so");
+    std::fs::write(&foreign, [std::fs::read(own).unwrap(), b"another build".to_vec()].concat()).unwrap();
+    let text_of = |name: &str, path: &Path| format!("[plugins.{name}]\npath = {:?}\n", path.to_str().unwrap());
+    std::fs::write(folder.join("tenon.toml"), text_of("eth", &library) + &text_of("aaa", &foreign)).unwrap();
+    let genesis = support::data("execution-apis/genesis.json");
+
+    let node = Served::start(&folder, &["--genesis", genesis.to_str().unwrap()]);
+    let (status, health) = node.health(&folder);
+
+    assert_eq!((status, &health["healthy"]), (503, &json!(false)), "{health}");
+    assert_eq!(health["plugins"], json!({ "state": "failed", "failed": ["eth"], "othersFailed": ["aaa"] }));
+    let log = node.lines.concat();
+    assert!(log.contains("module not started module=\"eth\""), "{log}");
+    assert!(log.contains("namespace net belongs to a built-in plugin"), "{log}");
+
+    let datadir = folder.to_str().unwrap();
+    let again = support::module(datadir, &["reload", "eth"]);
+    assert!(
+        !again.status.success() && text(&again.stderr).contains("libtenon_plugin_eth.so"),
+        "{}",
+        text(&again.stderr)
+    );
+    std::fs::copy(plugin_folder().join("libtenon_plugin_eth.so"), &library).unwrap();
+    let done = module_well(datadir, &["reload", "eth"]);
+    assert!(done.contains("enabled"), "{done}");
+    // One that runs is replaced by its library, read again.
+    module_well(datadir, &["reload", "eth"]);
+
+    let health = until_health(&node, &folder, "health", |health| health["plugins"]["state"] == "ok");
+    assert_eq!(health["plugins"]["othersFailed"], json!(["aaa"]));
+    node.stop();
+}
+
+#[test]
+fn a_choice_about_a_module_that_cannot_be_kept_is_told_and_damaged_choices_stop_the_start() {
+    let parent = tempfile::tempdir().unwrap();
+    let folder = parent.path().join("data");
+    let (datadir, choices) = (folder.to_str().unwrap(), folder.join("modules.json"));
+    let genesis = support::data("execution-apis/genesis.json");
+    let node = Served::start(&folder, &["--genesis", genesis.to_str().unwrap()]);
+    // Nothing can be written under the name of the next file, as on a full disk.
+    std::fs::create_dir(folder.join("modules.new")).unwrap();
+
+    for _ in 0..2 {
+        let told = support::module(datadir, &["disable", "net"]);
+        assert_eq!(told.status.code(), Some(1));
+        let said = text(&told.stderr);
+        assert!(said.contains("module net: done, but it holds only until the node stops: "), "{said}");
+    }
+    assert!(module_well(datadir, &["list"]).contains("disabled"));
+    std::fs::remove_dir(folder.join("modules.new")).unwrap();
+    assert!(module_well(datadir, &["disable", "net"]).contains("net is disabled already"));
+    assert!(std::fs::read_to_string(&choices).unwrap().contains("\"net\""));
+    node.stop();
+
+    let whole = std::fs::read(&choices).unwrap();
+    std::fs::write(&choices, &whole[..whole.len() / 2]).unwrap();
+    let plugins = plugin_folder().to_str().unwrap();
+    let said = refused(3, &["run", "--http.port", "0", "--ws.port", "0", "--plugins", plugins, "--datadir", datadir]);
+    assert!(said.contains(&format!("choices about modules, {}: ", choices.display())), "{said}");
+    assert!(said.contains("put the file right, or take it away"), "{said}");
+    assert_eq!(std::fs::read(&choices).unwrap(), whole[..whole.len() / 2]);
+    std::fs::write(&choices, &whole).unwrap();
+    let node = Served::start(&folder, &[]);
+    assert!(module_well(datadir, &["info", "net"]).contains("disabled"));
+    node.stop();
+}
+
+#[test]
 fn config_fails_where_a_start_would() {
     let parent = tempfile::tempdir().unwrap();
     let genesis = parent.path().join("genesis.json");

@@ -8,7 +8,9 @@ use rocksdb::{
 };
 use tenon_api::StoreError;
 
-use crate::{StoreOptions, condition::WriteRecord, format::columns::Column, table_list::TableList};
+use crate::{
+    StoreOptions, condition::WriteRecord, folder_lock::FolderLock, format::columns::Column, table_list::TableList,
+};
 
 /// Single-threaded only in that columns are neither created nor dropped after opening, which saves a lock and a
 /// reference count a read; reads and writes come from any thread.
@@ -22,6 +24,8 @@ pub(crate) struct Database {
     engine: Engine,
     tables: TableList,
     pub(crate) writes: WriteRecord,
+    /// Let go after the engine has closed: fields are dropped in their order.
+    _lock: Option<FolderLock>,
 }
 
 /// Turns an error of the engine into ours.
@@ -60,7 +64,13 @@ impl Database {
         let known =
             Column::ALL.into_iter().map(|column| ColumnFamilyDescriptor::new(column.name(), column.options(&cache)));
         let engine = Engine::open_cf_descriptors(&engine, path, known.chain(unknown))?;
-        Ok(Self { engine, tables: TableList::start(path), writes: WriteRecord::default() })
+        Ok(Self { engine, tables: TableList::start(path), writes: WriteRecord::default(), _lock: None })
+    }
+
+    /// The same, with the lock of its folder.
+    pub(crate) fn holding(mut self, lock: FolderLock) -> Self {
+        self._lock = Some(lock);
+        self
     }
 
     fn family(&self, column: Column) -> Result<&ColumnFamily, StoreError> {

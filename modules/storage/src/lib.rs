@@ -33,6 +33,7 @@ mod checkpoint;
 mod condition;
 mod database;
 mod error;
+mod folder_lock;
 mod format;
 mod handlers;
 mod options;

@@ -9,6 +9,7 @@ use tenon_api::{BlockCommit, Head, Header, SealedHeader, StoreError};
 use crate::{
     Durability, Mode, OpenError, StoreOptions,
     database::Database,
+    folder_lock::FolderLock,
     format::{
         columns::Column,
         keys,
@@ -61,8 +62,9 @@ impl Store {
     pub fn open(path: &Path, options: StoreOptions) -> Result<Arc<Self>, OpenError> {
         std::fs::create_dir_all(path)
             .map_err(|error| OpenError::Engine { path: path.into(), reason: error.to_string() })?;
+        let lock = FolderLock::take(path)?;
         table_list::check(path)?;
-        let database = Database::open(path, &options).map_err(|error| refusal(path, error))?;
+        let database = Database::open(path, &options).map_err(|error| refusal(path, error))?.holding(lock);
         let format_found = migration::bring_up(path, &database, &MIGRATIONS)?;
         let identity = meta::identity(&database)?;
         let oldest_state = meta::oldest_state(&database)?;

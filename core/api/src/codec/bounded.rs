@@ -10,9 +10,12 @@ use serde::de::{
     Deserialize, DeserializeSeed, Deserializer, EnumAccess, Error, MapAccess, SeqAccess, VariantAccess, Visitor,
 };
 
-/// Most items of all lists and maps of a message together. The largest honest one, a call with overrides that fills a request's
-/// body, has a quarter of that.
-pub(super) const MAX_ITEMS: usize = 1 << 18;
+pub(super) use super::MAX_REQUEST_ITEMS as MAX_ITEMS;
+
+/// What is said of a request with more items.
+pub(super) const TOO_MANY: &str = "too many items";
+/// What is said of values that lie deeper.
+pub(super) const TOO_DEEP: &str = "too deep";
 /// Most values in one another. No message comes near it.
 pub(super) const MAX_DEPTH: usize = 64;
 
@@ -36,14 +39,14 @@ struct Left<'c> {
 impl Left<'_> {
     fn take_item<E: Error>(self) -> Result<(), E> {
         let left = self.items.get().checked_sub(1);
-        self.items.set(left.ok_or_else(|| E::custom(format_args!("more than {MAX_ITEMS} items")))?);
+        self.items.set(left.ok_or_else(|| E::custom(TOO_MANY))?);
         Ok(())
     }
 
     /// One level further down.
     fn deeper<E: Error>(self) -> Result<Self, E> {
         let depth = self.depth.checked_sub(1);
-        let depth = depth.ok_or_else(|| E::custom(format_args!("values lie more than {MAX_DEPTH} deep")))?;
+        let depth = depth.ok_or_else(|| E::custom(TOO_DEEP))?;
         Ok(Self { depth, ..self })
     }
 }

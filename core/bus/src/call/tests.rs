@@ -3,7 +3,8 @@ use std::time::Duration;
 use tenon_api::{
     B256, BlockNumber,
     messages::{
-        ChainChanges, GetChainChanges, GetClientVersion, GetDataFolder, GetSyncStatus, ListNamespaces, SyncStatus,
+        ChainChanges, GetChainChanges, GetClientVersion, GetDataFolder, GetSyncStatus, ListNamespaces, SetLogModules,
+        SyncStatus,
     },
 };
 
@@ -83,6 +84,25 @@ async fn a_suspended_request_is_refused_in_the_given_words_until_it_is_resumed()
 }
 
 #[tokio::test]
+async fn a_request_with_too_many_values_is_refused_as_its_callers_in_plain_words() {
+    let bus = Bus::new();
+    bus.handle_read(|_: SetLogModules, _: &CallContext| Ok(())).unwrap();
+    let modules = vec![(String::new(), 0_u8); codec::MAX_REQUEST_ITEMS + 1];
+    let frame = codec::encode(&SetLogModules { modules }).unwrap();
+    let context = CallContext::new();
+
+    let read = bus.try_read_frame(SetLogModules::TOPIC, SetLogModules::SCHEMA, &frame, &context).unwrap().unwrap_err();
+    let called = bus.call_frame(SetLogModules::TOPIC, SetLogModules::SCHEMA, &frame, &context).await.unwrap_err();
+
+    for refused in [read, called] {
+        assert_eq!(
+            refused,
+            Failure::invalid_params("too many values in the parameters: one request takes 262144 in all")
+        );
+    }
+}
+
+#[tokio::test]
 async fn unknown_topics_and_schemas_are_named() {
     let bus = bus_with_version();
     let context = CallContext::new();
@@ -96,6 +116,7 @@ async fn unknown_topics_and_schemas_are_named() {
     assert_eq!(unknown.message, "nobody answers topic 0x7fff");
     assert_eq!(newer.message, "GetClientVersion has schema 1, the frame has schema 2");
     assert!(malformed.message.starts_with("malformed GetClientVersion request"), "{malformed}");
+    assert!(!malformed.message.contains("tenon_api"), "{malformed}");
 }
 
 #[tokio::test]

@@ -73,9 +73,8 @@ unsafe impl Sync for LocalInstance {}
 
 impl LocalInstance {
     fn start(library: Library, manifest: &Manifest, start: Start<'_>) -> Result<Self, Failure> {
-        let Start { granted, bus, space, memory, log_lines, settings, handover } = start;
-        let backend =
-            BusBackend::new(manifest.name.clone(), bus, granted, manifest.sends_frames, space).drawing_on(memory);
+        let Start { name, granted, bus, space, memory, log_lines, settings, handover, .. } = start;
+        let backend = BusBackend::new(name.to_owned(), bus, granted, manifest.sends_frames, space).drawing_on(memory);
         let journal = log_lines.map(|lines| Arc::new(Journal::new(lines)));
         let backend: Box<dyn Backend> = match &journal {
             None => Box::new(backend),

@@ -46,19 +46,20 @@ const EXPORT_TIME: Duration = Duration::from_secs(10);
 /// A process that answers nothing for this many times the processor time of a call, and a second, is ended.
 const SILENCE_FACTOR: u32 = 4;
 
-/// Maps a library in a child. Blocks.
+/// Maps a library in a child. Blocks, no longer than `most`.
 ///
 /// # Errors
 /// The child's refusal of the library, or why there is no child.
-pub(crate) fn open(library: &CheckedLibrary, options: &IsolationOptions) -> Result<Box<dyn OpenedPlugin>, HostError> {
-    let (process, greeting) = process::open(library, options).map_err(|error| match error {
+pub(crate) fn open(
+    library: &CheckedLibrary,
+    options: &IsolationOptions,
+    most: Duration,
+) -> Result<Box<dyn OpenedPlugin>, HostError> {
+    let (process, greeting) = process::open(library, options, most).map_err(|error| match error {
         ProcessError::Refused(text) => HostError::Refused(text),
         other => HostError::Process { path: library.path.clone(), reason: other.to_string() },
     })?;
     let Greeting { manifest, warnings } = greeting;
-    for warning in warnings.lines() {
-        tracing::warn!(plugin = manifest.name, "sandbox of the plugin's process: {warning}");
-    }
     let (library, options) = (library.clone(), options.clone());
     let warnings = warnings.lines().map(|warning| format!("sandbox: {warning}")).collect();
     Ok(Box::new(ProcessPlugin { process, manifest, warnings, library, options }))
@@ -82,15 +83,19 @@ impl OpenedPlugin for ProcessPlugin {
     fn start(mut self: Box<Self>, start: Start<'_>) -> Result<Box<dyn PluginInstance>, Failure> {
         let runtime = Handle::try_current()
             .map_err(|_| Failure::server("a plugin in a process of its own needs the node's runtime"))?;
-        let Start { granted, bus, space, memory, settings, handover, .. } = start;
+        let Start { name, most, granted, bus, space, memory, settings, handover, .. } = start;
+        for warning in &self.warnings {
+            tracing::warn!(plugin = name, "{warning}");
+        }
         let share = memory.limits().client;
-        let frames = memory.client(ClientId::of_plugin(PluginId::of_name(&self.manifest.name)));
-        let backend = BusBackend::new(self.manifest.name.clone(), bus, granted, self.manifest.sends_frames, space)
-            .drawing_on(memory);
+        let frames = memory.client(ClientId::of_plugin(PluginId::of_name(name)));
+        let backend =
+            BusBackend::new(name.to_owned(), bus, granted, self.manifest.sends_frames, space).drawing_on(memory);
         let log_lines = self.options.log_lines;
         // Half of what it may hold: the rest is for the answers to what it has asked by then.
         let pause_at = self.options.pause_at.min(share / 2);
         let spec = Spec {
+            name: name.to_owned(),
             manifest: self.manifest,
             library: self.library,
             options: IsolationOptions { pause_at, ..self.options },
@@ -99,7 +104,7 @@ impl OpenedPlugin for ProcessPlugin {
             journal: Arc::new(Journal::new(log_lines)),
             frames,
         };
-        let early = spec.start(&mut self.process, handover)?;
+        let early = spec.start(&mut self.process, handover, most)?;
         let link = spec.link();
         let shared = Arc::new(Shared {
             state: ArcSwap::from_pointee(State::Serving(Arc::clone(&link))),
@@ -120,6 +125,8 @@ impl OpenedPlugin for ProcessPlugin {
 
 /// What is needed to start the process again.
 struct Spec {
+    /// By which the host knows the plugin.
+    name: String,
     manifest: Manifest,
     library: CheckedLibrary,
     options: IsolationOptions,
@@ -131,20 +138,20 @@ struct Spec {
 }
 
 impl Spec {
-    fn start(&self, process: &mut Process, handover: &[u8]) -> Result<Vec<Early>, Failure> {
+    fn start(&self, process: &mut Process, handover: &[u8], most: Duration) -> Result<Vec<Early>, Failure> {
         let log = |level, line: &str| self.journal.write(&*self.backend, level, line);
         process
-            .start(&self.settings, handover, self.options.start_time, log)
+            .start(&self.settings, handover, self.options.start_time.min(most), log)
             .map_err(|error| Failure::server(error.to_string()))?
     }
 
     fn start_again(&self) -> Result<(Process, Vec<Early>), Failure> {
-        let opened = process::open(&self.library, &self.options);
+        let opened = process::open(&self.library, &self.options, Duration::MAX);
         let (mut process, greeting) = opened.map_err(|error| Failure::server(error.to_string()))?;
         if greeting.manifest != self.manifest {
             return Err(Failure::server("the library says something else about itself than before"));
         }
-        let early = self.start(&mut process, &[])?;
+        let early = self.start(&mut process, &[], Duration::MAX)?;
         Ok((process, early))
     }
 
@@ -348,7 +355,7 @@ impl Supervisor {
     }
 
     fn name(&self) -> &str {
-        &self.spec.manifest.name
+        &self.spec.name
     }
 
     fn note_end(&self, reason: &str) {

@@ -142,14 +142,18 @@ pub(super) struct Greeting {
     pub(super) warnings: String,
 }
 
-/// Starts a process that maps a library.
-pub(super) fn open(library: &CheckedLibrary, options: &IsolationOptions) -> Result<(Process, Greeting), ProcessError> {
+/// Starts a process that maps a library, within [`OPEN_TIME`] and `most`.
+pub(super) fn open(
+    library: &CheckedLibrary,
+    options: &IsolationOptions,
+    most: Duration,
+) -> Result<(Process, Greeting), ProcessError> {
     let mut process = Process::spawn(&library.path, options).map_err(|reason| {
         let program = options.program.clone();
         ProcessError::Spawn { program, reason }
     })?;
     process.open(library, options, Lives::default())?;
-    let greeting = process.wait_for(OPEN_TIME, |frame| {
+    let greeting = process.wait_for(OPEN_TIME.min(most), |frame| {
         let mut fields = frame.fields();
         match frame.kind {
             Kind::Manifest => {

@@ -27,6 +27,9 @@ pub(super) const LARGEST_ITEM: usize = 16 * 1024 * 1024;
 /// Bytes of an error's message that are kept: written into an answer, each may become six.
 const MAX_MESSAGE: usize = 64 * 1024;
 
+/// Bytes of an error's data that are kept. Cut, it would not be the JSON text any more that it is: what is longer is left out.
+const MAX_DATA: usize = 256 * 1024;
+
 /// Declares the kinds with their numbers, which are never used again for something else, and the most bytes that the body of
 /// each may have.
 macro_rules! kinds {
@@ -203,14 +206,16 @@ impl<'a> Fields<'a> {
             return Ok(Ok(self.rest.to_vec()));
         }
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        Ok(Err(Failure {
-            code: FailureCode(code),
-            message: match self.rest.split_at_checked(MAX_MESSAGE) {
-                Some((begin, more)) if !more.is_empty() => format!("{} … ({} bytes more)", text(begin), more.len()),
-                _ => text(self.rest),
-            },
-            data: (!data.is_empty()).then(|| text(data)),
-        }))
+        let mut message = match self.rest.split_at_checked(MAX_MESSAGE) {
+            Some((begin, more)) if !more.is_empty() => format!("{} … ({} bytes more)", text(begin), more.len()),
+            _ => text(self.rest),
+        };
+        let is_kept = data.len() <= MAX_DATA;
+        if !is_kept {
+            message.push_str(&format!(" (without its data of {} bytes, {MAX_DATA} at most)", data.len()));
+        }
+        let data = (is_kept && !data.is_empty()).then(|| text(data));
+        Ok(Err(Failure { code: FailureCode(code), message, data }))
     }
 }
 
@@ -367,6 +372,25 @@ mod tests {
 
         assert_eq!(read.message.len(), MAX_MESSAGE + " … (7 bytes more)".len());
         assert!(read.message.ends_with("\u{1} … (7 bytes more)"));
+    }
+
+    #[test]
+    fn data_of_an_error_is_kept_up_to_its_bound_and_left_out_beyond() {
+        for (length, is_kept) in [(MAX_DATA, true), (MAX_DATA + 1, false)] {
+            let failure = Failure::server("no").with_data(format!("\"{}\"", "1".repeat(length - 2)));
+            let mut out = Vec::new();
+            put_reply(&mut out, Kind::Reply, Err(&failure));
+
+            let read = Fields { kind: Kind::Reply, rest: &out }.reply().unwrap().unwrap_err();
+
+            assert_eq!(read.data.is_some(), is_kept);
+            assert_eq!(
+                read.message == "no (without its data of 262145 bytes, 262144 at most)",
+                !is_kept,
+                "{}",
+                read.message
+            );
+        }
     }
 
     #[test]

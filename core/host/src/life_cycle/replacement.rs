@@ -117,7 +117,7 @@ impl PluginHost {
             handover = export(running).await;
         }
         let host = Arc::clone(self);
-        blocking(move || host.begin(&plan, candidate, &handover)).await
+        blocking(move || host.begin(&plan, candidate, &handover, Duration::MAX)).await
     }
 
     async fn hand_over_subscriptions(&self, old: &Arc<Running>, next: &Arc<Running>, ended: &mut Ended) {
@@ -155,7 +155,7 @@ async fn export(running: &Arc<Running>) -> Vec<u8> {
     match exported {
         Ok(Ok(state)) => state,
         Ok(Err(failure)) => {
-            tracing::warn!(plugin = running.manifest.name, %failure, "no state is handed over");
+            tracing::warn!(plugin = running.name, %failure, "no state is handed over");
             Vec::new()
         }
         Err(_) => Vec::new(),

@@ -45,7 +45,8 @@ impl PluginHost {
         for (name, plan) in new.iter().filter(|(name, plan)| old.get(*name) != Some(plan)) {
             let waits_for_drain = !self.serves(name, asked_by);
             let outcome = self.apply_plan(name, plan, waits_for_drain).await;
-            if outcome.is_err() {
+            // What could not be kept is done nevertheless.
+            if outcome.as_ref().is_err_and(|error| !matches!(error, HostError::NotKept { .. })) {
                 // Not taken over, so that the next reading tries it again: the library may have been mended by then.
                 let mut settled = self.settled();
                 match old.get(name) {

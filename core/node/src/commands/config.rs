@@ -11,7 +11,7 @@ use crate::commands::{dev, module, print};
 use crate::exit::Stop;
 use crate::opened_chain::{self, Named, named_genesis};
 use crate::socket_client::SocketClient;
-use crate::{front_ends, log_output, logging, plugin_folder};
+use crate::{front_ends, log_output, logging, machine, plugin_folder, pool_settings};
 
 /// How long a node may take to say what it runs.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -66,8 +66,9 @@ fn check(resolved: &Resolved, is_dev: bool) -> Result<(), Stop> {
         }
     }
     front_ends::proxies(settings)?;
-    let folders = plugin_folder::folders(settings, &plugin_folder::program_folder()?);
-    plugin_folder::plans(settings, &folders)?;
+    pool_settings::check(settings)?;
+    machine::check_socket(settings)?;
+    plugin_folder::plans(settings, &plugin_folder::program_folder()?)?;
     if needs_chain_in_folder { opened_chain::require_chain(&settings.node.datadir) } else { Ok(()) }
 }
 

@@ -17,6 +17,7 @@ use crate::data_folder::DataFolder;
 use crate::exit::Stop;
 use crate::front_ends::absolute;
 use crate::opened_chain::store_options;
+use crate::own_paths;
 use crate::socket_client::SocketClient;
 
 /// The file that the one command holds locked that makes a backup of a folder.
@@ -63,6 +64,7 @@ pub(super) fn backup(matches: &ArgMatches, settings: &Settings) -> Result<(), St
         return say("sound", &backup::verify(folder)?, folder);
     }
     let target = named(matches)?;
+    own_paths::check(settings, "DIR", &absolute(target))?;
     let data = DataFolder::existing(&settings.node.datadir)?;
     let genesis = data.genesis()?.ok_or_else(|| Stop::DataFolder("the folder keeps no genesis file".into()))?;
     let _running = lock(&data)?;
@@ -110,7 +112,7 @@ pub(super) fn restore(matches: &ArgMatches, settings: &Settings) -> Result<(), S
     // Before a folder is made for nothing.
     Manifest::read(source)?;
     let data = DataFolder::create(&settings.node.datadir)?;
-    say("restored", &backup::restore(source, &data)?, data.path())
+    say("restored", &backup::restore(source, &data, settings.node.network_id)?, data.path())
 }
 
 fn say(what: &str, manifest: &Manifest, folder: &Path) -> Result<(), Stop> {

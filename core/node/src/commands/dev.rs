@@ -23,7 +23,7 @@ use crate::node::{Node, NodePlan, Role};
 use crate::opened_chain::{ChosenGenesis, OpenedChain};
 use crate::reload::SettingsSource;
 use crate::version::version;
-use crate::{log_file, log_output, logging, open_files, shutdown, start_lines};
+use crate::{log_file, log_output, logging, machine, open_files, shutdown, start_lines};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -192,6 +192,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         (None, DataFolder::ephemeral()?)
     };
     resolved.settings.node.datadir = folder.path().to_owned();
+    machine::check_socket(&resolved.settings)?;
     let genesis = ChosenGenesis::from(genesis_of(&resolved, &folder)?);
     let chain = match &mut new_folder {
         Some(new_folder) => OpenedChain::open_new(&resolved.settings, &folder, &genesis, new_folder)?,

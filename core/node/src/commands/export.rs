@@ -4,7 +4,7 @@ use std::io::{self, BufWriter};
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use clap::{Arg, ArgMatches, Command, value_parser};
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use tenon_api::ChainReader as _;
 use tenon_config::Layers;
 
@@ -12,6 +12,8 @@ use crate::chain_files::Blocks;
 use crate::command_line::{self, is_database_setting};
 use crate::exit::Stop;
 use crate::opened_chain::OpenedChain;
+use crate::output_file::{self, OutputFile};
+use crate::own_paths::OwnPaths;
 use crate::{log_output, logging, shutdown};
 
 const EXAMPLES: &str = "\
@@ -31,16 +33,24 @@ pub(crate) fn definition() -> Command {
             Arg::new("file")
                 .value_name("FILE")
                 .required(true)
-                .help("RLP, compressed when the name ends in .gz; `-` is standard output"),
+                .help("RLP, compressed when the name ends in .gz; `-` is standard output, and pipes are written to"),
         )
         .arg(number("first", "FIRST", "First block; 0 without it"))
-        .arg(number("last", "LAST", "Last block; the head without it"));
+        .arg(number("last", "LAST", "Last block; the head without it"))
+        .arg(
+            Arg::new("overwrite")
+                .long("overwrite")
+                .action(ArgAction::SetTrue)
+                .help("Replace the file if it exists; without this it is refused"),
+        );
     tenon_config::add_flags(command, is_database_setting, |row| row.key == "datadir", &[])
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let resolved = command_line::settings(Layers::new("export"), matches)?;
     logging::start(&resolved.settings.log)?;
+    let name = matches.get_one::<String>("file").map_or("-", String::as_str);
+    let output = OutputFile::named(Path::new(name), matches.get_flag("overwrite"), &OwnPaths::of(&resolved.settings))?;
     let chain = OpenedChain::open_existing(&resolved.settings)?;
     let head = chain.store.head().header.number;
     let first = matches.get_one::<u64>("first").copied().unwrap_or(0);
@@ -54,12 +64,11 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let is_interrupted = shutdown::interruption_flag()?;
     let is_interrupted = || is_interrupted.load(Ordering::Relaxed);
     let blocks = Blocks { chain: &*chain.store, first, last, is_interrupted: &is_interrupted };
-    match matches.get_one::<String>("file").map(String::as_str) {
-        None | Some("-") => blocks.write(BufWriter::new(io::stdout().lock())).map(drop),
-        Some(name) => {
-            blocks.write_file(Path::new(name))?;
-            log_output::say(&format!("exported blocks {first} to {last} to {name}"));
-            Ok(())
-        }
+    match output {
+        OutputFile::Standard => return blocks.write(BufWriter::new(io::stdout().lock())).map(drop),
+        OutputFile::Stream(path) => blocks.write_to(&path, output_file::open_stream(&path, &is_interrupted)?)?,
+        OutputFile::Regular { path, replaces } => blocks.write_file(&path, replaces)?,
     }
+    log_output::say(&format!("exported blocks {first} to {last} to {name}"));
+    Ok(())
 }

@@ -24,6 +24,7 @@ Examples:
   tenon module load ./libtoken.so --grant ReadChain --settings '{\"depth\": 3}'
   tenon module replace eth ./libeth.so --trust  a build of your own in a built-in plugin's place
   tenon module reload                    what changed in the settings file
+  tenon module reload eth                a module that has failed, once more
   tenon module watch --json              a line for every change
   tenon module new tokens                a crate to begin a plugin with
   tenon module check libtokens.so        what is wrong with a plugin, without a node";
@@ -79,7 +80,12 @@ pub(crate) fn definition() -> Command {
             .arg(grant())
             .arg(trust()),
         Command::new("unload").about("Stop a module and forget it").arg(name()).arg(purge),
-        Command::new("reload").about("Read the settings again, and take over what needs no restart"),
+        Command::new("reload").about("Read the settings again, and take over what needs no restart; or start one module again").arg(
+            Arg::new("name").value_name("NAME").help(
+                "Only this module, from its library, which is read again: one that has failed is tried again, one that runs is \
+                 replaced without a gap",
+            ),
+        ),
         Command::new("watch").about("Print every change until interrupted"),
     ];
     let json = || Arg::new("json").long("json").action(ArgAction::SetTrue).help("JSON instead of a table");
@@ -134,7 +140,10 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
         "enable" => enable(&mut node, &name(), matches.get_one::<u64>("for").copied(), is_json),
         "disable" => disable(&mut node, &name(), is_json),
         "replace" => changed(&mut node, "admin_replaceModule", &replace_params(&name(), matches), is_json),
-        "reload" => reload(&mut node, is_json),
+        "reload" => match matches.get_one::<String>("name") {
+            None => reload(&mut node, is_json),
+            Some(name) => reload_one(&mut node, name, is_json),
+        },
         "unload" => unload(&mut node, &name(), matches.get_flag("purge"), is_json),
         _ => watch(&mut node, is_json),
     }
@@ -199,15 +208,28 @@ fn enable(node: &mut SocketClient, name: &str, seconds: Option<u64>, is_json: bo
     if is_json { Ok(()) } else { print(format!("  ends after     {}\n", time(seconds)).as_bytes()) }
 }
 
-/// Stops a module. One that is stopped already is as it was asked for.
+/// Stops a module. One that is stopped already is as it was asked for, unless the node could not keep that and says so.
 fn disable(node: &mut SocketClient, name: &str, is_json: bool) -> Result<(), Stop> {
     // What is wrong with the name is said below.
     let module = node.call("admin_moduleInfo", &json!([name])).unwrap_or_default();
-    if module["state"] == "disabled" {
-        let answer = json!({ "module": name, "operation": "disable", "state": "disabled", "isUnchanged": true });
-        return show(&answer, is_json, |answer| format!("{} is disabled already\n", text(answer, "module")));
+    let was_disabled = module["state"] == "disabled";
+    match node.call("admin_disableModule", &json!([name])) {
+        Err(Stop::Failure(reason)) if was_disabled && reason.ends_with(" is disabled already") => {
+            let answer = json!({ "module": name, "operation": "disable", "state": "disabled", "isUnchanged": true });
+            show(&answer, is_json, |answer| format!("{} is disabled already\n", text(answer, "module")))
+        }
+        answer => show(&answer?, is_json, report),
     }
-    show(&node.call("admin_disableModule", &json!([name]))?, is_json, report)
+}
+
+/// Starts one module from its library again.
+fn reload_one(node: &mut SocketClient, name: &str, is_json: bool) -> Result<(), Stop> {
+    let module = node.call("admin_moduleInfo", &json!([name]))?;
+    let (method, params) = match text(&module, "state") {
+        "failed" => ("admin_enableModule", json!([name])),
+        _ => ("admin_replaceModule", json!([name, {}])),
+    };
+    show(&node.call(method, &params)?, is_json, report)
 }
 
 /// Stops and forgets a module, and with `is_purged` what it has stored. One that is not loaded any more can still be purged.

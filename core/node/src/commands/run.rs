@@ -14,7 +14,7 @@ use crate::node::{Node, NodePlan, Role};
 use crate::opened_chain::{OpenedChain, chosen_genesis};
 use crate::reload::SettingsSource;
 use crate::sealing::OneMasternode;
-use crate::{log_file, logging, open_files, shutdown, start_lines};
+use crate::{log_file, logging, machine, open_files, shutdown, start_lines};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,6 +59,7 @@ pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
     let again = matches.clone();
     let read = move || command_line::settings(Layers::new("run"), &again).map(|resolved| resolved.settings);
     let source = SettingsSource::new(resolved.settings.clone(), read);
+    machine::check_socket(&resolved.settings)?;
     open_files::share_out(&mut resolved.settings)?;
     // The first value, so that it goes last: nothing of the folder is open then.
     let mut new_folder = NewFolder::make(&resolved.settings.node.datadir)?;

@@ -9,7 +9,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tenon_api::messages::{GetNetworkStatus, ListModules, ModuleKind, ModuleState, SyncChanged, SyncStatus};
+use tenon_api::messages::{
+    GetNetworkStatus, ListModules, ModuleInfo, ModuleKind, ModuleState, SyncChanged, SyncStatus,
+};
 use tenon_api::{
     BackgroundCondition, BlockNumber, ChainReader, ConsensusEngine, DatabaseWatch, SealedHeader, StoreError,
 };
@@ -18,9 +20,10 @@ use tenon_config::HealthSettings;
 use tenon_supervisor::{ActorState, Supervisor};
 use tokio::time::MissedTickBehavior;
 
+use crate::plugin_folder::BUILT_IN_PLUGINS;
 use crate::service_manager;
 
-use self::report::{ActorsReport, DatabaseReport, DiskReport, HeadReport, PeersReport, Report, State};
+use self::report::{ActorsReport, DatabaseReport, DiskReport, HeadReport, PeersReport, PluginsReport, Report, State};
 
 /// How often is looked at what may wait.
 const PERIOD: Duration = Duration::from_secs(5);
@@ -81,8 +84,34 @@ struct Seen {
     /// Free bytes; none when the system does not say.
     free: Option<u64>,
     peers: u64,
-    /// Parts of the node that are modules and have failed.
-    failed: Vec<String>,
+    /// Modules that have failed.
+    failed: FailedModules,
+}
+
+/// Modules that are to run and have failed, by name.
+#[derive(Clone, Debug, Default)]
+struct FailedModules {
+    /// Parts of the node.
+    parts: Vec<String>,
+    /// Plugins that the node comes with, and builds in their place.
+    built_in: Vec<String>,
+    /// Other plugins.
+    others: Vec<String>,
+}
+
+impl FailedModules {
+    fn of(modules: Vec<ModuleInfo>) -> Self {
+        let mut failed = Self::default();
+        for module in modules.into_iter().filter(|module| module.state == ModuleState::Failed) {
+            let is_built_in = module.trust == "built-in" || BUILT_IN_PLUGINS.contains(&module.name.as_str());
+            match module.kind {
+                ModuleKind::Actor => failed.parts.push(module.name),
+                ModuleKind::Plugin if is_built_in => failed.built_in.push(module.name),
+                ModuleKind::Plugin => failed.others.push(module.name),
+            }
+        }
+        failed
+    }
 }
 
 impl Health {
@@ -94,7 +123,7 @@ impl Health {
             last_error: None,
             free: free_bytes(&parts.folder),
             peers: 0,
-            failed: Vec::new(),
+            failed: FailedModules::default(),
         };
         let starting = parts.chain.head().number();
         Arc::new(Self { parts, begun: Instant::now(), starting, seen: Mutex::new(seen) })
@@ -121,7 +150,8 @@ impl Health {
             peers: PeersReport::new(seen.peers, self.parts.limits.peers),
             database: self.database(&seen),
             disk: DiskReport::new(seen.free, self.parts.limits.disk_free.0),
-            actors: ActorsReport::new(self.failed_actors().into_iter().chain(seen.failed).collect()),
+            actors: ActorsReport::new(self.failed_actors().into_iter().chain(seen.failed.parts).collect()),
+            plugins: PluginsReport::new(seen.failed.built_in, seen.failed.others),
         }
     }
 
@@ -192,14 +222,7 @@ impl Health {
         let (mut said, mut was_syncing) = (Vec::new(), self.sync_status().is_some());
         loop {
             ticks.tick().await;
-            let (failed, peers) = asked(&bus).await;
-            let own = Arc::clone(&self);
-            // A disk that hangs holds up this thread of its own, and the next look.
-            let looking = tokio::task::spawn_blocking(move || {
-                own.look(failed, peers);
-                service_manager::alive(&own.status_line());
-            });
-            if looking.await.is_err() {
+            if !Arc::clone(&self).look_now(&bus).await {
                 continue;
             }
             said = self.say_changes(said);
@@ -211,6 +234,17 @@ impl Health {
         }
     }
 
+    /// Looks at what may wait; whether that came to an end.
+    pub(crate) async fn look_now(self: Arc<Self>, bus: &Bus) -> bool {
+        let (failed, peers) = asked(bus).await;
+        // A disk that hangs holds up this thread of its own, and the next look.
+        let looking = tokio::task::spawn_blocking(move || {
+            self.look(failed, peers);
+            service_manager::alive(&self.status_line());
+        });
+        looking.await.is_ok()
+    }
+
     /// How the node does, in a line.
     pub(crate) fn status_line(&self) -> String {
         let report = self.report();
@@ -219,7 +253,7 @@ impl Health {
         if bad.is_empty() { format!("head {head}") } else { format!("head {head}; not healthy: {}", bad.join(", ")) }
     }
 
-    fn look(&self, failed: Vec<String>, peers: u64) {
+    fn look(&self, failed: FailedModules, peers: u64) {
         let database = &self.parts.database;
         if database.writes().failure.is_some() {
             // The outcome is noted by the database itself.
@@ -252,15 +286,12 @@ impl Health {
     }
 }
 
-/// The parts of the node that are modules and have failed, and the number of peers.
-async fn asked(bus: &Bus) -> (Vec<String>, u64) {
+/// The modules that have failed, and the number of peers.
+async fn asked(bus: &Bus) -> (FailedModules, u64) {
     let context = CallContext::new();
     let modules = bus.call(ListModules, &context).await.unwrap_or_default();
-    let is_failed_part =
-        |kind: ModuleKind, state: ModuleState| kind == ModuleKind::Actor && state == ModuleState::Failed;
-    let failed = modules.into_iter().filter(|module| is_failed_part(module.kind, module.state));
     let peers = bus.call(GetNetworkStatus, &context).await.map_or(0, |status| status.peers);
-    (failed.map(|module| module.name).collect(), peers)
+    (FailedModules::of(modules), peers)
 }
 
 /// Bytes that this user may still write where the folder lies.

@@ -57,6 +57,8 @@ pub(crate) struct Report {
     pub(crate) disk: DiskReport,
     /// Actors and the parts of the node that are modules.
     pub(crate) actors: ActorsReport,
+    /// Plugins.
+    pub(crate) plugins: PluginsReport,
 }
 
 /// The head of the chain.
@@ -142,14 +144,34 @@ impl ActorsReport {
     }
 }
 
+/// Plugins that are to run. Those of others that have failed are named, and don't make the node unhealthy: it does without them
+/// what it was built for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PluginsReport {
+    state: State,
+    /// Plugins that the node comes with.
+    failed: Vec<String>,
+    /// Plugins of others.
+    others_failed: Vec<String>,
+}
+
+impl PluginsReport {
+    pub(crate) fn new(failed: Vec<String>, others_failed: Vec<String>) -> Self {
+        let state = if failed.is_empty() { State::Ok } else { State::Failed };
+        Self { state, failed, others_failed }
+    }
+}
+
 impl Report {
-    fn states(&self) -> [(&'static str, State); 5] {
+    fn states(&self) -> [(&'static str, State); 6] {
         [
             ("head", self.head.state),
             ("peers", self.peers.state),
             ("database", self.database.state),
             ("disk", self.disk.state),
             ("actors", self.actors.state),
+            ("plugins", self.plugins.state),
         ]
     }
 

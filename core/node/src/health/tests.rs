@@ -128,7 +128,7 @@ fn background_errors_count_for_a_while_after_the_last_one() {
 
     for node in [&node, &other] {
         node.database.errors.store(2, Ordering::Relaxed);
-        node.health.look(Vec::new(), 0);
+        node.health.look(FailedModules::default(), 0);
     }
 
     assert_eq!(bad(&node.health), [("database", "backgroundErrors".to_owned())]);
@@ -142,14 +142,28 @@ fn a_stopped_engine_a_full_disk_few_peers_and_failed_parts_each_have_a_state() {
     let node = fixture(Pace::OnDemand, limits);
     node.database.is_stopped.store(true, Ordering::Relaxed);
 
-    node.health.look(vec!["pool".to_owned()], 2);
+    let named = |name: &str| vec![name.to_owned()];
+    node.health.look(FailedModules { parts: named("pool"), built_in: named("eth"), others: named("mine") }, 2);
 
-    let expected = [("peers", "few"), ("database", "writesStopped"), ("disk", "low"), ("actors", "failed")];
+    let expected =
+        [("peers", "few"), ("database", "writesStopped"), ("disk", "low"), ("actors", "failed"), ("plugins", "failed")];
     assert_eq!(bad(&node.health), expected.map(|(name, state)| (name, state.to_owned())));
     let report = node.health.report();
     assert_eq!(report.member("actors"), json!({ "state": "failed", "failed": ["pool"] }));
+    let plugins = json!({ "state": "failed", "failed": ["eth"], "othersFailed": ["mine"] });
+    assert_eq!(report.member("plugins"), plugins);
     assert_eq!(report.member("peers"), json!({ "state": "few", "count": 2, "least": 3 }));
     assert_eq!(report.to_json()["healthy"], json!(false));
+}
+
+#[test]
+fn a_failed_plugin_of_others_is_named_and_does_not_make_the_node_unhealthy() {
+    let node = fixture(Pace::OnDemand, without_disk());
+
+    node.health.look(FailedModules { others: vec!["mine".to_owned()], ..FailedModules::default() }, 0);
+
+    assert!(node.health.report().is_healthy());
+    assert_eq!(node.health.report().member("plugins")["othersFailed"], json!(["mine"]));
 }
 
 #[test]

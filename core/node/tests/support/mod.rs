@@ -29,6 +29,25 @@ pub(crate) fn run(arguments: &[&str]) -> Output {
     tenon().args(arguments).output().unwrap()
 }
 
+/// Makes a pipe.
+pub(crate) fn make_pipe(path: &Path) {
+    assert!(Command::new("mkfifo").arg(path).status().unwrap().success());
+}
+
+/// Runs the program to its end, which must come within a minute: it is killed otherwise, and the test fails.
+pub(crate) fn run_in_time(arguments: &[&str]) -> Output {
+    let mut child = tenon().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if begun.elapsed() > Duration::from_secs(60) {
+            child.kill().unwrap();
+            panic!("{arguments:?} did not end in a minute");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.wait_with_output().unwrap()
+}
+
 /// Standard output of a run that must succeed.
 pub(crate) fn run_well(arguments: &[&str]) -> String {
     let output = run(arguments);
@@ -80,8 +99,8 @@ pub(crate) fn recorded_chain() -> Vec<u8> {
     bytes
 }
 
-/// The plugins that the tests of this crate use.
-const PLUGINS: [&str; 5] = ["eth", "net", "web3", "rpc", "admin"];
+/// The plugins that the tests of this crate use. Further built-in ones are found beside the program if they were built.
+pub(crate) const PLUGINS: [&str; 5] = ["eth", "net", "web3", "rpc", "admin"];
 
 /// Builds the plugins, once a test run, and gives a folder with these and no others. It lies where cargo keeps what tests
 /// need, so that every run uses the same one: nothing would remove a temporary folder at the end of a process.

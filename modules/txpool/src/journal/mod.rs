@@ -2,13 +2,17 @@
 //!
 //! Every record has a checksum. The file is only ever appended to, and replaced whole by rotation; what a full disk
 //! left of a record is cut off at once. So a crash or a full disk costs at most the record that was being written.
+//!
+//! What must always hold: a file that is no journal is left as it is, whatever the settings name; only a regular file is
+//! ever opened or replaced.
 
+mod place;
 mod records;
 
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, BufWriter, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
@@ -21,12 +25,45 @@ const ROTATE_AFTER: u64 = 16 * 1024 * 1024;
 
 /// The journal can't be used.
 #[derive(Debug, thiserror::Error)]
-#[error("transaction journal {}: {source}; remove the file or name another one", path.display())]
-pub struct JournalError {
-    /// The file.
-    path: PathBuf,
-    /// Why.
-    source: io::Error,
+pub enum JournalError {
+    /// It can't be read or written.
+    #[error("transaction journal {}: {source}; mend that, or name another file with txpool.journal", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Something else than a file has its name.
+    #[error("transaction journal {}: it is {found}; name a regular file with txpool.journal", path.display())]
+    NoFile {
+        /// What the settings name.
+        path: PathBuf,
+        /// What it is.
+        found: &'static str,
+    },
+    /// The file holds something, and nothing of a journal.
+    #[error(
+        "transaction journal {}: the file holds something else, and was left as it is; name another one with txpool.journal",
+        path.display()
+    )]
+    NoJournal {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file was replaced by another one while it was open.
+    #[error("transaction journal {}: another file has its name now, and was left as it is; take it away", path.display())]
+    Replaced {
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl JournalError {
+    fn io(path: &Path) -> impl Fn(io::Error) -> Self {
+        let path = path.to_owned();
+        move |source| Self::Io { path: path.clone(), source }
+    }
 }
 
 /// Rights of the file: only its owner reads what this node's operator sends.
@@ -46,18 +83,28 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// Passes every whole record of the file to `take`, oldest first, and opens it for appending.
-    pub(crate) fn open(path: &Path, take: impl FnMut(&[u8])) -> Result<Self, JournalError> {
-        let failed = |source| JournalError { path: path.to_owned(), source };
+    /// Passes every whole record of the file to `take`, oldest first, and opens it for appending. A link is followed. A file
+    /// with damaged records among others is copied beside itself first.
+    pub(crate) fn open(named: &Path, take: impl FnMut(&[u8])) -> Result<Self, JournalError> {
+        let path = &place::real_path(named)?;
+        let failed = JournalError::io(path);
         if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-            fs::create_dir_all(folder).map_err(failed)?;
+            fs::create_dir_all(folder).map_err(&failed)?;
         }
-        let file = OpenOptions::new().create(true).read(true).append(true).mode(MODE).open(path).map_err(failed)?;
-        let found = read_records(&file, take).map_err(failed)?;
+        let file = place::open(path)?;
+        let length = file.metadata().map_err(&failed)?.len();
+        let found = read_records(&file, take).map_err(&failed)?;
+        if found.whole == 0 && length > 0 && !records::is_begun(&file).map_err(&failed)? {
+            return Err(JournalError::NoJournal { path: path.clone() });
+        }
         if found.damaged > 0 {
             tracing::warn!(bytes = found.damaged, journal = %path.display(), "damaged records of the journal were skipped");
         }
-        Ok(Self { path: path.to_owned(), file, length: found.whole, is_torn: found.damaged > 0, appended: 0 })
+        if !found.is_torn_only(length) {
+            let copy = place::keep_aside(path).map_err(&failed)?;
+            tracing::warn!(copy = %copy.display(), "the damaged journal was copied");
+        }
+        Ok(Self { path: path.clone(), file, length: found.whole, is_torn: found.damaged > 0, appended: 0 })
     }
 
     /// Adds a transaction. It reaches the disk with the operating system's next flush: the journal is a
@@ -67,7 +114,7 @@ impl Journal {
     /// [`JournalError`] when it could not be written whole, for example on a full disk. What was written of it is cut off.
     pub(crate) fn append(&mut self, raw: &[u8]) -> Result<(), JournalError> {
         let record = record(raw);
-        self.write(&record).map_err(|source| JournalError { path: self.path.clone(), source })?;
+        self.write(&record).map_err(JournalError::io(&self.path))?;
         self.appended = self.appended.saturating_add(record.len() as u64);
         Ok(())
     }
@@ -100,15 +147,28 @@ impl Journal {
 
     /// Replaces the file by one that holds these transactions only. After an error the old one stays in use.
     pub(crate) fn rotate(&mut self, transactions: &[RecoveredTransaction]) -> Result<(), JournalError> {
-        let fresh = self.path.with_extension("new");
+        if !self.has_its_name() {
+            return Err(JournalError::Replaced { path: self.path.clone() });
+        }
+        let fresh = place::beside(&self.path, ".rotating");
+        place::remove_leftover(&fresh)?;
         self.replace(&fresh, transactions).map_err(|source| {
             let _ = fs::remove_file(&fresh);
-            JournalError { path: self.path.clone(), source }
+            JournalError::Io { path: self.path.clone(), source }
         })
     }
 
+    /// Whether the name still leads to the file that is open, or to none.
+    fn has_its_name(&self) -> bool {
+        match (fs::symlink_metadata(&self.path), self.file.metadata()) {
+            (Ok(named), Ok(open)) => (named.dev(), named.ino()) == (open.dev(), open.ino()),
+            (Err(error), _) => error.kind() == io::ErrorKind::NotFound,
+            (Ok(_), Err(_)) => false,
+        }
+    }
+
     fn replace(&mut self, fresh: &Path, transactions: &[RecoveredTransaction]) -> io::Result<()> {
-        let file = OpenOptions::new().create(true).write(true).truncate(true).mode(MODE).open(fresh)?;
+        let file = OpenOptions::new().create_new(true).write(true).mode(MODE).open(fresh)?;
         let mut writer = BufWriter::new(file);
         let mut length = 0;
         for recovered in transactions {
@@ -203,6 +263,109 @@ mod tests {
 
         let error = Journal::open(folder.path(), |_| ()).unwrap_err().to_string();
 
-        assert!(error.starts_with(&format!("transaction journal {}: ", folder.path().display())), "{error}");
+        assert!(
+            error.starts_with(&format!("transaction journal {}: it is a folder", folder.path().display())),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_no_journal_is_refused_and_left_as_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notes.txt");
+        for foreign in
+            [&b"x"[..], b"{\"keys\": []}", &[0xc0; 100_000], &[0, 0, 0, 0x20, 0x66, 0x74, 0x79, 0x70].repeat(99)]
+        {
+            fs::write(&path, foreign).unwrap();
+
+            let error = Journal::open(&path, |_| panic!("no record")).unwrap_err().to_string();
+
+            assert!(error.contains("holds something else, and was left as it is"), "{error}");
+            assert_eq!(fs::read(&path).unwrap(), foreign);
+        }
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_first_record_that_was_torn_and_a_file_of_zeros_are_what_a_crash_leaves() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("transactions.journal");
+        for left in [&record(b"one")[..1], &record(b"one")[..7], &[0; 4096]] {
+            fs::write(&path, left).unwrap();
+
+            let mut journal = Journal::open(&path, |_| panic!("no record")).unwrap();
+            journal.append(b"two").unwrap();
+
+            assert_eq!(read(&path), [b"two".to_vec()], "{left:?}");
+        }
+    }
+
+    #[test]
+    fn a_journal_with_damage_among_its_records_is_copied_before_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("transactions.journal");
+        let damaged = [&record(b"one")[..], b"some other text", &record(b"two")].concat();
+        fs::write(&path, &damaged).unwrap();
+
+        let mut journal = Journal::open(&path, |_| ()).unwrap();
+        journal.rotate(&[]).unwrap();
+
+        assert_eq!(fs::read(folder.path().join("transactions.journal.damaged-1")).unwrap(), damaged);
+        assert_eq!(fs::read(&path).unwrap(), b"");
+    }
+
+    #[test]
+    fn links_are_followed_and_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let (target, link) = (folder.path().join("target"), folder.path().join("link"));
+        fs::write(&target, record(b"one")).unwrap();
+        std::os::unix::fs::symlink(&target, &link).unwrap();
+
+        let mut journal = Journal::open(&link, |_| ()).unwrap();
+        journal.rotate(&[]).unwrap();
+        journal.append(b"two").unwrap();
+
+        assert!(link.is_symlink());
+        assert_eq!(fs::read(&target).unwrap(), record(b"two"));
+        fs::remove_file(&target).unwrap();
+        let error = Journal::open(&link, |_| ()).unwrap_err().to_string();
+        assert!(error.contains("it is a link to a file that is not there"), "{error}");
+    }
+
+    #[test]
+    fn pipes_sockets_and_devices_are_refused_by_name_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let socket = folder.path().join("socket");
+        let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+        let pipe = folder.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+
+        let refused =
+            [&socket, &pipe, Path::new("/dev/zero")].map(|path| Journal::open(path, |_| ()).unwrap_err().to_string());
+
+        for (error, what) in refused.iter().zip(["a socket", "a pipe", "a device"]) {
+            assert!(error.contains(&format!("it is {what}; name a regular file")), "{error}");
+        }
+        assert!(fs::symlink_metadata(&pipe).is_ok() && socket.exists());
+    }
+
+    #[test]
+    fn a_file_that_took_the_name_meanwhile_is_not_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("transactions.journal");
+        let mut journal = Journal::open(&path, |_| ()).unwrap();
+        journal.append(b"one").unwrap();
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "mine").unwrap();
+
+        let error = journal.rotate(&[]).unwrap_err().to_string();
+
+        assert!(error.contains("another file has its name now"), "{error}");
+        assert_eq!(fs::read(&path).unwrap(), b"mine");
+        let other = folder.path().join("other.journal");
+        let mut journal = Journal::open(&other, |_| ()).unwrap();
+        fs::write(folder.path().join("other.new"), "mine").unwrap();
+        journal.rotate(&[]).unwrap();
+        assert_eq!(fs::read(folder.path().join("other.new")).unwrap(), b"mine");
     }
 }

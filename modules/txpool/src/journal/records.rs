@@ -1,6 +1,9 @@
 //! How a transaction stands in the journal's file, and how a damaged file is read.
 
-use std::io::{self, Read};
+use std::{
+    fs::File,
+    io::{self, Read, Seek, SeekFrom},
+};
 
 use alloy_primitives::keccak256;
 
@@ -41,6 +44,53 @@ pub(crate) struct Found {
     pub(crate) whole: u64,
     /// Bytes that belong to no whole record.
     pub(crate) damaged: u64,
+}
+
+impl Found {
+    /// Whether nothing is damaged but the end of a file of this length, by less than a record: what a crash or a full disk leaves.
+    pub(super) const fn is_torn_only(&self, length: u64) -> bool {
+        let end = length.saturating_sub(self.whole);
+        self.damaged <= end && end < MAX_RECORD as u64
+    }
+}
+
+/// Whether a file without a whole record may be a journal: it begins with a record that was cut off, or holds zeros alone, as some
+/// file systems leave it when the power fails.
+pub(super) fn is_begun(file: &File) -> io::Result<bool> {
+    let mut reader = file;
+    reader.seek(SeekFrom::Start(0))?;
+    let mut begin = Vec::new();
+    reader.take(MAX_RECORD as u64 + 1).read_to_end(&mut begin)?;
+    if is_cut_record(&begin) {
+        return Ok(true);
+    }
+    let mut rest = begin;
+    while !rest.is_empty() {
+        if rest.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        rest.clear();
+        reader.take(READ_AT_ONCE as u64).read_to_end(&mut rest)?;
+    }
+    Ok(true)
+}
+
+/// Whether these bytes, all of a file, are the first ones of a longer record.
+fn is_cut_record(bytes: &[u8]) -> bool {
+    let Some((word, rest)) = bytes.split_first_chunk::<WORD>() else {
+        // The mark of a checksum stands in the first byte, and no length has more than three.
+        return bytes.first() == Some(&0x80);
+    };
+    let word = u32::from_be_bytes(*word);
+    let length = (word & !CHECKED) as usize;
+    if length as u64 > MAX_TRANSACTION_BYTES {
+        return false;
+    }
+    if word & CHECKED != 0 {
+        return rest.len() < CHECKSUM + length;
+    }
+    let begins_as_transaction = rest.first().is_none_or(|first| matches!(first, 0x01..=0x04 | 0xc0..=0xff));
+    length > 0 && rest.len() < length && begins_as_transaction
 }
 
 /// Passes every whole record to `take`, in their order. What is damaged in between is skipped, so that it costs no other

@@ -35,6 +35,11 @@ impl Plugin for Misbehaving {
             return Err(Failure::server("told to refuse"));
         }
         assert!(!settings.contains("panic"), "told to panic");
+        // `{"linger":300}`: milliseconds.
+        let linger = settings.split_once("\"linger\":").map(|(_, rest)| rest.trim_end_matches('}'));
+        if let Some(millis) = linger.and_then(|millis| millis.trim().parse().ok()) {
+            std::thread::sleep(Duration::from_millis(millis));
+        }
         host.log(LogLevel::Info, "misbehaving from now on");
         Ok(Self { settings: settings.to_owned(), ..Self::default() })
     }

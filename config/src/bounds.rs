@@ -1,0 +1,242 @@
+//! What values of settings may be: each is refused beyond, with what is allowed. A value that no node could work with is a mistake,
+//! and is better told at once than by what comes of it.
+
+use std::time::Duration;
+
+use crate::error::{Origin, SettingsError};
+use crate::layers::Resolved;
+use crate::settings::Settings;
+use crate::value::{ByteSize, SettingValue, Value};
+
+const SECOND: u64 = 1_000;
+const HOUR: u64 = 3_600 * SECOND;
+const DAY: u64 = 24 * HOUR;
+const YEAR: u64 = 365 * DAY;
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// From where to where: numbers as they are, sizes in bytes, durations in milliseconds.
+struct Bounds {
+    /// Whether 0 stands for something of its own, as for no bound.
+    takes_zero: bool,
+    least: u64,
+    most: u64,
+}
+
+impl Bounds {
+    fn show<T: SettingValue>(&self) -> String {
+        let [least, most] = [self.least, self.most].map(T::show_number);
+        let zero = if self.takes_zero { "0, or " } else { "" };
+        format!("{zero}{least} to {most}")
+    }
+}
+
+const fn from_to(least: u64, most: u64) -> Bounds {
+    Bounds { takes_zero: false, least, most }
+}
+
+const fn zero_or(least: u64, most: u64) -> Bounds {
+    Bounds { takes_zero: true, least, most }
+}
+
+/// The bounds of a setting; none where every value of its type will do.
+fn bounds_of(key: &str) -> Option<Bounds> {
+    Some(match key {
+        "grace" | "plugins.grace" => from_to(0, HOUR),
+        // More is looked at by the program, which knows the machine's memory.
+        "database.cache" => from_to(16, 16 << 20),
+        "database.history" => from_to(1, 1_000_000_000_000),
+        "database.openfiles" => from_to(16, 1_000_000),
+        "http.connections" | "ws.connections" | "ipc.connections" => from_to(1, 1_000_000),
+        "http.bodylimit" | "ws.messagelimit" => from_to(KIB, GIB),
+        "ipc.messagelimit" => from_to(64 * KIB, GIB),
+        "http.requesttimeout" | "http.writetimeout" | "http.idletimeout" | "rpc.requesttimeout" => from_to(100, DAY),
+        "rpc.evmtimeout" | "rpc.tracetimeout" => from_to(1, DAY),
+        "rpc.computingtime" => zero_or(1, DAY),
+        "rpc.tracesteps" => from_to(1, u64::MAX),
+        "rpc.memory" => from_to(16 * MIB, 1024 * GIB),
+        "rpc.clientmemory" | "rpc.tracememory" => zero_or(MIB, 1024 * GIB),
+        "rpc.batch-request-limit" => from_to(1, 1_000_000),
+        "rpc.batch-response-max-size" | "rpc.response-max-size" => from_to(KIB, 4 * GIB),
+        "rpc.logslimit" => from_to(1, 100_000_000),
+        "rpc.subscriptions" | "rpc.clientsubscriptions" => from_to(0, 1_000_000),
+        "rpc.threads" => zero_or(1, 1_024),
+        "rpc.queue" => from_to(1, 1_000_000),
+        "txpool.pricebump" => from_to(0, 10_000),
+        "txpool.accountslots" | "txpool.globalslots" => from_to(1, 16 << 20),
+        "txpool.lifetime" => from_to(SECOND, YEAR),
+        "dev.epoch" => from_to(1, 1_000_000_000),
+        "dev.block-time" => from_to(1, DAY),
+        "dev.accounts" => from_to(0, 10_000),
+        // Beyond this a signature's `v` is no number of 64 bits any more (EIP-2294).
+        "dev.chain-id" => from_to(1, u64::MAX / 2 - 36),
+        "dev.gas-limit" => from_to(5_000, i64::MAX as u64),
+        "accounts.memory" => from_to(8 * MIB, 1024 * GIB),
+        "health.head-age" | "health.database-errors" => from_to(0, YEAR),
+        "log.verbosity" => from_to(0, 5),
+        "log.keep" => from_to(0, 100_000),
+        "limits.memory" => from_to(8 * MIB, 1024 * GIB),
+        "limits.call-time" => from_to(1, DAY),
+        "limits.calls" => from_to(1, 1_000_000),
+        "limits.restarts" | "limits.log-lines" => from_to(0, 1_000_000),
+        _ => return None,
+    })
+}
+
+/// What is allowed of a setting, in words; none where every value of its type is.
+pub(crate) fn allowed<T: SettingValue>(key: &str) -> Option<String> {
+    bounds_of(key).map(|bounds| bounds.show::<T>())
+}
+
+/// Reads a value of a setting, within its bounds.
+///
+/// # Errors
+/// What was expected, and what was found.
+pub(crate) fn read<T: SettingValue>(key: &str, value: &Value) -> Result<T, String> {
+    check(key, T::read(value)?)
+}
+
+/// Passes a value on that is within the bounds of its setting.
+///
+/// # Errors
+/// What is allowed, and what was found.
+fn check<T: SettingValue>(key: &str, value: T) -> Result<T, String> {
+    let (Some(bounds), Some(number)) = (bounds_of(key), value.as_number()) else { return Ok(value) };
+    if (bounds.least..=bounds.most).contains(&number) || (bounds.takes_zero && number == 0) {
+        return Ok(value);
+    }
+    Err(format!("expected {}, found {}", bounds.show::<T>(), value.show()))
+}
+
+/// Checks settings that have to fit together.
+///
+/// # Errors
+/// [`SettingsError::BadValue`] naming the first that does not fit.
+pub(crate) fn check_together(resolved: &Resolved) -> Result<(), SettingsError> {
+    let Some((key, problem)) = misfit(&resolved.settings) else { return Ok(()) };
+    let origin: Origin = resolved.origin(key).clone();
+    Err(SettingsError::BadValue { origin, key: key.to_owned(), problem })
+}
+
+/// The first setting that does not fit to others, and what is wrong.
+fn misfit(settings: &Settings) -> Option<(&'static str, String)> {
+    let rpc = &settings.rpc;
+    let show = |size: ByteSize| match size.show() {
+        Value::Text(text) => text,
+        other => other.to_string(),
+    };
+    let messages = [
+        ("http.bodylimit", settings.http.enabled, settings.http.body_limit),
+        ("ws.messagelimit", settings.ws.enabled, settings.ws.message_limit),
+        ("ipc.messagelimit", !settings.ipc.disabled, settings.ipc.message_limit),
+    ];
+    for (key, _, message) in messages.into_iter().filter(|(_, is_enabled, _)| *is_enabled) {
+        if rpc.memory < message {
+            let (found, message) = (show(rpc.memory), show(message));
+            return Some((
+                "rpc.memory",
+                format!("expected at least `{key}` ({message}), the size of one message, found {found}"),
+            ));
+        }
+    }
+    if rpc.client_memory > rpc.memory {
+        let (found, memory) = (show(rpc.client_memory), show(rpc.memory));
+        return Some(("rpc.clientmemory", format!("expected at most `rpc.memory` ({memory}), found {found}")));
+    }
+    let (share, key) = match rpc.client_memory.0 {
+        0 => (ByteSize(rpc.memory.0 / 4), "rpc.memory"),
+        _ => (rpc.client_memory, "rpc.clientmemory"),
+    };
+    if settings.http.enabled && share < settings.http.body_limit {
+        let (share, body) = (show(share), show(settings.http.body_limit));
+        return Some((
+            key,
+            format!(
+                "expected that one client gets at least `http.bodylimit` ({body}), the size of one request, found {share} for it"
+            ),
+        ));
+    }
+    None
+}
+
+/// The longest duration that is taken where a setting says nothing else: clocks can't count much further.
+pub(crate) const MAX_DURATION: Duration = Duration::from_millis(100 * YEAR);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::all_settings;
+    use crate::{Layers, resolve};
+
+    fn refusal(flags: &[(&'static str, &str)]) -> Option<String> {
+        let flags = flags.iter().map(|(key, text)| (*key, format!("--{key}"), (*text).to_owned()));
+        resolve(Layers::new("run").flags(flags)).err().map(|error| error.to_string())
+    }
+
+    #[test]
+    fn absurd_values_are_refused_by_key_with_what_is_allowed() {
+        for (key, text, allowed) in [
+            ("http.port", "99999999", "a whole number from 0 to 65535"),
+            ("database.cache", "0", "16 to 16777216"),
+            ("database.openfiles", "0", "16 to 1000000"),
+            ("http.connections", "0", "1 to 1000000"),
+            ("http.requesttimeout", "0", "\"100ms\" to \"24h\""),
+            ("http.idletimeout", "-5s", "a duration such as"),
+            ("rpc.evmtimeout", "2d", "\"1ms\" to \"24h\""),
+            ("health.head-age", "400d", "\"0s\" to \"8760h\""),
+            ("rpc.memory", "1", "\"16MiB\" to \"1024GiB\""),
+            ("rpc.clientmemory", "1kB", "0, or \"1MiB\" to \"1024GiB\""),
+            ("rpc.threads", "4000000000", "0, or 1 to 1024"),
+            ("rpc.batch-request-limit", "0", "1 to 1000000"),
+            ("txpool.globalslots", "18446744073709551615", "1 to 16777216"),
+            ("dev.accounts", "4294967295", "0 to 10000"),
+            ("dev.chain-id", "0", "1 to 9223372036854775771"),
+            ("log.verbosity", "9", "0 to 5"),
+        ] {
+            let refused = refusal(&[(key, text)]).unwrap_or_default();
+            let expected = format!("flag --{key}: `{key}`: expected {allowed}");
+            assert!(refused.starts_with(&expected), "{refused:?} instead of {expected:?}");
+        }
+    }
+
+    #[test]
+    fn durations_that_no_clock_counts_are_refused_everywhere() {
+        let refused = Duration::read(&Value::Untyped("18446744073709551615ms".into())).unwrap_err();
+        assert!(refused.starts_with("expected a duration of at most 876000h, found "), "{refused}");
+        assert_eq!(Duration::read(&Value::Untyped("36500d".into())), Ok(MAX_DURATION));
+    }
+
+    #[test]
+    fn settings_that_do_not_fit_together_are_refused() {
+        for (flags, expected) in [
+            (
+                &[("rpc.memory", "32MiB")][..],
+                "flag --rpc.memory: `rpc.memory`: expected at least `ipc.messagelimit` (64MiB), the size of one message, found 32MiB",
+            ),
+            (
+                &[("rpc.clientmemory", "1GiB")],
+                "flag --rpc.clientmemory: `rpc.clientmemory`: expected at most `rpc.memory` (512MiB), found 1GiB",
+            ),
+            (
+                &[("rpc.clientmemory", "1MiB")],
+                "flag --rpc.clientmemory: `rpc.clientmemory`: expected that one client gets at least `http.bodylimit` (5MiB), the \
+                 size of one request, found 1MiB for it",
+            ),
+        ] {
+            assert_eq!(refusal(flags).as_deref(), Some(expected));
+        }
+        assert_eq!(refusal(&[("rpc.memory", "32MiB"), ("ipc.messagelimit", "16MiB")]), None);
+        assert_eq!(refusal(&[("rpc.memory", "32MiB"), ("ipc.disabled", "true")]), None);
+    }
+
+    #[test]
+    fn every_bound_belongs_to_a_setting_and_no_default_is_beyond_its_own() {
+        let rows = all_settings();
+        let bounded = rows.iter().filter(|row| bounds_of(row.key).is_some()).count();
+
+        assert!(bounded > 40, "{bounded}");
+        assert_eq!(misfit(&Settings::default()), None);
+    }
+}
