@@ -12,8 +12,8 @@ use tenon_api::messages::{
     GetDatabaseProperty, GetFeeHistory, GetForkSchedule, GetHead, GetHeader, GetLogs, GetModifiedAccounts,
     GetNextBlockFees, GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolTransaction, GetPreimage,
     GetProof, GetRaw, GetRawPoolTransaction, GetReceipt, GetStorage, GetStorageRange, GetTransaction,
-    GetTransactionInBlock, GetTransactionProof, ImportChain, ModuleFaults, SetHead, SetMinTip, SubmitTransaction,
-    SuggestGasPrice, SuggestTip, Trace,
+    GetTransactionInBlock, GetTransactionProof, ImportChain, ModuleFaults, SetHead, SetMinTip, Simulate,
+    SubmitTransaction, SuggestGasPrice, SuggestTip, Trace,
 };
 use tenon_api::{Failure, PendingTransactions, RecoveredTransaction, Request, Topic};
 use tenon_bus::Bus;
@@ -62,6 +62,7 @@ const EXECUTION_REQUESTS: &[Topic] = &[
     Call::TOPIC,
     EstimateGas::TOPIC,
     CreateAccessList::TOPIC,
+    Simulate::TOPIC,
     GetStorageRange::TOPIC,
     Trace::TOPIC,
     SuggestTip::TOPIC,

@@ -14,6 +14,7 @@ mod log;
 mod overrides;
 mod receipt;
 pub mod schema;
+mod simulation;
 mod transaction;
 mod writer;
 
@@ -22,5 +23,6 @@ pub use block::{BlockJson, write_header, write_header_of_block, write_uncle};
 pub use log::{logs_json, write_located_log};
 pub use overrides::{BlockOverridesArgument, StateOverridesArgument};
 pub use receipt::{block_receipts_json, receipt_json};
+pub use simulation::{SimulationArgument, simulated_blocks_json};
 pub use transaction::{TransactionPlace, write_access_list, write_transaction};
 pub use writer::JsonWriter;
