@@ -32,7 +32,6 @@ NAMESPACES = "eth,net,web3,debug,txpool"
 # Methods that this node does not serve. The interface document does not list them, nor does the reference serve them
 # (docs/spec/conformance.md 2.5). Every other method of the suite must pass.
 OUT_OF_SCOPE = {
-    "eth_simulateV1": "not served",
     "testing_buildBlockV1": "not in the interface document: it builds blocks for a test driver",
 }
 

@@ -58,6 +58,7 @@ pub const fn schema_entries() -> &'static [SchemaEntry] {
         request::<EstimateGas>(),
         request::<CreateAccessList>(),
         request::<Trace>(),
+        request::<Simulate>(),
         request::<SuggestTip>(),
         request::<GetFeeHistory>(),
         request::<GetNextBlockFees>(),

@@ -277,6 +277,7 @@ fn evm_frames(frames: &mut Frames) {
         CreateAccessList { request: call_request(), block, state_overrides: vec![] },
         AccessListReply { access_list: vec![], gas_used: 1, error: Some("execution reverted".to_owned()) },
     );
+    simulation_frames(frames, block, block_overrides.clone());
     let target = TraceTarget::Call {
         request: Box::new(call_request()),
         block,
@@ -285,6 +286,29 @@ fn evm_frames(frames: &mut Frames) {
         block_overrides: Box::new(block_overrides),
     };
     frames.request(Trace { target, options: "{}".to_owned() }, TraceReply { json: "[]".to_owned() });
+}
+
+fn simulation_frames(frames: &mut Frames, base: BlockId, overrides: BlockOverrides) {
+    let wanted = BlockToSimulate {
+        overrides,
+        beacon_root: Some(HASH),
+        withdrawals: Some(vec![Withdrawal { index: 1, validator_index: 2, address: ADDRESS, amount: 3 }]),
+        state_overrides: vec![(ADDRESS, AccountOverride { nonce: Some(4), ..AccountOverride::default() })],
+        calls: vec![call_request()],
+    };
+    let log = Log { address: ADDRESS, topics: vec![HASH], data: Bytes::from_static(&[9]) };
+    let simulated = SimulatedBlock {
+        stored: StoredBlock { block: block(), total_difficulty: wei(5), is_canonical: false },
+        calls: vec![SimulatedCall {
+            returned: Bytes::from_static(&[7]),
+            logs: vec![SimulatedLog { index: 6, log }],
+            gas_used: 21_000,
+            max_gas_used: 22_000,
+            failure: Some(Failure::server("out of gas")),
+        }],
+    };
+    let request = Simulate { base, blocks: vec![wanted], traces_transfers: true, validates: false };
+    frames.request(request, vec![simulated]);
 }
 
 fn fee_frames(frames: &mut Frames) {

@@ -12,7 +12,7 @@ use tenon_api::messages::{
     GetDatabaseProperty, GetFeeHistory, GetForkSchedule, GetHead, GetHeader, GetLogs, GetModifiedAccounts,
     GetNextBlockFees, GetPendingSince, GetPoolContent, GetPoolNonce, GetPoolStatus, GetPoolSummary, GetPoolTransaction,
     GetPreimage, GetProof, GetRaw, GetRawPoolTransaction, GetReceipt, GetStorage, GetStorageRange, GetTransaction,
-    GetTransactionInBlock, GetTransactionProof, ImportChain, ModuleFaults, SetHead, SetMinTip, SubmitTransaction,
+    GetTransactionInBlock, GetTransactionProof, ImportChain, ModuleFaults, SetHead, SetMinTip, Simulate, SubmitTransaction,
     SuggestGasPrice, SuggestTip, Trace,
 };
 use tenon_api::{Failure, PendingTransactions, RecoveredTransaction, Request, Topic};
@@ -62,6 +62,7 @@ const EXECUTION_REQUESTS: &[Topic] = &[
     Call::TOPIC,
     EstimateGas::TOPIC,
     CreateAccessList::TOPIC,
+    Simulate::TOPIC,
     GetStorageRange::TOPIC,
     Trace::TOPIC,
     SuggestTip::TOPIC,

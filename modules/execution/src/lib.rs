@@ -2,7 +2,7 @@
 //!
 //! It owns the [`Executor`] (one block over its parent's state), the [`Importer`] (which blocks become canonical,
 //! in which order), the [`ChainActor`] that serialises all writers, and the handlers of the messages about
-//! calls, traces and fees ([`register`]).
+//! calls, simulations, traces and fees ([`register`]).
 //!
 //! What must always hold: a block reaches the database only after everything that execution gives has been
 //! compared with its header; the database changes only through `BlockCommit`s and unwinding; calls and traces
@@ -22,6 +22,7 @@ mod instructions;
 mod limits;
 mod native;
 mod register;
+mod simulate;
 mod trace;
 
 pub use block::{

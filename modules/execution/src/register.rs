@@ -6,7 +6,7 @@ use tenon_api::{
     ChainReader, ConsensusEngine,
     messages::{
         Call, CreateAccessList, EstimateGas, GetBadBlocks, GetFeeHistory, GetNextBlockFees, GetStorageRange, SetHead,
-        SuggestGasPrice, SuggestTip, Trace,
+        Simulate, SuggestGasPrice, SuggestTip, Trace,
     },
 };
 use tenon_bus::{Bus, RegisterError, WorkPool};
@@ -19,7 +19,7 @@ use crate::{
     trace::RecordingMemory,
 };
 
-/// Answers calls, estimates, access lists, traces, questions about fees, and the command to move the head.
+/// Answers calls, estimates, access lists, simulations, traces, questions about fees, and the command to move the head.
 ///
 /// Everything that runs the EVM or reads many blocks is one job on `pool`, but for calls that are over at once.
 ///
@@ -66,6 +66,8 @@ fn register_calls(bus: &Bus, pool: &WorkPool, calls: &Calls) -> Result<(), Regis
     bus.handle_work(pool, move |request: CreateAccessList, caller| own.create_access_list(&request, caller))?;
     let own = calls.clone();
     bus.handle_work(pool, move |request: GetStorageRange, caller| own.storage_range(&request, caller))?;
+    let own = calls.clone();
+    bus.handle_work(pool, move |request: Simulate, caller| own.simulate(request, caller))?;
     let own = calls.clone();
     bus.handle_work(pool, move |request: Trace, caller| own.trace(&request, caller))
 }

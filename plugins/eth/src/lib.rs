@@ -31,6 +31,7 @@ mod registry;
 mod results;
 mod sending;
 mod settings;
+mod simulation;
 mod state;
 mod storage_key;
 mod subscriptions;

@@ -38,6 +38,7 @@ pub(crate) const RESULTS: &[(&str, &str)] = &[
     ("eth_getTransactionReceipt", schema::RECEIPT_OR_NULL),
     ("eth_sendRawTransactionSync", schema::RECEIPT_OR_NULL),
     ("eth_createAccessList", schema::ACCESS_LIST),
+    ("eth_simulateV1", schema::SIMULATED_BLOCKS),
     ("eth_fillTransaction", schema::SIGNED_TRANSACTION),
     ("eth_signTransaction", schema::SIGNED_TRANSACTION),
     ("eth_pendingTransactions", schema::TRANSACTIONS),

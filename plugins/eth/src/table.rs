@@ -3,8 +3,8 @@
 use tenon_sdk::prelude::*;
 
 use crate::{
-    Eth, blocks, calls, chain, config, fees, filters, logs, mining, native, results, sending, state, subscriptions,
-    transactions, typed_data, uncles,
+    Eth, blocks, calls, chain, config, fees, filters, logs, mining, native, results, sending, simulation, state,
+    subscriptions, transactions, typed_data, uncles,
 };
 
 pub(crate) fn table() -> Table<Eth> {
@@ -162,6 +162,12 @@ fn with_calls_and_fees(table: Table<Eth>) -> Table<Eth> {
             &["transaction", "block", "stateOverrides"],
             "The accesses that a call makes.",
             calls::create_access_list,
+        )
+        .slow_read(
+            "eth_simulateV1",
+            &["simulation", "block"],
+            "What blocks of calls would do, one after another, without keeping them.",
+            simulation::simulate,
         )
         .read("eth_gasPrice", &[], "A price that should do, wei per gas.", fees::gas_price)
         .read("eth_maxPriorityFeePerGas", &[], "A tip that should do, wei per gas.", fees::max_priority_fee_per_gas)

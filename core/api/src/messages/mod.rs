@@ -14,6 +14,7 @@ mod modules;
 mod node;
 mod pool;
 mod sealing;
+mod simulation;
 mod space;
 mod state;
 
@@ -28,6 +29,7 @@ pub use modules::*;
 pub use node::*;
 pub use pool::*;
 pub use sealing::*;
+pub use simulation::*;
 pub use space::*;
 pub use state::*;
 

@@ -19,8 +19,10 @@ pub use executor::{ExecutedBlock, Executor};
 pub use explain::{Explanation, ReferenceAccount, ReferenceBlock, ReferenceLog, ReferenceReceipt};
 pub use transition::{StateBefore, Transition};
 
-pub(crate) use evm::{BlockContext, BlockEvm, EvmFailure, Step, access_list, authorizations, build_evm, price};
-pub(crate) use execution::{BlockExecution, Prepared};
+pub(crate) use evm::{
+    BlockContext, BlockEvm, EvmFailure, Step, access_list, authorizations, build_evm, price, transaction_env,
+};
+pub(crate) use execution::{BlockExecution, BlockOutcome, Prepared};
 pub(crate) use executor::assemble;
 pub(crate) use interrupt::{Interrupt, Stopped};
 pub(crate) use memory::RunMemory;

@@ -183,7 +183,11 @@ fn check_prices(request: &CallRequest) -> Result<(), Failure> {
     Ok(())
 }
 
-fn check_consistency(request: &CallRequest, chain_id: u64) -> Result<(), Failure> {
+/// Refuses members that contradict one another or the chain.
+///
+/// # Errors
+/// The contradiction, in go-ethereum's words.
+pub(crate) fn check_consistency(request: &CallRequest, chain_id: u64) -> Result<(), Failure> {
     check_prices(request)?;
     if let Some(given) = request.chain_id.filter(|given| *given != chain_id) {
         let text = format!("chainId does not match node's (have={given}, want={chain_id})");

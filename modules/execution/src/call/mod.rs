@@ -29,13 +29,13 @@ use crate::{
 };
 
 pub(crate) use attempt::LongCalls;
-pub(crate) use environment::{CallEnvironment, prepare};
+pub(crate) use environment::{CallEnvironment, check_consistency, prepare};
 pub(crate) use failing_step::Step as FailedStep;
 pub(crate) use native_message::Payer;
 pub(crate) use overrides::{apply_account_overrides, apply_block_overrides};
 pub(crate) use precompile_words::precompile_failure;
 pub(crate) use run::{RunFailure, needs_second_run};
-pub(crate) use words::{duration_text, halt_text, invalid_transaction_text};
+pub(crate) use words::{duration_text, halt_text, invalid_transaction_text, revert_failure};
 
 /// Answers calls, estimates, access lists and traces over the states of one chain. Cheap to clone.
 #[derive(Clone)]
@@ -94,8 +94,16 @@ impl Calls {
     }
 
     pub(crate) fn state_after(&self, header: &SealedHeader, caller: &CallContext) -> Result<BlockState, Failure> {
-        let (state, caller) = (self.reader_after(header)?, caller.clone());
-        Ok(self.executor.state_over(Arc::new(PausingState { state, caller })))
+        Ok(self.executor.state_over(self.reader_for(header, caller)?))
+    }
+
+    /// The state after a block, read for a caller.
+    pub(crate) fn reader_for(
+        &self,
+        header: &SealedHeader,
+        caller: &CallContext,
+    ) -> Result<Arc<dyn StateReader>, Failure> {
+        Ok(Arc::new(PausingState { state: self.reader_after(header)?, caller: caller.clone() }))
     }
 
     fn reader_after(&self, header: &SealedHeader) -> Result<Arc<dyn StateReader>, Failure> {

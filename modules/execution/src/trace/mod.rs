@@ -14,7 +14,7 @@ mod storage_range;
 mod struct_log;
 mod wanted;
 
-pub(crate) use recording::RecordingMemory;
+pub(crate) use recording::{RecordingMemory, TraceShare};
 
 use inspector::TraceInspector;
 use options::TraceOptions;

@@ -49,19 +49,19 @@ pub(crate) struct TraceMemory {
 }
 
 /// Memory that a trace has taken, given back when it is dropped.
-pub(super) struct TraceShare {
+pub(crate) struct TraceShare {
     memory: TraceMemory,
     taken: u64,
     reservation: Option<Reservation>,
 }
 
 impl TraceShare {
-    pub(super) fn new(memory: &TraceMemory) -> Self {
+    pub(crate) fn new(memory: &TraceMemory) -> Self {
         Self { memory: memory.clone(), taken: 0, reservation: None }
     }
 
     /// Takes as much as `bytes` need; false when there is no more.
-    pub(super) fn hold(&mut self, bytes: u64) -> bool {
+    pub(crate) fn hold(&mut self, bytes: u64) -> bool {
         if bytes <= self.taken {
             return true;
         }

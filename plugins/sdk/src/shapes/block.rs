@@ -29,18 +29,27 @@ impl BlockJson<'_> {
     pub fn write(&self, stored: &StoredBlock) -> JsonWriter {
         let block = &stored.block;
         let input: usize = block.transactions.iter().map(|transaction| transaction.input.len() * 2).sum();
-        let frame = BlockFrame {
-            header: &block.header,
-            size: block.size,
-            total_difficulty: stored.total_difficulty,
-            withdrawals: block.withdrawals.as_deref(),
-        };
-        self.write_around(&frame, input + block.transactions.len() * TRANSACTION_BYTES, |json| {
-            for (index, (transaction, sender)) in block.transactions.iter().zip(&block.senders).enumerate() {
-                let place = TransactionPlace::in_block(&block.header, index as u64);
-                write_transaction(json, self.profile, transaction, *sender, Some(&place));
+        let bytes = input + block.transactions.len() * TRANSACTION_BYTES;
+        self.write_around(&BlockFrame::of(stored), bytes, |json| self.write_transactions(json, stored))
+    }
+
+    /// The block's members in an object that the caller has opened, with whole transactions or their hashes.
+    pub(super) fn write_members(&self, json: &mut JsonWriter, stored: &StoredBlock, has_whole_transactions: bool) {
+        self.write_frame(json, &BlockFrame::of(stored), |json| {
+            if has_whole_transactions {
+                self.write_transactions(json, stored);
+            } else {
+                stored.block.transactions.iter().for_each(|transaction| json.data(transaction.hash));
             }
-        })
+        });
+    }
+
+    fn write_transactions(&self, json: &mut JsonWriter, stored: &StoredBlock) {
+        let block = &stored.block;
+        for (index, (transaction, sender)) in block.transactions.iter().zip(&block.senders).enumerate() {
+            let place = TransactionPlace::in_block(&block.header, index as u64);
+            write_transaction(json, self.profile, transaction, *sender, Some(&place));
+        }
     }
 
     /// The block as JSON, with the hashes of its transactions.
@@ -66,28 +75,38 @@ impl BlockJson<'_> {
         let header = frame.header;
         let capacity = HEADER_BYTES + bytes + header.extra_data.len() * 2 + native_bytes(header);
         let mut json = JsonWriter::with_capacity(capacity);
+        json.begin_object();
+        self.write_frame(&mut json, frame, write_transactions);
+        json.end_object();
+        json
+    }
+
+    fn write_frame(
+        &self,
+        json: &mut JsonWriter,
+        frame: &BlockFrame<'_>,
+        write_transactions: impl FnOnce(&mut JsonWriter),
+    ) {
+        let header = frame.header;
         let members = HeaderMembers {
             hash: header.hash(),
             size: Some(frame.size),
             total_difficulty: Some(Some(frame.total_difficulty)),
             as_pending: self.as_pending,
         };
-        json.begin_object();
-        write_members_before_transactions(&mut json, self.profile, header, &members);
+        write_members_before_transactions(json, self.profile, header, &members);
         json.key("transactions");
         json.begin_list();
-        write_transactions(&mut json);
+        write_transactions(json);
         json.end_list();
-        write_members_after_transactions(&mut json, self.profile, header, self.uncle_hashes);
+        write_members_after_transactions(json, self.profile, header, self.uncle_hashes);
         if let Some(withdrawals) = frame.withdrawals {
             json.key("withdrawals");
-            write_withdrawals(&mut json, withdrawals);
+            write_withdrawals(json, withdrawals);
         }
         if let Some(root) = header.withdrawals_root {
             json.key("withdrawalsRoot").data(root);
         }
-        json.end_object();
-        json
     }
 }
 
@@ -97,6 +116,18 @@ struct BlockFrame<'a> {
     size: u64,
     total_difficulty: U256,
     withdrawals: Option<&'a [Withdrawal]>,
+}
+
+impl<'a> BlockFrame<'a> {
+    fn of(stored: &'a StoredBlock) -> Self {
+        let block = &stored.block;
+        Self {
+            header: &block.header,
+            size: block.size,
+            total_difficulty: stored.total_difficulty,
+            withdrawals: block.withdrawals.as_deref(),
+        }
+    }
 }
 
 fn native_bytes(header: &Header) -> usize {

@@ -15,6 +15,7 @@ mod overrides;
 mod pooled;
 mod receipt;
 pub mod schema;
+mod simulation;
 mod transaction;
 mod writer;
 
@@ -24,5 +25,6 @@ pub use log::{LOG_JSON_BYTES, logs_json, logs_json_bytes, write_located_log};
 pub use overrides::{BlockOverridesArgument, StateOverridesArgument};
 pub use pooled::{pooled_bytes, pooled_json_bytes};
 pub use receipt::{block_receipts_json, receipt_json};
+pub use simulation::{SimulationArgument, simulated_blocks_json};
 pub use transaction::{TransactionPlace, write_access_list, write_transaction};
 pub use writer::JsonWriter;

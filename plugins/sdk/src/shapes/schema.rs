@@ -170,6 +170,19 @@ pub const BLOCK_OR_NULL: &str = or_null!(header_members!(
     "transactions": concat!(r#"{"anyOf":["#, list_of!(hash!()), ",", list_of!(transaction!()), "]}"),
     "uncles": list_of!(hash!()),
 ));
+/// Simulated blocks: blocks with what their calls did.
+pub const SIMULATED_BLOCKS: &str = list_of!(header_members!(
+    "size": quantity!(),
+    "transactions": concat!(r#"{"anyOf":["#, list_of!(hash!()), ",", list_of!(transaction!()), "]}"),
+    "uncles": list_of!(hash!()),
+    "calls": list_of!(object!(
+        "returnData": data!(),
+        "logs": list_of!(log!()),
+        "gasUsed": quantity!(),
+        "maxUsedGas": quantity!(),
+        "status": quantity!(),
+    )),
+));
 /// An uncle, or nothing.
 pub const UNCLE_OR_NULL: &str = or_null!(header_members!("size": quantity!(), "uncles": list_of!(hash!())));
 /// A transaction, or nothing.

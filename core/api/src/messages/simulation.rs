@@ -1,0 +1,69 @@
+//! Simulating blocks that are on no chain. Topic `0x0304`.
+
+use alloy_primitives::{Address, B256, Bytes};
+use serde::{Deserialize, Serialize};
+
+use super::{AccountOverride, BlockOverrides, CallRequest, StoredBlock, request};
+use crate::{BlockId, Failure, Log, Withdrawal};
+
+/// Simulates blocks on top of a block, without keeping them (`eth_simulateV1`).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Simulate {
+    /// The block that the first simulated one follows.
+    pub base: BlockId,
+    /// The blocks, ascending by height; gaps between heights are filled with empty blocks.
+    pub blocks: Vec<BlockToSimulate>,
+    /// Reports moved coins as logs, as if coins were a token (ERC-7528).
+    pub traces_transfers: bool,
+    /// Holds calls to the rules of transactions: nonces count, and the base fee must be paid.
+    pub validates: bool,
+}
+request!(Simulate => Vec<SimulatedBlock>, topic 0x0304, CallEvm);
+
+/// A block to simulate.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BlockToSimulate {
+    /// What to pretend about the block.
+    pub overrides: BlockOverrides,
+    /// Root of the parent beacon block.
+    pub beacon_root: Option<B256>,
+    /// Withdrawals of the block.
+    pub withdrawals: Option<Vec<Withdrawal>>,
+    /// What to pretend about accounts, from this block on.
+    pub state_overrides: Vec<(Address, AccountOverride)>,
+    /// Its transactions.
+    pub calls: Vec<CallRequest>,
+}
+
+/// A simulated block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SimulatedBlock {
+    /// The block; its transactions have no signatures.
+    pub stored: StoredBlock,
+    /// What each of its transactions did.
+    pub calls: Vec<SimulatedCall>,
+}
+
+/// What a transaction of a simulated block did.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SimulatedCall {
+    /// What it returned; empty when it failed.
+    pub returned: Bytes,
+    /// Its logs.
+    pub logs: Vec<SimulatedLog>,
+    /// Gas that it paid for.
+    pub gas_used: u64,
+    /// Gas that it used before refunds.
+    pub max_gas_used: u64,
+    /// Why it failed, if it did.
+    pub failure: Option<Failure>,
+}
+
+/// A log of a simulated block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SimulatedLog {
+    /// Position among all logs of the block, those of failed calls counted.
+    pub index: u64,
+    /// The log.
+    pub log: Log,
+}

@@ -1,0 +1,175 @@
+//! Which blocks are simulated: heights and times in order, gaps filled, numbers of everything bounded.
+
+use tenon_api::{
+    Failure, Header,
+    messages::{AccountOverride, BlockToSimulate},
+};
+
+use super::failures::{self, BLOCK_NUMBER_INVALID, BLOCK_TIMESTAMP_INVALID};
+
+/// Most blocks of a simulation, those in gaps counted; go-ethereum's bound.
+const MAX_BLOCKS: u64 = 256;
+/// Most calls of a block; go-ethereum's bound.
+const MAX_CALLS_PER_BLOCK: usize = 5_000;
+/// Most calls of all blocks; go-ethereum's bound.
+const MAX_CALLS: usize = 10_000;
+/// Most accounts and slots that all blocks override, with their withdrawals: each costs reads and a way through the state
+/// trie, which nothing interrupts.
+const MAX_CHANGES: usize = 50_000;
+/// Time between two blocks when the caller names none, seconds.
+const SECONDS_BETWEEN_BLOCKS: u64 = 12;
+
+/// A block whose place is known.
+pub(super) struct PlannedBlock {
+    pub(super) number: u64,
+    pub(super) timestamp: u64,
+    pub(super) wanted: BlockToSimulate,
+}
+
+/// Puts blocks in their places above `base`.
+///
+/// # Errors
+/// Too much of anything, or heights and times that do not ascend.
+pub(super) fn plan(base: &Header, blocks: Vec<BlockToSimulate>) -> Result<Vec<PlannedBlock>, Failure> {
+    check_size(&blocks)?;
+    let mut planned: Vec<PlannedBlock> = Vec::with_capacity(blocks.len());
+    let (mut number, mut timestamp) = (base.number, base.timestamp);
+    for wanted in blocks {
+        let target = number_of(&wanted, base, number)?;
+        while number + 1 < target {
+            (number, timestamp) = (number + 1, following(timestamp)?);
+            planned.push(PlannedBlock { number, timestamp, wanted: BlockToSimulate::default() });
+        }
+        number = target;
+        timestamp = match wanted.overrides.time {
+            None => following(timestamp)?,
+            Some(time) if time > timestamp => time,
+            Some(time) => return Err(out_of_order("timestamps", time, timestamp)),
+        };
+        planned.push(PlannedBlock { number, timestamp, wanted });
+    }
+    Ok(planned)
+}
+
+fn check_size(blocks: &[BlockToSimulate]) -> Result<(), Failure> {
+    if blocks.is_empty() {
+        return Err(Failure::invalid_params("empty input"));
+    }
+    if blocks.len() as u64 > MAX_BLOCKS {
+        return Err(failures::limit("too many blocks"));
+    }
+    if let Some(calls) = blocks.iter().map(|block| block.calls.len()).find(|calls| *calls > MAX_CALLS_PER_BLOCK) {
+        return Err(failures::limit(format!("too many calls in block: {calls} > {MAX_CALLS_PER_BLOCK}")));
+    }
+    let calls: usize = blocks.iter().map(|block| block.calls.len()).sum();
+    if calls > MAX_CALLS {
+        return Err(failures::limit(format!("too many calls: {calls} > {MAX_CALLS}")));
+    }
+    let changes: usize = blocks.iter().map(changes_of).sum();
+    if changes > MAX_CHANGES {
+        let text = format!("too many accounts and slots overridden, and withdrawals: {changes} > {MAX_CHANGES}");
+        return Err(failures::limit(text));
+    }
+    Ok(())
+}
+
+fn changes_of(block: &BlockToSimulate) -> usize {
+    let overrides: usize = block.state_overrides.iter().map(|(_, account)| 1 + slots_of(account)).sum();
+    overrides + block.withdrawals.as_ref().map_or(0, Vec::len)
+}
+
+fn slots_of(account: &AccountOverride) -> usize {
+    account.state.iter().chain(&account.state_diff).map(Vec::len).sum()
+}
+
+/// The height of a block after one at `previous`.
+fn number_of(wanted: &BlockToSimulate, base: &Header, previous: u64) -> Result<u64, Failure> {
+    let Some(given) = wanted.overrides.number else { return number_within(base, previous.saturating_add(1)) };
+    let number: u64 = given.saturating_to();
+    if number <= previous {
+        return Err(failures::of(
+            BLOCK_NUMBER_INVALID,
+            format!("block numbers must be in order: {number} <= {previous}"),
+        ));
+    }
+    number_within(base, number)
+}
+
+fn number_within(base: &Header, number: u64) -> Result<u64, Failure> {
+    if number == u64::MAX || number - base.number > MAX_BLOCKS {
+        return Err(failures::limit("too many blocks"));
+    }
+    Ok(number)
+}
+
+fn following(timestamp: u64) -> Result<u64, Failure> {
+    timestamp.checked_add(SECONDS_BETWEEN_BLOCKS).ok_or_else(|| {
+        let text = "block timestamps must be in order: the time after the last one is above 2^64 - 1";
+        failures::of(BLOCK_TIMESTAMP_INVALID, text)
+    })
+}
+
+fn out_of_order(what: &str, given: u64, previous: u64) -> Failure {
+    failures::of(BLOCK_TIMESTAMP_INVALID, format!("block {what} must be in order: {given} <= {previous}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use alloy_primitives::{Address, B256, U256};
+    use tenon_api::messages::{BlockOverrides, CallRequest};
+
+    use super::*;
+
+    fn base() -> Header {
+        Header { number: 54, timestamp: 540, ..Header::default() }
+    }
+
+    fn at(number: Option<u64>, time: Option<u64>) -> BlockToSimulate {
+        let overrides = BlockOverrides { number: number.map(U256::from), time, ..BlockOverrides::default() };
+        BlockToSimulate { overrides, ..BlockToSimulate::default() }
+    }
+
+    fn places(blocks: Vec<BlockToSimulate>) -> Result<Vec<(u64, u64)>, (i32, String)> {
+        let planned = plan(&base(), blocks).map_err(|failure| (failure.code.0, failure.message))?;
+        Ok(planned.iter().map(|block| (block.number, block.timestamp)).collect())
+    }
+
+    #[test]
+    fn gaps_are_filled_with_blocks_that_follow_every_twelve_seconds() {
+        let blocks = vec![at(None, None), at(Some(58), None), at(None, Some(1_000))];
+
+        assert_eq!(places(blocks), Ok(vec![(55, 552), (56, 564), (57, 576), (58, 588), (59, 1_000)]));
+    }
+
+    #[test]
+    fn heights_and_times_must_ascend() {
+        let refused = |blocks| places(blocks).unwrap_err();
+
+        assert_eq!(refused(vec![at(Some(54), None)]), (-38020, "block numbers must be in order: 54 <= 54".to_owned()));
+        assert_eq!(refused(vec![at(None, None), at(Some(55), None)]).0, -38020);
+        assert_eq!(
+            refused(vec![at(None, Some(540))]),
+            (-38021, "block timestamps must be in order: 540 <= 540".to_owned())
+        );
+        assert_eq!(refused(vec![at(Some(57), Some(560))]).0, -38021, "the gap before it takes its time");
+        assert_eq!(refused(vec![at(None, Some(u64::MAX)), at(None, None)]).0, -38021);
+    }
+
+    #[test]
+    fn numbers_of_everything_are_bounded() {
+        let refused = |blocks: Vec<BlockToSimulate>| places(blocks).unwrap_err();
+        let with_calls = |calls| BlockToSimulate { calls: vec![CallRequest::default(); calls], ..at(None, None) };
+        let slots = vec![(B256::ZERO, B256::ZERO); MAX_CHANGES];
+        let account = AccountOverride { state_diff: Some(slots), ..AccountOverride::default() };
+        let overridden = BlockToSimulate { state_overrides: vec![(Address::ZERO, account)], ..at(None, None) };
+
+        assert_eq!(refused(vec![]), (-32602, "empty input".to_owned()));
+        assert_eq!(refused(vec![at(None, None); 257]), (-38026, "too many blocks".to_owned()));
+        assert_eq!(refused(vec![at(Some(54 + 257), None)]), (-38026, "too many blocks".to_owned()));
+        assert_eq!(refused(vec![at(Some(u64::MAX), None)]).0, -38026);
+        assert_eq!(refused(vec![with_calls(5_001)]), (-38026, "too many calls in block: 5001 > 5000".to_owned()));
+        assert_eq!(refused(vec![with_calls(4_000); 3]), (-38026, "too many calls: 12000 > 10000".to_owned()));
+        assert_eq!(refused(vec![overridden]).0, -38026);
+        assert_eq!(places(vec![at(Some(54 + 256), None)]).unwrap().len(), 256);
+    }
+}
