@@ -73,7 +73,8 @@ fn registry(pool: &DescriptorPool) -> String {
         let _ = writeln!(text, "impl crate::WireMessage for {path} {{ const ID: u16 = {}; }}", entry.number());
     }
     for (id, body) in &later {
-        let _ = writeln!(text, "impl crate::WireMessage for {} {{ const ID: u16 = {id}; }}", rust_path(body.full_name()));
+        let _ =
+            writeln!(text, "impl crate::WireMessage for {} {{ const ID: u16 = {id}; }}", rust_path(body.full_name()));
     }
     text.push('\n');
     for message in pool.all_messages().filter(support::is_secret) {
@@ -109,7 +110,10 @@ fn limits(body: &MessageDescriptor) -> Vec<String> {
     for field in body.fields() {
         let options = field.options();
         let mut add = |kind: &str, max: u32| {
-            limits.push(format!("crate::Limit {{ field: {}, kind: crate::LimitKind::{kind}, max: {max} }}", field.number()));
+            limits.push(format!(
+                "crate::Limit {{ field: {}, kind: crate::LimitKind::{kind}, max: {max} }}",
+                field.number()
+            ));
         };
         let value = |extension| options.get_extension(extension).as_u32().unwrap();
         if options.has_extension(&max_items) {
