@@ -68,6 +68,21 @@ impl Host {
         }
     }
 
+    /// The next message, if one comes at once.
+    pub(crate) async fn poll(&mut self) -> Option<Message> {
+        loop {
+            let packet = tokio::time::timeout(Duration::from_millis(3), self.link.receive()).await.ok()?.unwrap();
+            if let Some(message) = self.reader.push(packet.as_bytes()).unwrap() {
+                return Some(message);
+            }
+        }
+    }
+
+    /// Reads what comes away.
+    pub(crate) async fn drain(&mut self) {
+        while self.poll().await.is_some() {}
+    }
+
     pub(crate) async fn expect_silence(&mut self) {
         let packet = tokio::time::timeout(Duration::from_millis(60), self.link.receive()).await;
         assert!(packet.is_err(), "{packet:?}");
