@@ -63,7 +63,7 @@ fn registry(pool: &DescriptorPool) -> String {
     }
     text.push_str("];\n\n");
     let later = support::later(pool);
-    let _ = write!(text, "pub(crate) static LATER: [crate::Entry; {}] = [\n", later.len());
+    let _ = writeln!(text, "pub(crate) static LATER: [crate::Entry; {}] = [", later.len());
     for (id, body) in &later {
         write_entry(&mut text, *id, &format!("MessageType_{}", body.name()), "", body);
     }

@@ -98,6 +98,7 @@ pub const TARGETS: [Target; 39] = [
     target("exchange_market", "markets of the exchange", Bound::bytes(4 << 20, 16384), execution::exchange_market),
     target("device_frames", "packets of hardware wallets", Bound::bytes(1 << 16, 64), device::frames),
     target("device_messages", "messages of hardware wallets", Bound::bytes(1 << 16, 512), device::messages),
+    target("device_session", "answers of hardware wallets", Bound::bytes(1 << 17, 512), device::session),
     target("key_file", "encrypted key files", Bound::bytes(2 << 20, 512), key_files::file),
 ];
 
