@@ -5,7 +5,8 @@ use zeroize::Zeroizing;
 
 use crate::{Entry, registry};
 
-/// A message that has a number on the wire. Implemented for each entry of the registry, by the generator.
+/// A message that has a number on the wire. Implemented for each entry of the registry and each younger message, by the
+/// generator.
 pub trait WireMessage: Message + Default {
     /// Its number on the wire.
     const ID: u16;
@@ -33,7 +34,7 @@ pub enum BodyError {
 }
 
 fn name(id: u16) -> &'static str {
-    registry::by_id(id).map_or("not in the registry", |entry: &Entry| entry.name)
+    registry::known(id).map_or("not in the registry", |entry: &Entry| entry.name)
 }
 
 /// The number and the body of a message. The body is wiped when it is dropped.

@@ -31,5 +31,5 @@ mod text;
 
 pub use body::{BodyError, WireMessage, decode, encode};
 pub use generated::*;
-pub use registry::Entry;
+pub use registry::{Entry, Limit, LimitKind};
 pub use text::{MAX_SHOWN_TEXT, shown_text};

@@ -23,7 +23,31 @@ pub struct Entry {
     pub flags: &'static [Flag],
     /// The full name of the body's type in the definitions.
     pub body: &'static str,
+    /// What Model One 1.8.1 stores of the fields; it refuses a message with more.
+    pub limits: &'static [Limit],
     pub(crate) canonical: Canonical,
+}
+
+/// How much of a field Model One 1.8.1 stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// The field's number.
+    pub field: u32,
+    /// What is counted.
+    pub kind: LimitKind,
+    /// The most.
+    pub max: u32,
+}
+
+/// What a [`Limit`] counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LimitKind {
+    /// Bytes of a value that is bytes.
+    Bytes,
+    /// Bytes of a value that is text.
+    Text,
+    /// Items of a field that is repeated.
+    Items,
 }
 
 impl Entry {
@@ -59,4 +83,14 @@ pub fn entries() -> &'static [Entry] {
 /// The entry with this number. `None` for numbers that are not assigned, among them 219 and 300 to 302.
 pub fn by_id(id: u16) -> Option<&'static Entry> {
     entries().binary_search_by_key(&id, |entry| entry.id).ok().map(|at| &entries()[at])
+}
+
+/// The messages that are younger than the registry, by their numbers (`docs/spec/device.md 6.8`). They carry no flags.
+pub fn later() -> &'static [Entry] {
+    &crate::generated::LATER
+}
+
+/// The entry or the younger message with this number.
+pub fn known(id: u16) -> Option<&'static Entry> {
+    by_id(id).or_else(|| later().iter().find(|entry| entry.id == id))
 }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use protox::prost_reflect::DescriptorPool;
+use protox::prost_reflect::{DescriptorPool, Kind, MessageDescriptor};
 
 /// Every file that belongs into `src/generated`, by name.
 fn generated() -> BTreeMap<String, String> {
@@ -59,20 +59,22 @@ fn registry(pool: &DescriptorPool) -> String {
         flags.sort_by_key(|(flag, _)| flag.number());
         let flags: Vec<String> =
             flags.iter().map(|(flag, _)| format!("Flag::{}", support::rust_name(flag.name()))).collect();
-        let _ = writeln!(
-            text,
-            "    crate::Entry {{ id: {}, name: \"{}\", flags: &[{}], body: \"{}\", canonical: crate::body::canonical::<{}> }},",
-            entry.number(),
-            entry.name(),
-            flags.join(", "),
-            body.full_name(),
-            rust_path(body.full_name()),
-        );
+        write_entry(&mut text, entry.number() as u32, entry.name(), &flags.join(", "), &body);
+    }
+    text.push_str("];\n\n");
+    let later = support::later(pool);
+    let _ = writeln!(text, "pub(crate) static LATER: [crate::Entry; {}] = [", later.len());
+    for (id, body) in &later {
+        write_entry(&mut text, *id, &format!("MessageType_{}", body.name()), "", body);
     }
     text.push_str("];\n\n");
     for entry in &entries {
         let path = rust_path(support::body(pool, entry.name()).full_name());
         let _ = writeln!(text, "impl crate::WireMessage for {path} {{ const ID: u16 = {}; }}", entry.number());
+    }
+    for (id, body) in &later {
+        let _ =
+            writeln!(text, "impl crate::WireMessage for {} {{ const ID: u16 = {id}; }}", rust_path(body.full_name()));
     }
     text.push('\n');
     for message in pool.all_messages().filter(support::is_secret) {
@@ -85,6 +87,44 @@ fn registry(pool: &DescriptorPool) -> String {
         );
     }
     text
+}
+
+/// A line of a table of entries.
+fn write_entry(text: &mut String, id: u32, name: &str, flags: &str, body: &MessageDescriptor) {
+    let _ = writeln!(
+        text,
+        "    crate::Entry {{ id: {id}, name: \"{name}\", flags: &[{flags}], body: \"{}\", limits: &[{}], \
+         canonical: crate::body::canonical::<{}> }},",
+        body.full_name(),
+        limits(body).join(", "),
+        rust_path(body.full_name()),
+    );
+}
+
+/// What Model One stores of each field of a message.
+fn limits(body: &MessageDescriptor) -> Vec<String> {
+    let pool = body.parent_pool();
+    let option = |name: &str| pool.get_extension_by_name(&format!("tenon.device.{name}")).unwrap();
+    let (max_bytes, max_items) = (option("one_max_bytes"), option("one_max_items"));
+    let mut limits = Vec::new();
+    for field in body.fields() {
+        let options = field.options();
+        let mut add = |kind: &str, max: u32| {
+            limits.push(format!(
+                "crate::Limit {{ field: {}, kind: crate::LimitKind::{kind}, max: {max} }}",
+                field.number()
+            ));
+        };
+        let value = |extension| options.get_extension(extension).as_u32().unwrap();
+        if options.has_extension(&max_items) {
+            add("Items", value(&max_items));
+        }
+        if options.has_extension(&max_bytes) {
+            let is_text = matches!(field.kind(), Kind::String);
+            add(if is_text { "Text" } else { "Bytes" }, value(&max_bytes));
+        }
+    }
+    limits
 }
 
 /// The flags that an entry can carry, with the numbers of their options.

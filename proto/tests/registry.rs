@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use tenon_proto::{Entry, Flag, MessageType, registry};
+use tenon_proto::{Entry, Flag, LimitKind, MessageType, registry};
 
 const DOCUMENT: &str = include_str!("data/device-wire-registry.md");
 
@@ -116,6 +116,28 @@ fn keeps_the_flags_that_name_the_wrong_direction() {
         assert_eq!(registry::by_id(id).unwrap().flags, [Flag::WireOut], "{id}");
     }
     assert!(registry::by_id(27).unwrap().has(Flag::WireNoFsm));
+}
+
+#[test]
+fn keeps_younger_messages_apart_from_the_registry() {
+    let numbers: Vec<u16> = registry::later().iter().map(|entry| entry.id).collect();
+
+    assert_eq!(numbers, [452, 464, 465, 466, 467, 468, 469, 470]);
+    for entry in registry::later() {
+        assert!(registry::by_id(entry.id).is_none(), "{}", entry.name);
+        assert_eq!(registry::known(entry.id).unwrap().name, entry.name);
+    }
+    assert_eq!(registry::known(58).unwrap().name, "MessageType_EthereumSignTx");
+}
+
+#[test]
+fn knows_what_model_one_stores_of_a_field() {
+    let limits = registry::by_id(64).unwrap().limits;
+
+    assert_eq!(limits.len(), 2);
+    assert_eq!((limits[0].field, limits[0].kind, limits[0].max), (1, LimitKind::Items, 8));
+    assert_eq!((limits[1].field, limits[1].kind, limits[1].max), (2, LimitKind::Bytes, 1024));
+    assert_eq!(registry::by_id(42).unwrap().limits[0].kind, LimitKind::Text);
 }
 
 #[test]

@@ -22,6 +22,17 @@ const REFERENCE: u64 = 1 << 30;
 /// The largest list of a backup: some hundred bytes for each of a hundred thousand files.
 const MANIFEST: u64 = 64 << 20;
 
+/// The largest file with a transaction or typed data to sign: 16 MB of data, two digits a byte.
+const SIGNING_REQUEST: u64 = 40 << 20;
+
+/// Reads a transaction or typed data to sign.
+///
+/// # Errors
+/// When it can't be read, or is larger than any device takes.
+pub(crate) fn signing_request(path: &Path) -> io::Result<Vec<u8>> {
+    read(path, SIGNING_REQUEST)
+}
+
 /// Reads the list of a backup.
 ///
 /// # Errors

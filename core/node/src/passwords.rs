@@ -121,6 +121,16 @@ impl Drop for Hidden<'_> {
     }
 }
 
+/// Has the terminal show again what is typed, when a program ends while a thread still asks.
+pub(crate) fn show_typing() {
+    let Ok(terminal) = OpenOptions::new().read(true).write(true).open(TERMINAL) else { return };
+    if let Ok(mut modes) = tcgetattr(terminal.as_fd()) {
+        modes.local_modes.insert(LocalModes::ECHO);
+        // There is nothing better to do with its error.
+        let _ = tcsetattr(terminal.as_fd(), OptionalActions::Now, &modes);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -42,6 +42,12 @@ impl Packet {
         Self(Zeroizing::new([0; PACKET_LENGTH]))
     }
 
+    /// A packet that continues a message with 63 bytes `0xff`: a message that was sent in part is ended with such
+    /// packets. Zeros would not do, a message cut off by zeros can be a valid one (`docs/spec/device.md 8.4`).
+    pub fn filler() -> Self {
+        Self::continuing(&[], 0xff)
+    }
+
     /// A packet that continues a message with these bytes, followed by `filler`.
     fn continuing(piece: &[u8], filler: u8) -> Self {
         let mut packet = Self(Zeroizing::new([filler; PACKET_LENGTH]));
@@ -92,13 +98,12 @@ impl<'body> Packets<'body> {
         Ok(Self { id, length, rest: body, is_begun: false })
     }
 
-    /// Gives the message up after a part of it was sent: the packets that a device still waits for, filled with `0xff`.
-    /// Zeros would not do, a message cut off by zeros can be a valid one (`docs/spec/device.md 8.4`).
+    /// Gives the message up after a part of it was sent: the [`Packet::filler`]s that a device still waits for.
     ///
     /// Nothing when the message was not begun, or is out.
     pub fn abandon(self) -> impl Iterator<Item = Packet> {
         let left = if self.is_begun { self.rest.len().div_ceil(PIECE) } else { 0 };
-        std::iter::repeat_with(|| Packet::continuing(&[], 0xff)).take(left)
+        std::iter::repeat_with(Packet::filler).take(left)
     }
 
     /// Takes up to `count` bytes off the front of what is left.

@@ -1,6 +1,13 @@
 //! What a hardware wallet sends: packets, and the bodies of its messages.
 
-use tenon_device_framing::{FrameError, PACKET_LENGTH, Packets, Reader, Wire, packet_count};
+use std::collections::BTreeMap;
+
+use alloy_primitives::{Address, B256, Bytes, U256};
+use tenon_device_framing::{FrameError, Message, PACKET_LENGTH, Packets, Reader, Wire, packet_count};
+use tenon_device_session::{
+    Answer, DerivationPath, DeviceInfo, Exchange, Fees, GetAddress, Initialize, Member, MemberType, Operation, Ping,
+    SignMessage, SignTransaction, SignTypedData, SignTypedHash, Step, Transaction, TypedData, Value, Version,
+};
 use tenon_proto::registry;
 
 /// Packets one after the other, the last as short as it comes. A message is what its packets say, and becomes the same
@@ -57,6 +64,142 @@ pub(crate) fn messages(input: &[u8]) {
         }
         Err(error) => assert!(error.to_string().contains(entry.name), "{error}"),
     }
+}
+
+/// Bytes of data in the transaction that is asked for.
+const DATA: usize = 5000;
+
+/// Numbers of the messages that a session may send; none of them sets up, wipes, loads or updates a device.
+const SENT: [u16; 14] = [0, 1, 19, 27, 42, 56, 58, 60, 64, 78, 452, 464, 466, 468];
+
+/// A byte that chooses the operation, then messages: two bytes of number, two of length, a body. A device that answers so
+/// gets no more than it may, and no signature of it is believed.
+pub(crate) fn session(input: &[u8]) {
+    let Some((choice, answers)) = input.split_first() else { return };
+    let info = |is_model_one| DeviceInfo {
+        version: if is_model_one { Version(1, 12, 1) } else { Version(2, 6, 4) },
+        is_model_one,
+        label: String::new(),
+        device_id: String::new(),
+        is_initialized: true,
+        has_passphrase_entry: true,
+        has_sessions: true,
+    };
+    let (one, later) = (info(true), info(false));
+    let path = || DerivationPath::account(0);
+    let account = Address::repeat_byte(1);
+    let built = "a request that the device can sign";
+    match choice % 8 {
+        0 => drop(converse(Initialize::default(), answers)),
+        1 => drop(converse(Ping::default(), answers)),
+        2 => drop(converse(GetAddress::new(path(), false).expect(built), answers)),
+        3 => {
+            let operation = SignTransaction::new(&one, path(), account, transaction()).expect(built);
+            let (signature, given) = converse(operation, answers);
+            assert!(signature.is_none() && given <= DATA, "{given} bytes of data");
+        }
+        4 => {
+            let fees =
+                Fees::FeeMarket { max_fee: U256::from(2), max_priority_fee: U256::from(1), access_list: Vec::new() };
+            let transaction = Transaction { fees, ..transaction() };
+            let operation = SignTransaction::new(&later, path(), account, transaction).expect(built);
+            assert!(converse(operation, answers).0.is_none());
+        }
+        5 => {
+            let operation = SignMessage::new(&one, path(), account, b"hello".to_vec()).expect(built);
+            assert!(converse(operation, answers).0.is_none());
+        }
+        6 => {
+            let operation = SignTypedHash::new(&one, path(), account, B256::ZERO, None).expect(built);
+            assert!(converse(operation, answers).0.is_none());
+        }
+        _ => {
+            let operation = SignTypedData::new(&later, path(), account, typed_data()).expect(built);
+            assert!(converse(operation, answers).0.is_none());
+        }
+    }
+}
+
+/// Runs an exchange over what a device answers; gives the result, and the bytes of data that the device was given after the
+/// request.
+fn converse<O: Operation>(operation: O, mut answers: &[u8]) -> (Option<O::Output>, usize) {
+    let mut exchange = Exchange::new(operation, true);
+    assert!(SENT.contains(&exchange.begin().id) || exchange.begin().id == 470);
+    let mut given = 0;
+    while let Some((header, rest)) = answers.split_first_chunk::<4>() {
+        let [id_high, id_low, length_high, length_low] = *header;
+        let length = usize::from(u16::from_be_bytes([length_high, length_low])).min(rest.len());
+        let (body, rest) = rest.split_at(length);
+        answers = rest;
+        let message = Message { id: u16::from_be_bytes([id_high, id_low]), body: body.to_vec().into() };
+        let next = match exchange.message(&message) {
+            Ok(Step::Send(next, _)) => next,
+            Ok(Step::Done(result)) => return (Some(result), given),
+            Ok(Step::Ask(_)) => match exchange.answer(Answer::Passphrase(String::from("secret").into())) {
+                Ok(next) => next,
+                Err(_) => return (None, given),
+            },
+            Err(_) => return (None, given),
+        };
+        assert!(SENT.contains(&next.id), "message {} was sent", next.id);
+        if next.id == 60 {
+            given += next.body.len() - 3;
+        }
+    }
+    (None, given)
+}
+
+fn transaction() -> Transaction {
+    Transaction {
+        chain_id: Some(50),
+        nonce: 1,
+        gas_limit: 21_000,
+        to: Some(Address::ZERO),
+        value: U256::ZERO,
+        data: Bytes::from(vec![7; DATA]),
+        fees: Fees::Legacy { gas_price: U256::from(1) },
+    }
+}
+
+fn typed_data() -> TypedData {
+    let member = |kind| vec![Member { name: "a".into(), kind }];
+    let list = MemberType::Array(Box::new(MemberType::Structure("B".into())), None);
+    TypedData {
+        structures: BTreeMap::from([
+            ("EIP712Domain".into(), member(MemberType::Text)),
+            ("A".into(), member(list)),
+            ("B".into(), member(MemberType::Unsigned(32))),
+        ]),
+        primary_type: "A".into(),
+        domain: Value::Parts(vec![Value::Plain(b"x".to_vec())]),
+        message: Value::Parts(vec![Value::Parts(vec![Value::Parts(vec![Value::Plain(vec![0; 32])])])]),
+        domain_separator: B256::ZERO,
+        message_hash: Some(B256::ZERO),
+    }
+}
+
+/// Answers as devices give them, to each operation.
+pub(crate) fn answers() -> Vec<Vec<u8>> {
+    let message = |id: u16, body: &[u8]| [&id.to_be_bytes()[..], &(body.len() as u16).to_be_bytes(), body].concat();
+    let signature = [&[0x1a, 32][..], &[1; 32], &[0x22, 32], &[2; 32]].concat();
+    let of_65 = [&[0x0a, 65][..], &[1; 65], b"\x12\x2a0x0101010101010101010101010101010101010101"].concat();
+    let of_message = [&[0x12, 65][..], &[1; 65], b"\x1a\x2a0x0101010101010101010101010101010101010101"].concat();
+    let scripts = [
+        vec![message(17, b"\x0a\x09trezor.io\x10\x02\x18\x01\x9a\x02\x02id")],
+        vec![message(18, b"\x08\x01"), message(41, b""), message(77, b"\x0a\x02ab"), message(2, b"")],
+        vec![message(26, b"\x08\x0a"), message(57, b"\x12\x2a0x0101010101010101010101010101010101010101")],
+        vec![message(26, b"\x08\x08"), message(59, b"\x08\x80\x08"), message(59, b"\x08\x01")],
+        vec![message(59, b"\x08\x80\x08"), message(59, &[&b"\x10\x01"[..], &signature].concat())],
+        vec![message(66, &of_message)],
+        vec![message(469, &of_65)],
+        vec![message(465, b"\x0a\x01A"), message(467, b"\x08\x01\x08\x00"), message(469, &of_65)],
+    ];
+    let with_choice = |choice: usize, script: &[Vec<u8>]| [&[choice as u8][..], &script.concat()].concat();
+    let failure = message(3, b"\x08\x04\x12\x02no");
+    let mut answers: Vec<Vec<u8>> =
+        scripts.iter().enumerate().map(|(choice, script)| with_choice(choice, script)).collect();
+    answers.extend((0..8).map(|choice| with_choice(choice, std::slice::from_ref(&failure))));
+    answers
 }
 
 /// Packets as devices send them, and some that they should not.

@@ -137,6 +137,7 @@ fn made(target: &str) -> Vec<Vec<u8>> {
         "bearer_token" => crate::access::tokens(),
         "device_frames" => crate::device::packets(),
         "device_messages" => crate::device::bodies(),
+        "device_session" => crate::device::answers(),
         "request_headers" => crate::access::header_lines(),
         "eth_arguments" => crate::eth::examples(&transactions()),
         "rlp_items" => rlp_items(),

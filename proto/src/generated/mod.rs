@@ -24,6 +24,7 @@ bodies! {
     debug "tenon.device.debug.rs" "The debug link of debug builds.",
     eos "tenon.device.eos.rs" "Family F11: EOS.",
     ethereum "tenon.device.ethereum.rs" "Family F1: Ethereum.",
+    later "tenon.device.later.rs" "Messages that are younger than the registry.",
     lisk "tenon.device.lisk.rs" "Family F3: Lisk.",
     management "tenon.device.management.rs" "The device itself: what it is, its settings, its set-up.",
     monero "tenon.device.monero.rs" "Family F10: Monero.",

@@ -31,8 +31,8 @@ pub struct EthereumSignTx {
     pub data_initial_chunk: ::core::option::Option<::prost::alloc::vec::Vec<u8>>,
     #[prost(uint32, optional, tag = "8")]
     pub data_length: ::core::option::Option<u32>,
-    #[prost(uint32, optional, tag = "9")]
-    pub chain_id: ::core::option::Option<u32>,
+    #[prost(uint64, optional, tag = "9")]
+    pub chain_id: ::core::option::Option<u64>,
     #[prost(uint32, optional, tag = "10")]
     pub tx_type: ::core::option::Option<u32>,
     #[prost(string, optional, tag = "11")]

@@ -48,6 +48,18 @@ pub(crate) fn body(pool: &DescriptorPool, entry: &str) -> MessageDescriptor {
     found[0].clone()
 }
 
+/// The messages that are younger than the registry, by their numbers.
+pub(crate) fn later(pool: &DescriptorPool) -> Vec<(u32, MessageDescriptor)> {
+    let number = pool.get_extension_by_name("tenon.device.later_id").unwrap();
+    let of = |message: MessageDescriptor| {
+        let options = message.options();
+        options.has_extension(&number).then(|| (options.get_extension(&number).as_u32().unwrap(), message.clone()))
+    };
+    let mut later: Vec<_> = pool.all_messages().filter_map(of).collect();
+    later.sort_by_key(|(id, _)| *id);
+    later
+}
+
 /// Whether a message, or one around it, is marked as holding a secret.
 pub(crate) fn is_secret(message: &MessageDescriptor) -> bool {
     let mark = message.parent_pool().get_extension_by_name("tenon.device.secret").unwrap();

@@ -1,110 +1,67 @@
-//! `tenon device`: hardware wallets.
+//! `tenon device`: hardware wallets, and simulated ones.
 
-use std::fmt::Write as _;
+mod person;
+mod reach;
+mod registry;
+mod sign;
+mod simulate;
+mod transaction;
+mod typed_data;
+mod use_wallet;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
-use serde_json::json;
-use tenon_proto::{Entry, registry};
+use clap::{ArgMatches, Command};
 
-use crate::commands::print;
 use crate::exit::Stop;
 
 const EXAMPLES: &str = "\
 Examples:
-  tenon device registry          number, name, flags and body of every message
-  tenon device registry --json   the same for programs";
+  tenon device simulate                          a simulated device on UDP port 21324
+  tenon device list                              the devices that are connected
+  tenon device open                              PIN and passphrase, and what the device is
+  tenon device accounts --count 5                its first five addresses
+  tenon device show-address                      compares an address with the device's screen
+  tenon device sign --message 'hello'            a signature, after a person confirmed it on the device
+  tenon device sign --transaction transfer.json  a signed transaction, ready for eth_sendRawTransaction
+  tenon device registry                          number, name, flags and body of every message";
 
 pub(crate) fn definition() -> Command {
-    let json = Arg::new("json").long("json").action(ArgAction::SetTrue).help("One JSON object a line");
     Command::new("device")
-        .about("Hardware wallets: the messages that they know")
+        .about("Hardware wallets: find them, show their addresses, sign with them; simulate one")
         .after_help(EXAMPLES)
         .subcommand_required(true)
         .arg_required_else_help(true)
-        .subcommand(
-            Command::new("registry")
-                .about("Print the registry of messages: the number of each on the wire, its name, flags and body")
-                .arg(json),
-        )
+        .subcommands([
+            reach::definition(),
+            use_wallet::open(),
+            use_wallet::accounts(),
+            use_wallet::show_address(),
+            sign::definition(),
+            simulate::definition(),
+            registry::definition(),
+        ])
 }
 
 pub(crate) fn execute(matches: &ArgMatches) -> Result<(), Stop> {
-    let Some(("registry", matches)) = matches.subcommand() else {
-        return Err(Stop::Usage("tenon device: registry is what there is".into()));
-    };
-    let text = if matches.get_flag("json") { as_json() } else { as_table() };
-    print(text.as_bytes())
-}
-
-fn flags(entry: &Entry) -> Vec<&'static str> {
-    entry.flags.iter().map(|flag| flag.name()).collect()
-}
-
-/// A line an entry.
-fn as_table() -> String {
-    let width = registry::entries().iter().map(|entry| entry.name.len()).max().unwrap_or_default();
-    let mut table = format!("{:>3}  {:6}  {:width$}  {:35}  {}\n", "id", "family", "name", "flags", "body");
-    for entry in registry::entries() {
-        let flags = flags(entry).join(",");
-        let family = entry.family().unwrap_or("-");
-        let _ = writeln!(table, "{:3}  {family:6}  {:width$}  {flags:35}  {}", entry.id, entry.name, entry.body);
+    match matches.subcommand() {
+        Some(("registry", matches)) => registry::execute(matches),
+        Some(("simulate", matches)) => run(simulate::execute(matches)),
+        Some(("list", matches)) => run(reach::execute(matches)),
+        Some(("open", matches)) => run(use_wallet::execute_open(matches)),
+        Some(("accounts", matches)) => run(use_wallet::execute_accounts(matches)),
+        Some(("show-address", matches)) => run(use_wallet::execute_show_address(matches)),
+        Some(("sign", matches)) => run(sign::execute(matches)),
+        _ => Err(Stop::Usage("tenon device: which command?".into())),
     }
-    table
 }
 
-/// A JSON object an entry.
-fn as_json() -> String {
-    let object = |entry: &Entry| {
-        json!({
-            "id": entry.id,
-            "name": entry.name,
-            "documentName": entry.document_name(),
-            "family": entry.family(),
-            "flags": flags(entry),
-            "body": entry.body,
-        })
-    };
-    registry::entries().iter().map(|entry| format!("{}\n", object(entry))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn prints_every_entry_once_by_number() {
-        let table = as_table();
-        let lines: Vec<&str> = table.lines().collect();
-
-        assert_eq!(lines.len(), 194);
-        let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(
-            words(lines[1]),
-            ["0", "-", "MessageType_Initialize", "wire_in,wire_tiny", "tenon.device.management.Initialize"]
-        );
-        let address = lines.iter().find(|line| line.starts_with(" 57 ")).unwrap();
-        assert_eq!(
-            words(address),
-            ["57", "F1", "MessageType_EthereumAddress", "wire_out", "tenon.device.ethereum.EthereumAddress"]
-        );
-        let numbers: Vec<u16> = lines[1..].iter().map(|line| line[..3].trim().parse().unwrap()).collect();
-        assert!(numbers.is_sorted_by(|one, other| one < other));
+/// Runs a command on a runtime of its own: one thread waits for the device, which is slower than any of ours.
+fn run(command: impl Future<Output = Result<(), Stop>>) -> Result<(), Stop> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Stop::failure)?;
+    let result = runtime.block_on(command);
+    if matches!(result, Err(Stop::Interrupted(_))) {
+        crate::passwords::show_typing();
     }
-
-    #[test]
-    fn prints_the_same_for_programs() {
-        let lines: Vec<serde_json::Value> = as_json().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-
-        assert_eq!(lines.len(), 193);
-        let withdraw = lines.iter().find(|line| line["id"] == 356).unwrap();
-        let expected = json!({
-            "id": 356,
-            "name": "MessageType_OntologySignWithdrawOng",
-            "documentName": "MessageType_<F8>SignWithdraw",
-            "family": "F8",
-            "flags": ["wire_in"],
-            "body": "tenon.device.ontology.OntologySignWithdrawOng",
-        });
-        assert_eq!(*withdraw, expected);
-    }
+    // A thread that lists devices may hang in the operating system; the program ends all the same.
+    runtime.shutdown_background();
+    result
 }

@@ -1,0 +1,86 @@
+//! The person at the terminal, whom a device asks for a PIN or a passphrase.
+
+use std::path::PathBuf;
+
+use clap::{Arg, ArgMatches, value_parser};
+use futures_util::future::BoxFuture;
+use tenon_device_session::{Answer, Person, Prompt};
+use zeroize::Zeroizing;
+
+use crate::exit::Stop;
+use crate::passwords::Passwords;
+
+/// What the terminal shows before a PIN is typed.
+const KEYPAD: &str = "\
+Look at the device for the digits, and type their positions:
+
+    7 8 9
+    4 5 6
+    1 2 3
+
+";
+
+/// `--passphrase`.
+pub(super) fn passphrase_argument() -> Arg {
+    Arg::new("passphrase")
+        .long("passphrase")
+        .value_name("FILE")
+        .value_parser(value_parser!(PathBuf))
+        .help("Take the passphrase from the first line of this file; it is asked for at the terminal otherwise")
+}
+
+/// Asks at the terminal, without showing what is typed.
+pub(super) struct TerminalPerson {
+    passphrase: Option<PathBuf>,
+}
+
+impl TerminalPerson {
+    pub(super) fn new(matches: &ArgMatches) -> Self {
+        Self { passphrase: matches.get_one::<PathBuf>("passphrase").cloned() }
+    }
+}
+
+/// Asks and waits.
+fn answer(prompt: Prompt, passphrase: Option<PathBuf>) -> Result<Answer, Stop> {
+    let secret = |text: tenon_api::SecretText| Zeroizing::new(text.expose().to_owned());
+    match prompt {
+        Prompt::Pin(_) => {
+            eprint!("{KEYPAD}");
+            Passwords::Terminal.next("PIN: ").map(|text| Answer::Pin(secret(text)))
+        }
+        Prompt::Passphrase { can_be_typed_on_device } => {
+            let words = if can_be_typed_on_device {
+                "Passphrase (empty: the standard wallet; -: typed on the device): "
+            } else {
+                "Passphrase (empty: the standard wallet): "
+            };
+            let mut source = passphrase.map_or(Ok(Passwords::Terminal), |path| Passwords::from_file(&path))?;
+            let text = secret(source.next(words)?);
+            let is_on_device = can_be_typed_on_device && text.as_str() == "-";
+            Ok(if is_on_device { Answer::OnDevice } else { Answer::Passphrase(text) })
+        }
+    }
+}
+
+impl Person for TerminalPerson {
+    fn ask(&mut self, prompt: Prompt) -> BoxFuture<'_, Option<Answer>> {
+        let passphrase = self.passphrase.clone();
+        Box::pin(async move {
+            // On a thread of its own, so that Ctrl-C is heard while the terminal waits.
+            let asked = tokio::task::spawn_blocking(move || answer(prompt, passphrase)).await;
+            let declined = |reason: String| {
+                eprintln!("tenon: {reason}");
+                Answer::Decline
+            };
+            Some(match asked {
+                Ok(Ok(answer)) => answer,
+                Ok(Err(stop)) => declined(stop.to_string()),
+                Err(error) => declined(error.to_string()),
+            })
+        })
+    }
+
+    fn button(&mut self) {
+        eprintln!("Look at the device, and confirm there what it shows.");
+    }
+}

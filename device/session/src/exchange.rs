@@ -1,0 +1,190 @@
+//! One exchange: a request, the prompts that interrupt it, its answer. No I/O.
+
+use std::fmt;
+
+use tenon_device_framing::Message;
+use tenon_proto::common::{
+    ButtonAck, ButtonRequest, Failure, PassphraseAck, PassphraseRequest, PassphraseStateAck, PassphraseStateRequest,
+    PinMatrixAck, PinMatrixRequest, failure::FailureType, pin_matrix_request::PinMatrixRequestType,
+};
+use tenon_proto::{WireMessage, decode, encode, shown_text};
+use zeroize::Zeroizing;
+
+use crate::{Answer, DeviceError, Operation, PinKind, Progress, Prompt};
+
+/// Button requests in one exchange. Signing takes three, long typed data some dozens.
+const MAX_BUTTONS: u32 = 1000;
+
+/// The failure of devices that speak the newer protocol only.
+const INVALID_PROTOCOL: i32 = 17;
+
+/// A message to the device. Its body is wiped when it is dropped; `Debug` shows id and length only.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    /// The number of its type.
+    pub id: u16,
+    /// The body, encoded.
+    pub body: Zeroizing<Vec<u8>>,
+}
+
+impl Outgoing {
+    /// Encodes a message.
+    pub fn new<M: WireMessage>(message: &M) -> Self {
+        let (id, body) = encode(message);
+        Self { id, body }
+    }
+}
+
+impl fmt::Debug for Outgoing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outgoing").field("id", &self.id).field("length", &self.body.len()).finish()
+    }
+}
+
+/// Who the next message of the device waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wait {
+    /// The device alone: it answers within seconds.
+    Device,
+    /// A person at the device.
+    Person,
+}
+
+/// What an exchange does next.
+#[derive(Debug)]
+pub enum Step<T> {
+    /// Send this, then read a message.
+    Send(Outgoing, Wait),
+    /// Ask a person, then go on with [`Exchange::answer`].
+    Ask(Prompt),
+    /// The result.
+    Done(T),
+}
+
+/// An exchange in its course.
+#[derive(Debug)]
+pub struct Exchange<O> {
+    operation: O,
+    buttons: u32,
+    asked: Option<Prompt>,
+    can_type_passphrase_on_device: bool,
+    /// What the device wants to be given at the next `Initialize`, so that it keeps the passphrase.
+    learned_state: Option<Zeroizing<Vec<u8>>>,
+}
+
+impl<O: Operation> Exchange<O> {
+    /// An exchange for an operation. `can_type_passphrase_on_device` is a capability of the device.
+    pub const fn new(operation: O, can_type_passphrase_on_device: bool) -> Self {
+        Self { operation, buttons: 0, asked: None, can_type_passphrase_on_device, learned_state: None }
+    }
+
+    /// The request.
+    pub fn begin(&mut self) -> Outgoing {
+        self.operation.request()
+    }
+
+    /// The session's state, if the device has told one. It can be told once.
+    pub fn take_learned_state(&mut self) -> Option<Zeroizing<Vec<u8>>> {
+        self.learned_state.take()
+    }
+
+    /// Takes a message of the device.
+    ///
+    /// # Errors
+    /// The device's failure, or that the message does not belong here.
+    pub fn message(&mut self, message: &Message) -> Result<Step<O::Output>, DeviceError> {
+        match message.id {
+            Failure::ID => Err(refused(message)?),
+            ButtonRequest::ID => {
+                // Read for its form alone; nothing is decided by its code (`docs/spec/device.md 6.3`).
+                decode::<ButtonRequest>(message.id, &message.body)?;
+                self.buttons += 1;
+                if self.buttons > MAX_BUTTONS {
+                    return Err(DeviceError::TooManyButtons { max: MAX_BUTTONS });
+                }
+                Ok(Step::Send(Outgoing::new(&ButtonAck {}), Wait::Person))
+            }
+            PinMatrixRequest::ID => {
+                let request: PinMatrixRequest = decode(message.id, &message.body)?;
+                let is_current = request.r#type.is_none_or(|kind| kind == PinMatrixRequestType::Current as i32);
+                Ok(self.ask(Prompt::Pin(if is_current { PinKind::Current } else { PinKind::Other })))
+            }
+            PassphraseRequest::ID => {
+                let request: PassphraseRequest = decode(message.id, &message.body)?;
+                if request.on_device() {
+                    return Ok(Step::Send(Outgoing::new(&PassphraseAck::default()), Wait::Person));
+                }
+                let can_be_typed_on_device = self.can_type_passphrase_on_device;
+                Ok(self.ask(Prompt::Passphrase { can_be_typed_on_device }))
+            }
+            PassphraseStateRequest::ID => {
+                let mut request: PassphraseStateRequest = decode(message.id, &message.body)?;
+                self.learned_state = request.state.take().map(Zeroizing::new);
+                Ok(Step::Send(Outgoing::new(&PassphraseStateAck {}), Wait::Device))
+            }
+            got => {
+                let expected = self.operation.expected();
+                if !expected.contains(&got) {
+                    return Err(DeviceError::Unexpected { expected, got });
+                }
+                match self.operation.answered(message)? {
+                    Progress::Send(next) => Ok(Step::Send(next, Wait::Device)),
+                    Progress::Done(result) => Ok(Step::Done(result)),
+                }
+            }
+        }
+    }
+
+    fn ask(&mut self, prompt: Prompt) -> Step<O::Output> {
+        self.asked = Some(prompt);
+        Step::Ask(prompt)
+    }
+
+    /// The question that waits for an answer.
+    pub const fn asked(&self) -> Option<Prompt> {
+        self.asked
+    }
+
+    /// Takes a person's answer to the question that was asked; gives what to send. A PIN is sent once: the next needs a
+    /// new question.
+    ///
+    /// # Errors
+    /// When the answer has a wrong form, is to another question, or declines. The question stays open after a wrong form.
+    pub fn answer(&mut self, answer: Answer) -> Result<Outgoing, DeviceError> {
+        let asked = self.asked;
+        let out = match (asked, answer.checked()?) {
+            (Some(Prompt::Pin(_)), Answer::Pin(positions)) => {
+                let mut ack = PinMatrixAck::default();
+                ack.pin = Some(positions.as_str().to_owned());
+                Outgoing::new(&ack)
+            }
+            (Some(Prompt::Passphrase { .. }), Answer::Passphrase(text)) => {
+                let mut ack = PassphraseAck::default();
+                ack.passphrase = Some(text.as_str().to_owned());
+                Outgoing::new(&ack)
+            }
+            (Some(Prompt::Passphrase { can_be_typed_on_device: true }), Answer::OnDevice) => {
+                let mut ack = PassphraseAck::default();
+                ack.on_device = Some(true);
+                Outgoing::new(&ack)
+            }
+            _ => return Err(DeviceError::Cancelled),
+        };
+        self.asked = None;
+        Ok(out)
+    }
+}
+
+/// What a failure of the device means.
+pub(crate) fn refused(message: &Message) -> Result<DeviceError, DeviceError> {
+    let failure: Failure = decode(message.id, &message.body)?;
+    if failure.code == Some(INVALID_PROTOCOL) {
+        return Ok(DeviceError::NewerProtocol);
+    }
+    let mut text = shown_text(failure.message());
+    if text.is_empty() {
+        let known = failure.code.and_then(|code| FailureType::try_from(code).ok());
+        text = known.map_or_else(String::new, |known| known.as_str_name().trim_start_matches("Failure_").to_owned());
+    }
+    Ok(DeviceError::Refused { code: failure.code, text })
+}

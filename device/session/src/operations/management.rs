@@ -1,0 +1,77 @@
+//! What is asked of the device itself.
+
+use tenon_device_framing::Message;
+use tenon_proto::WireMessage as _;
+use tenon_proto::common::Success;
+use tenon_proto::decode;
+use tenon_proto::management::{Features, Initialize as InitializeMessage, Ping as PingMessage};
+use zeroize::Zeroizing;
+
+use crate::{DeviceError, DeviceInfo, Operation, Outgoing, Progress};
+
+/// Asks who the device is, and has it go on with a session or forget it.
+#[derive(Clone, Default)]
+pub struct Initialize {
+    /// The state or session id of earlier, as the device gave it.
+    pub state: Option<Zeroizing<Vec<u8>>>,
+}
+
+impl Operation for Initialize {
+    /// What the device is, and the id of its session if it has sessions.
+    type Output = (DeviceInfo, Option<Zeroizing<Vec<u8>>>);
+
+    fn request(&mut self) -> Outgoing {
+        let mut message = InitializeMessage::default();
+        message.state = self.state.as_deref().cloned();
+        Outgoing::new(&message)
+    }
+
+    fn expected(&self) -> &'static [u16] {
+        &[Features::ID]
+    }
+
+    fn answered(&mut self, message: &Message) -> Result<Progress<Self::Output>, DeviceError> {
+        let mut features: Features = decode(message.id, &message.body)?;
+        let info = DeviceInfo::new(&features)?;
+        let session = features.session_id.take().map(Zeroizing::new).filter(|id| id.len() <= MAX_STATE);
+        Ok(Progress::Done((info, session)))
+    }
+}
+
+/// The longest state or session id that is kept, bytes.
+const MAX_STATE: usize = 64;
+
+/// Asks whether the device is there; has it unlocked on the way.
+#[derive(Clone, Debug, Default)]
+pub struct Ping {
+    /// Whether the PIN is to be entered.
+    pub is_pin_wanted: bool,
+    /// Whether the passphrase is to be entered.
+    pub is_passphrase_wanted: bool,
+    /// What the device is to repeat.
+    pub text: Option<String>,
+}
+
+impl Operation for Ping {
+    /// What the device repeated.
+    type Output = Vec<u8>;
+
+    fn request(&mut self) -> Outgoing {
+        let message = PingMessage {
+            message: self.text.clone(),
+            button_protection: None,
+            pin_protection: self.is_pin_wanted.then_some(true),
+            passphrase_protection: self.is_passphrase_wanted.then_some(true),
+        };
+        Outgoing::new(&message)
+    }
+
+    fn expected(&self) -> &'static [u16] {
+        &[Success::ID]
+    }
+
+    fn answered(&mut self, message: &Message) -> Result<Progress<Vec<u8>>, DeviceError> {
+        let success: Success = decode(message.id, &message.body)?;
+        Ok(Progress::Done(success.message.unwrap_or_default()))
+    }
+}

@@ -1,0 +1,144 @@
+//! What a device asks a person, and who is asked.
+
+use std::fmt;
+
+use futures_util::future::BoxFuture;
+use unicode_normalization::UnicodeNormalization as _;
+use zeroize::Zeroizing;
+
+use crate::DeviceError;
+
+/// The longest passphrase, bytes.
+const MAX_PASSPHRASE: usize = 50;
+
+/// The longest text that is normalised, bytes. It can't have 50 bytes then: no letter becomes so much shorter.
+const MAX_TYPED: usize = 1000;
+
+/// The longest PIN.
+const MAX_PIN: usize = 9;
+
+/// Which PIN a device asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PinKind {
+    /// The PIN that is set.
+    Current,
+    /// Another: this program changes no PINs, so a device has no reason to ask.
+    Other,
+}
+
+/// A question of the device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Prompt {
+    /// Positions on the keypad whose digits the device shows.
+    Pin(PinKind),
+    /// A passphrase.
+    Passphrase {
+        /// Whether it can be typed on the device instead.
+        can_be_typed_on_device: bool,
+    },
+}
+
+/// What a person answers. Wiped when it is dropped; `Debug` shows none of it.
+#[derive(Clone)]
+pub enum Answer {
+    /// Positions `1` to `9` on the keypad.
+    Pin(Zeroizing<String>),
+    /// The passphrase; empty for the standard wallet.
+    Passphrase(Zeroizing<String>),
+    /// The passphrase is typed on the device.
+    OnDevice,
+    /// No answer: the request is cancelled.
+    Decline,
+}
+
+impl Answer {
+    /// Checks the form, so that nothing is sent that the device would misread.
+    pub(crate) fn checked(self) -> Result<Self, DeviceError> {
+        match self {
+            Self::Pin(positions) => {
+                let is_sound = (1..=MAX_PIN).contains(&positions.len())
+                    && positions.bytes().all(|position| matches!(position, b'1'..=b'9'));
+                if is_sound { Ok(Self::Pin(positions)) } else { Err(DeviceError::PinForm) }
+            }
+            Self::Passphrase(text) if text.len() > MAX_TYPED => {
+                Err(DeviceError::PassphraseLength { length: text.len() })
+            }
+            Self::Passphrase(text) => {
+                // One allocation of enough room: growing would leave copies behind that are not wiped.
+                let mut normal = Zeroizing::new(String::with_capacity(text.len().saturating_mul(18)));
+                normal.extend(text.nfkd());
+                if normal.len() > MAX_PASSPHRASE {
+                    return Err(DeviceError::PassphraseLength { length: normal.len() });
+                }
+                Ok(Self::Passphrase(normal))
+            }
+            answer => Ok(answer),
+        }
+    }
+}
+
+impl fmt::Debug for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Pin(_) => "Pin(..)",
+            Self::Passphrase(_) => "Passphrase(..)",
+            Self::OnDevice => "OnDevice",
+            Self::Decline => "Decline",
+        })
+    }
+}
+
+/// Who is asked during an exchange.
+pub trait Person: Send {
+    /// Asks. None when nobody can be asked now: the exchange waits for a later answer, or is cancelled.
+    fn ask(&mut self, prompt: Prompt) -> BoxFuture<'_, Option<Answer>>;
+
+    /// The device shows something and waits for a button.
+    fn button(&mut self) {}
+}
+
+/// Nobody.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoPerson;
+
+impl Person for NoPerson {
+    fn ask(&mut self, _: Prompt) -> BoxFuture<'_, Option<Answer>> {
+        Box::pin(std::future::ready(None))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn passphrase(text: &str) -> Result<String, DeviceError> {
+        match Answer::Passphrase(Zeroizing::new(text.into())).checked()? {
+            Answer::Passphrase(text) => Ok(text.to_string()),
+            answer => panic!("{answer:?}"),
+        }
+    }
+
+    #[test]
+    fn normalises_passphrases_and_counts_their_bytes() {
+        assert_eq!(passphrase("\u{e9}\u{fb01}"), Ok("e\u{301}fi".into()));
+        assert_eq!(passphrase(&"x".repeat(50)), Ok("x".repeat(50)));
+        assert_eq!(passphrase(&"\u{e9}".repeat(17)), Err(DeviceError::PassphraseLength { length: 51 }));
+    }
+
+    #[test]
+    fn takes_positions_only_for_a_pin() {
+        let pin = |text: &str| Answer::Pin(Zeroizing::new(text.into())).checked().map(|_| ());
+
+        assert_eq!(pin("123456789"), Ok(()));
+        for wrong in ["", "1234567891", "0", "12a", "\u{661}"] {
+            assert_eq!(pin(wrong), Err(DeviceError::PinForm), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn shows_no_answer() {
+        let shown = format!("{:?}", Answer::Pin(Zeroizing::new("1234".into())));
+
+        assert_eq!(shown, "Pin(..)");
+    }
+}

@@ -1,0 +1,475 @@
+//! A wallet: a device from closed to open, and its accounts (`docs/spec/device.md 10.4` to `10.8`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use alloy_primitives::Address;
+use futures_util::future::BoxFuture;
+use tenon_device_transport::{Transport, Wire};
+use tokio::sync::watch;
+use zeroize::Zeroizing;
+
+use crate::driver::Outcome;
+use crate::operations::{GetAddress, Ping, SignMessage, SignTransaction, SignTypedData, SignTypedHash};
+use crate::{
+    Answer, DerivationPath, DeviceError, DeviceInfo, Driver, Exchange, NoPerson, Operation, Person, Prompt, Signature,
+    Timeouts, Transaction, TypedData, Unsupported, Version, Wait,
+};
+
+/// Accounts that one wallet keeps.
+const MAX_ACCOUNTS: usize = 4096;
+
+/// How far a wallet is open.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OpenState {
+    /// No connection, or nothing asked yet.
+    #[default]
+    Closed,
+    /// The PIN must be entered.
+    WaitingForPin,
+    /// The passphrase must be entered.
+    WaitingForPassphrase,
+    /// It derives and signs.
+    Open,
+}
+
+/// What is told of a wallet at once, without asking the device.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WalletStatus {
+    /// How far it is open.
+    pub state: OpenState,
+    /// Version of the firmware and label, once the device has told them.
+    pub identity: Option<(Version, String)>,
+    /// What went wrong last.
+    pub failure: Option<String>,
+    /// Whether the device waits for a button now.
+    pub is_waiting_for_button: bool,
+    /// The accounts by address.
+    pub accounts: BTreeMap<Address, DerivationPath>,
+}
+
+impl WalletStatus {
+    /// The status in the reference's words (`docs/spec/device.md 10.7`).
+    pub fn text(&self) -> String {
+        if let Some(failure) = &self.failure {
+            return format!("Failed: {failure}");
+        }
+        let Some((version, label)) = self.identity.as_ref().filter(|_| self.state != OpenState::Closed) else {
+            return "Closed".into();
+        };
+        let state = if self.state == OpenState::WaitingForPin { "waiting for PIN" } else { "online" };
+        format!("Trezor v{version} '{label}' {state}")
+    }
+}
+
+/// An opening that waits for an answer. The device shows its question meanwhile.
+enum Suspended {
+    Unlock(Exchange<Ping>),
+    Passphrase(Exchange<GetAddress>),
+}
+
+/// A device at a path, and its accounts. One task holds it; others read its [`WalletStatus`].
+pub struct Wallet {
+    transport: Arc<dyn Transport>,
+    path: String,
+    timeouts: Timeouts,
+    driver: Option<Driver>,
+    suspended: Option<Suspended>,
+    status: watch::Sender<WalletStatus>,
+    /// The device that the accounts belong to: another one at the same path is another wallet.
+    device_id: Option<String>,
+}
+
+impl Wallet {
+    /// A closed wallet for the device at a path. `status` is what others read.
+    pub fn new(
+        transport: Arc<dyn Transport>,
+        path: String,
+        timeouts: Timeouts,
+        status: watch::Sender<WalletStatus>,
+    ) -> Self {
+        status.send_modify(|status| {
+            status.state = OpenState::Closed;
+            status.is_waiting_for_button = false;
+        });
+        Self { transport, path, timeouts, driver: None, suspended: None, status, device_id: None }
+    }
+
+    /// Opens the wallet, or goes on with opening it. `answer` is the PIN's positions or the passphrase that the last
+    /// call said to be needed; without one, `person` is asked.
+    ///
+    /// # Errors
+    /// [`DeviceError::PinNeeded`] and [`DeviceError::PassphraseNeeded`] when the next call must bring the answer; what
+    /// the device failed with, after which the next call begins anew.
+    pub async fn open(
+        &mut self,
+        answer: Option<Zeroizing<String>>,
+        person: &mut dyn Person,
+        cancel: &mut BoxFuture<'_, ()>,
+    ) -> Result<(), DeviceError> {
+        if self.state() == OpenState::Open {
+            return Err(DeviceError::AlreadyOpen);
+        }
+        let answer = answer.filter(|answer| !answer.is_empty() || self.state() == OpenState::WaitingForPassphrase);
+        let result = match (self.suspended.take(), answer) {
+            (Some(suspended), None) => self.go_on_asking(suspended, person, cancel).await,
+            (Some(Suspended::Unlock(exchange)), Some(answer)) => {
+                self.answer_unlock(exchange, answer, person, cancel).await
+            }
+            (Some(Suspended::Passphrase(exchange)), Some(answer)) => {
+                let answer = Answer::Passphrase(answer);
+                let outcome = self.answer(exchange, answer, person, cancel).await;
+                self.after_passphrase(outcome)
+            }
+            (None, answer) => self.begin(answer, person, cancel).await,
+        };
+        self.note(&result);
+        result
+    }
+
+    /// Asks the person again what the device waits for.
+    async fn go_on_asking(
+        &mut self,
+        suspended: Suspended,
+        person: &mut dyn Person,
+        cancel: &mut BoxFuture<'_, ()>,
+    ) -> Result<(), DeviceError> {
+        let asked = match &suspended {
+            Suspended::Unlock(exchange) => exchange.asked(),
+            Suspended::Passphrase(exchange) => exchange.asked(),
+        };
+        let prompt = asked.unwrap_or(Prompt::Passphrase { can_be_typed_on_device: false });
+        let answer = tokio::select! {
+            biased;
+            () = &mut *cancel => None,
+            answer = person.ask(prompt) => answer,
+        };
+        let Some(answer) = answer else {
+            self.suspended = Some(suspended);
+            return Err(needed(prompt));
+        };
+        match suspended {
+            Suspended::Unlock(exchange) => {
+                let outcome = self.answer(exchange, answer, person, cancel).await;
+                self.after_unlock(outcome, person, cancel).await
+            }
+            Suspended::Passphrase(exchange) => {
+                let outcome = self.answer(exchange, answer, person, cancel).await;
+                self.after_passphrase(outcome)
+            }
+        }
+    }
+
+    async fn begin(
+        &mut self,
+        answer: Option<Zeroizing<String>>,
+        person: &mut dyn Person,
+        cancel: &mut BoxFuture<'_, ()>,
+    ) -> Result<(), DeviceError> {
+        if self.driver.is_none() {
+            let link = self.transport.open(&self.path, Wire::Main).await?;
+            self.driver = Some(Driver::new(link, self.timeouts));
+        }
+        let driver = self.driver.as_mut().ok_or(DeviceError::Closed)?;
+        let info = driver.initialize().await?;
+        if self.device_id.as_ref().is_some_and(|known| *known != info.device_id) {
+            return Err(DeviceError::OtherDevice);
+        }
+        self.device_id = Some(info.device_id.clone());
+        self.status.send_modify(|status| {
+            status.identity = Some((info.version, info.label.clone()));
+            status.failure = None;
+        });
+        // A Model T forgets the passphrase that it asked for at a `Ping`: there it is asked for with an address.
+        let ping = Ping { is_pin_wanted: true, is_passphrase_wanted: info.is_model_one, text: None };
+        let outcome = self.driver()?.start(ping, person, cancel).await;
+        match (outcome, answer) {
+            // Positions for a keypad that was not shown yet mean nothing; a passphrase can be given ahead.
+            (Ok(Outcome::Suspended(exchange)), Some(answer)) if is_passphrase(exchange.asked()) => {
+                self.answer_unlock(exchange, answer, person, cancel).await
+            }
+            (outcome, answer) => {
+                let result = self.after_unlock(outcome, person, cancel).await;
+                match (self.suspended.take(), answer) {
+                    (Some(Suspended::Passphrase(exchange)), Some(answer)) => {
+                        let outcome = self.answer(exchange, Answer::Passphrase(answer), person, cancel).await;
+                        self.after_passphrase(outcome)
+                    }
+                    (suspended, _) => {
+                        self.suspended = suspended;
+                        result
+                    }
+                }
+            }
+        }
+    }
+
+    async fn answer_unlock(
+        &mut self,
+        exchange: Exchange<Ping>,
+        answer: Zeroizing<String>,
+        person: &mut dyn Person,
+        cancel: &mut BoxFuture<'_, ()>,
+    ) -> Result<(), DeviceError> {
+        let answer = if is_passphrase(exchange.asked()) { Answer::Passphrase(answer) } else { Answer::Pin(answer) };
+        let outcome = self.answer(exchange, answer, person, cancel).await;
+        self.after_unlock(outcome, person, cancel).await
+    }
+
+    async fn answer<O: Operation>(
+        &mut self,
+        mut exchange: Exchange<O>,
+        answer: Answer,
+        person: &mut dyn Person,
+        cancel: &mut BoxFuture<'_, ()>,
+    ) -> Result<Outcome<O>, DeviceError> {
+        let next = exchange.answer(answer);
+        let driver = self.driver()?;
+        match next {
+            Ok(next) => driver.go_on(exchange, next, Wait::Person, person, cancel).await,
+            Err(error) => driver.give_up(error).await,
+        }
+    }
+
+    /// Goes on after the PIN: devices other than Model One are asked for an address, which takes the passphrase.
+    async fn after_unlock(
+        &mut self,
+        outcome: Result<Outcome<Ping>, DeviceError>,
+        person: &mut dyn Person,
+        cancel: &mut BoxFuture<'_, ()>,
+    ) -> Result<(), DeviceError> {
+        match outcome? {
+            Outcome::Suspended(exchange) => {
+                let prompt = exchange.asked();
+                self.suspended = Some(Suspended::Unlock(exchange));
+                Err(prompt.map_or(DeviceError::PinNeeded, needed))
+            }
+            Outcome::Done(_) => {
+                let driver = self.driver()?;
+                if driver.info().is_some_and(|info| info.is_model_one || !info.is_initialized) {
+                    return Ok(());
+                }
+                let address = GetAddress::new(DerivationPath::account(0), false)?;
+                let outcome = driver.start(address, person, cancel).await;
+                self.after_passphrase(outcome)
+            }
+        }
+    }
+
+    fn after_passphrase(&mut self, outcome: Result<Outcome<GetAddress>, DeviceError>) -> Result<(), DeviceError> {
+        match outcome? {
+            Outcome::Done(_) => Ok(()),
+            Outcome::Suspended(exchange) => {
+                let prompt = exchange.asked();
+                self.suspended = Some(Suspended::Passphrase(exchange));
+                Err(prompt.map_or(DeviceError::PassphraseNeeded, needed))
+            }
+        }
+    }
+
+    /// Keeps what a call came to where others see it.
+    fn note<T>(&mut self, result: &Result<T, DeviceError>) {
+        let (state, failure) = match result {
+            Ok(_) => (OpenState::Open, None),
+            Err(DeviceError::PinNeeded) => (OpenState::WaitingForPin, None),
+            Err(DeviceError::PassphraseNeeded) => (OpenState::WaitingForPassphrase, None),
+            Err(error) => {
+                let text = error.to_string();
+                (OpenState::Closed, Some(text.strip_prefix("trezor: ").map_or(text.clone(), str::to_owned)))
+            }
+        };
+        if result.as_ref().is_err_and(DeviceError::is_lost) {
+            self.driver = None;
+            self.suspended = None;
+        }
+        self.status.send_modify(|status| {
+            status.state = state;
+            status.failure = failure;
+            status.is_waiting_for_button = false;
+        });
+    }
+
+    fn driver(&mut self) -> Result<&mut Driver, DeviceError> {
+        self.driver.as_mut().ok_or(DeviceError::Closed)
+    }
+
+    fn state(&self) -> OpenState {
+        self.status.borrow().state
+    }
+
+    /// The address at a path; kept among the wallet's accounts if `is_pinned`, shown on the device if `is_shown`.
+    ///
+    /// # Errors
+    /// [`DeviceError::Closed`] unless the wallet is open, and what the exchange failed with.
+    pub async fn derive(
+        &mut self,
+        path: DerivationPath,
+        is_pinned: bool,
+        is_shown: bool,
+        person: &mut dyn Person,
+        cancel: &mut BoxFuture<'_, ()>,
+    ) -> Result<Address, DeviceError> {
+        let operation = |_: &DeviceInfo| GetAddress::new(path.clone(), is_shown);
+        let address = self.run(operation, person, cancel).await?;
+        if is_pinned {
+            self.status.send_modify(|status| {
+                if status.accounts.len() < MAX_ACCOUNTS {
+                    status.accounts.insert(address, path);
+                }
+            });
+        }
+        Ok(address)
+    }
+
+    /// Signs a transaction by an account of this wallet.
+    ///
+    /// # Errors
+    /// As [`Wallet::derive`]; what the device can't sign is refused before it is touched.
+    pub async fn sign_transaction(
+        &mut self,
+        account: Address,
+        transaction: Transaction,
+        person: &mut dyn Person,
+        cancel: &mut BoxFuture<'_, ()>,
+    ) -> Result<Signature, DeviceError> {
+        let path = self.path_of(account)?;
+        let operation = |info: &DeviceInfo| SignTransaction::new(info, path, account, transaction);
+        self.run(operation, person, cancel).await
+    }
+
+    /// Signs a message in the form of EIP-191 by an account of this wallet.
+    ///
+    /// # Errors
+    /// As [`Wallet::sign_transaction`].
+    pub async fn sign_message(
+        &mut self,
+        account: Address,
+        message: Vec<u8>,
+        person: &mut dyn Person,
+        cancel: &mut BoxFuture<'_, ()>,
+    ) -> Result<Signature, DeviceError> {
+        let path = self.path_of(account)?;
+        let operation = |info: &DeviceInfo| SignMessage::new(info, path, account, message);
+        self.run(operation, person, cancel).await
+    }
+
+    /// Signs typed data by an account of this wallet: by their hashes or their structure, as the device takes them.
+    ///
+    /// # Errors
+    /// As [`Wallet::sign_transaction`].
+    pub async fn sign_typed_data(
+        &mut self,
+        account: Address,
+        data: TypedData,
+        person: &mut dyn Person,
+        cancel: &mut BoxFuture<'_, ()>,
+    ) -> Result<Signature, DeviceError> {
+        let path = self.path_of(account)?;
+        let info = self.info()?;
+        if !info.is_later() {
+            return Err(Unsupported::TypedData.into());
+        }
+        if info.is_model_one {
+            let (domain, message) = (data.domain_separator, data.message_hash);
+            let operation = |info: &DeviceInfo| SignTypedHash::new(info, path, account, domain, message);
+            return self.run(operation, person, cancel).await;
+        }
+        self.run(|info: &DeviceInfo| SignTypedData::new(info, path, account, data), person, cancel).await
+    }
+
+    /// Asks whether the device is still there; closes the wallet if not. Does nothing unless it is open.
+    ///
+    /// # Errors
+    /// What the exchange failed with.
+    pub async fn heartbeat(&mut self) -> Result<(), DeviceError> {
+        if self.state() != OpenState::Open {
+            return Ok(());
+        }
+        let beat = self.run(|_| Ok(Ping::default()), &mut NoPerson, &mut crate::driver::never()).await;
+        if let Err(error) = &beat {
+            let error = error.clone();
+            self.driver = None;
+            self.note::<()>(&Err(error));
+        }
+        beat.map(|_| ())
+    }
+
+    /// Closes the wallet: what the device does is cancelled, and the connection ends. The accounts are forgotten.
+    pub async fn close(&mut self) {
+        if let Some(driver) = self.driver.as_mut().filter(|_| self.suspended.is_some()) {
+            // The connection ends whether the device comes along or not.
+            let _ = tokio::time::timeout(CLOSE_TIMEOUT, driver.resynchronise()).await;
+        }
+        self.driver = None;
+        self.suspended = None;
+        self.device_id = None;
+        self.status.send_replace(WalletStatus::default());
+    }
+
+    fn info(&self) -> Result<&DeviceInfo, DeviceError> {
+        let info = self.driver.as_ref().and_then(Driver::info).ok_or(DeviceError::Closed)?;
+        if self.state() == OpenState::Open { Ok(info) } else { Err(DeviceError::Closed) }
+    }
+
+    /// The account at a path, if it is among the wallet's.
+    pub fn account_at(&self, path: &DerivationPath) -> Option<Address> {
+        self.status.borrow().accounts.iter().find(|(_, known)| *known == path).map(|(address, _)| *address)
+    }
+
+    fn path_of(&self, account: Address) -> Result<DerivationPath, DeviceError> {
+        self.status.borrow().accounts.get(&account).cloned().ok_or(DeviceError::UnknownAccount)
+    }
+
+    /// Runs an operation on the open device.
+    async fn run<O: Operation>(
+        &mut self,
+        operation: impl FnOnce(&DeviceInfo) -> Result<O, DeviceError>,
+        person: &mut dyn Person,
+        cancel: &mut BoxFuture<'_, ()>,
+    ) -> Result<O::Output, DeviceError> {
+        let operation = operation(self.info()?)?;
+        let status = self.status.clone();
+        let mut person = ShownPerson { person, status };
+        let result = self.driver()?.run(operation, &mut person, cancel).await;
+        self.status.send_if_modified(|status| std::mem::take(&mut status.is_waiting_for_button));
+        match &result {
+            Err(error) if error.is_lost() => self.note(&result),
+            // The device asked for what must be entered again.
+            Err(DeviceError::PinNeeded | DeviceError::PassphraseNeeded) => self.note(&result),
+            _ => {}
+        }
+        result
+    }
+}
+
+/// How long closing waits for the device.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// A person whose buttons are shown in the wallet's status.
+struct ShownPerson<'a> {
+    person: &'a mut dyn Person,
+    status: watch::Sender<WalletStatus>,
+}
+
+impl Person for ShownPerson<'_> {
+    fn ask(&mut self, prompt: Prompt) -> BoxFuture<'_, Option<Answer>> {
+        self.person.ask(prompt)
+    }
+
+    fn button(&mut self) {
+        self.status.send_modify(|status| status.is_waiting_for_button = true);
+        self.person.button();
+    }
+}
+
+fn is_passphrase(prompt: Option<Prompt>) -> bool {
+    matches!(prompt, Some(Prompt::Passphrase { .. }))
+}
+
+fn needed(prompt: Prompt) -> DeviceError {
+    match prompt {
+        Prompt::Pin(_) => DeviceError::PinNeeded,
+        Prompt::Passphrase { .. } => DeviceError::PassphraseNeeded,
+    }
+}

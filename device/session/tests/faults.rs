@@ -1,0 +1,129 @@
+//! Faults of the device at every message of a signing: an error, nothing believed that is wrong, and the next signing
+//! works.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
+
+mod support;
+
+use std::time::Duration;
+
+use support::{ACCOUNT, Held, legacy, never, settings};
+use tenon_device_session::{DeviceError, NoPerson};
+use tenon_device_simulator::{Fault, FaultPlan, Model};
+
+/// Messages of a device in a signing with 1,500 bytes of data: three buttons, a request for data, the signature.
+const MESSAGES: u32 = 5;
+
+/// Signs with a fault, then without; gives the first result.
+async fn sign_with_fault(model: Model, plan: FaultPlan) -> Result<(), DeviceError> {
+    let mut held = Held::open(settings(model)).await;
+    held.simulator.plan_fault(plan);
+    let signed = held.wallet.sign_transaction(ACCOUNT, legacy(Some(50), 1500), &mut NoPerson, &mut never()).await;
+
+    if !held.simulator.is_plugged() {
+        held.simulator.plug().await;
+        held.wallet.open(None, &mut NoPerson, &mut never()).await.unwrap();
+    }
+    let again = held.wallet.sign_transaction(ACCOUNT, legacy(Some(51), 1500), &mut NoPerson, &mut never()).await;
+    assert!(again.is_ok(), "{model}, after {plan:?} ({signed:?}): {again:?}");
+    let observed = held.simulator.observed();
+    assert!(observed.confirmations >= 3 * observed.signatures, "{model}, {plan:?}: signed unseen");
+    signed.map(|_| ())
+}
+
+/// All models and messages at once.
+async fn at_every_message(fault: Fault, check: impl Fn(u32, Result<(), DeviceError>)) {
+    let runs = Model::ALL.into_iter().flat_map(|model| (0..MESSAGES).map(move |after| (model, after)));
+    let results =
+        runs.map(|(model, after)| async move { (after, sign_with_fault(model, FaultPlan { fault, after }).await) });
+    for (after, result) in futures_util::future::join_all(results).await {
+        check(after, result);
+    }
+}
+
+#[tokio::test]
+async fn survives_packets_that_are_no_message() {
+    at_every_message(Fault::BadMagic, |_, result| assert!(matches!(result, Err(DeviceError::Frame(_))), "{result:?}"))
+        .await;
+    at_every_message(Fault::OverlongLength, |_, result| {
+        assert!(matches!(result, Err(DeviceError::Frame(_))), "{result:?}");
+    })
+    .await;
+    at_every_message(Fault::RandomPacket, |_, result| assert!(result.is_err(), "{result:?}")).await;
+    at_every_message(Fault::Truncated, |_, result| assert_eq!(result, Err(DeviceError::AnswerTimeout))).await;
+}
+
+#[tokio::test]
+async fn survives_messages_that_do_not_belong() {
+    at_every_message(Fault::WrongId, |_, result| {
+        assert!(matches!(result, Err(DeviceError::Unexpected { got: 30, .. })), "{result:?}");
+    })
+    .await;
+    at_every_message(Fault::BadBody, |_, result| assert!(matches!(result, Err(DeviceError::Body(_))), "{result:?}"))
+        .await;
+    // A message that comes twice may pass unseen at a button; it never gives a wrong signature.
+    at_every_message(Fault::Twice, |_, _| ()).await;
+}
+
+#[tokio::test]
+async fn survives_buttons_without_reason() {
+    at_every_message(Fault::ExtraButtons, |_, result| assert_eq!(result, Ok(()))).await;
+    at_every_message(Fault::EndlessButtons, |_, result| {
+        assert_eq!(result, Err(DeviceError::TooManyButtons { max: 1000 }));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn survives_a_device_that_was_pulled() {
+    at_every_message(Fault::Disconnect, |_, result| assert!(matches!(result, Err(DeviceError::Link(_))), "{result:?}"))
+        .await;
+}
+
+#[tokio::test]
+async fn believes_no_wrong_signature() {
+    let last = MESSAGES - 1;
+    for model in Model::ALL {
+        let wrong = sign_with_fault(model, FaultPlan { fault: Fault::WrongSignature, after: last }).await;
+        let high = sign_with_fault(model, FaultPlan { fault: Fault::HighSignature, after: last }).await;
+
+        assert!(matches!(wrong, Err(DeviceError::SignerMismatch { .. })), "{model}: {wrong:?}");
+        assert_eq!(high, Err(DeviceError::InvalidSignature), "{model}");
+    }
+}
+
+#[tokio::test]
+async fn gives_no_more_data_than_there_are() {
+    for model in Model::ALL {
+        let too_much = sign_with_fault(model, FaultPlan { fault: Fault::TooMuchData, after: MESSAGES - 2 }).await;
+        let none = sign_with_fault(model, FaultPlan { fault: Fault::NoData, after: MESSAGES - 2 }).await;
+
+        assert_eq!(too_much, Err(DeviceError::DataRequest { asked: 477, left: 476 }), "{model}");
+        assert_eq!(none, Err(DeviceError::DataRequest { asked: 0, left: 476 }), "{model}");
+    }
+}
+
+#[tokio::test]
+async fn does_not_wait_for_ever_for_a_silent_device() {
+    let mut held = Held::open(settings(Model::One)).await;
+    held.simulator.plan_fault(FaultPlan { fault: Fault::Silence, after: 0 });
+
+    let error = held.pin_account().await.unwrap_err();
+
+    assert_eq!(error, DeviceError::AnswerTimeout);
+    assert_eq!(held.pin_account().await, Ok(ACCOUNT));
+}
+
+#[tokio::test]
+async fn a_dropped_exchange_is_cancelled_before_the_next() {
+    for model in Model::ALL {
+        let mut held = Held::open(settings(model)).await;
+        for millis in 0..12 {
+            let (transaction, mut person, mut never) = (legacy(Some(50), 4099), NoPerson, never());
+            let signing = held.wallet.sign_transaction(ACCOUNT, transaction, &mut person, &mut never);
+            // Over or not, the next request finds the device ready.
+            let _ = tokio::time::timeout(Duration::from_millis(millis), signing).await;
+            assert_eq!(held.pin_account().await, Ok(ACCOUNT), "{model}, {millis} ms");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! One wallet, many callers: turns, deadlines, callers that leave, panics.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
+
+mod support;
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use support::{ACCOUNT, Shared, legacy, settings, soon};
+use tenon_device_session::{Answer, DerivationPath, DeviceError, NoPerson, OpenState, Person, Prompt, Signature};
+use tenon_device_simulator::{Approval, Model, SimulatorSettings};
+use tokio::time::{Instant, timeout};
+
+async fn sign(shared: &Shared, person: Box<dyn Person>) -> Result<Signature, DeviceError> {
+    shared.handle.sign_transaction(ACCOUNT, legacy(Some(50), 0), person, soon()).await
+}
+
+/// Waits until the device asks for a button.
+async fn button(shared: &Shared) {
+    let mut status = shared.handle.watch_status();
+    let asked = timeout(Duration::from_secs(5), status.wait_for(|status| status.is_waiting_for_button)).await;
+    asked.expect("no button is asked for").unwrap();
+}
+
+/// Presses the button of the device until a request has its answer.
+async fn confirm<T>(shared: &Shared, request: impl Future<Output = T>) -> T {
+    let pressing = async {
+        loop {
+            shared.simulator.decide(true).await;
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        result = request => result,
+        () = pressing => unreachable!("it presses for ever"),
+    }
+}
+
+fn asking(model: Model) -> SimulatorSettings {
+    SimulatorSettings { approval: Approval::Asked, ..settings(model) }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_take_turns() {
+    let shared = Shared::open(settings(Model::One)).await;
+
+    let (one, two, three) = tokio::join!(
+        sign(&shared, Box::new(NoPerson)),
+        sign(&shared, Box::new(NoPerson)),
+        sign(&shared, Box::new(NoPerson))
+    );
+
+    assert!(one.is_ok() && two.is_ok() && three.is_ok(), "{one:?} {two:?} {three:?}");
+    assert_eq!(shared.simulator.observed().signatures, 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn others_wait_until_their_deadline_and_the_status_for_nothing() {
+    let shared = Shared::open(asking(Model::One)).await;
+    let signing = sign(&shared, Box::new(NoPerson));
+    tokio::pin!(signing);
+    tokio::select! {
+        result = &mut signing => panic!("{result:?}"),
+        () = button(&shared) => {}
+    }
+
+    let asked = Instant::now();
+    let deadline = Instant::now() + Duration::from_millis(50);
+    let other = shared.handle.derive(DerivationPath::account(1), false, false, Box::new(NoPerson), deadline).await;
+    let status = shared.handle.status();
+
+    assert_eq!(other, Err(DeviceError::DeadlineWhileWaiting));
+    assert!(asked.elapsed() < Duration::from_secs(2), "{:?}", asked.elapsed());
+    assert_eq!((status.state, status.is_waiting_for_button), (OpenState::Open, true));
+    assert!(confirm(&shared, signing).await.is_ok());
+    assert!(!shared.handle.status().is_waiting_for_button);
+    assert_eq!(
+        shared.simulator.observed().received.iter().filter(|id| **id == 56).count(),
+        1,
+        "the late one never ran"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_queue_is_an_error_at_once() {
+    let shared = Shared::open(asking(Model::One)).await;
+    let calls: Vec<_> = (0..10).map(|_| sign(&shared, Box::new(NoPerson))).collect();
+    let all = futures_util::future::join_all(calls);
+
+    let results = confirm(&shared, all).await;
+
+    let busy = results.iter().filter(|result| **result == Err(DeviceError::Busy)).count();
+    assert!(busy > 0 && results.iter().any(Result::is_ok), "{results:?}");
+    assert!(results.iter().all(|result| result.is_ok() || *result == Err(DeviceError::Busy)), "{results:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_caller_that_leaves_cancels_what_the_device_shows() {
+    for model in Model::ALL {
+        let shared = Shared::open(asking(model)).await;
+        {
+            let signing = sign(&shared, Box::new(NoPerson));
+            tokio::pin!(signing);
+            tokio::select! {
+                result = &mut signing => panic!("{result:?}"),
+                () = button(&shared) => {}
+            }
+        }
+
+        let path = DerivationPath::account(0);
+        let next = shared.handle.derive(path, false, false, Box::new(NoPerson), soon()).await;
+
+        assert_eq!(next, Ok(ACCOUNT), "{model}");
+        let observed = shared.simulator.observed();
+        assert_eq!(observed.signatures, 0, "{model}");
+    }
+}
+
+struct Panics;
+
+impl Person for Panics {
+    fn ask(&mut self, _: Prompt) -> BoxFuture<'_, Option<Answer>> {
+        Box::pin(std::future::ready(None))
+    }
+
+    fn button(&mut self) {
+        panic!("by the test");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_a_panic_the_wallet_is_closed_and_opens_again() {
+    for model in Model::ALL {
+        let shared = Shared::open(asking(model)).await;
+
+        let failed = sign(&shared, Box::new(Panics)).await;
+
+        assert_eq!(failed, Err(DeviceError::SessionFailed), "{model}");
+        let mut status = shared.handle.watch_status();
+        let closed = status.wait_for(|status| status.state == OpenState::Closed);
+        timeout(Duration::from_secs(5), closed).await.expect("it stays open").unwrap();
+        // The device still shows the transaction of the exchange that panicked: opening cancels it.
+        shared.reopen().await;
+        let signing = sign(&shared, Box::new(NoPerson));
+        tokio::pin!(signing);
+        tokio::select! {
+            result = &mut signing => panic!("{result:?}"),
+            () = button(&shared) => {}
+        }
+        assert!(confirm(&shared, signing).await.is_ok(), "{model}");
+        assert_eq!(shared.simulator.observed().signatures, 1, "{model}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pulled_device_closes_the_wallet() {
+    let shared = Shared::open(asking(Model::T)).await;
+    let signing = sign(&shared, Box::new(NoPerson));
+    tokio::pin!(signing);
+    tokio::select! {
+        result = &mut signing => panic!("{result:?}"),
+        () = button(&shared) => {}
+    }
+
+    shared.simulator.unplug();
+
+    assert!(matches!(signing.await, Err(DeviceError::Link(_))));
+    assert_eq!(shared.handle.status().state, OpenState::Closed);
+    shared.simulator.plug().await;
+    shared.reopen().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_heartbeat_finds_a_device_that_was_pulled() {
+    let shared = Shared::open(settings(Model::One)).await;
+    assert_eq!(shared.handle.heartbeat(soon()).await, Ok(()));
+
+    shared.simulator.unplug();
+
+    assert!(shared.handle.heartbeat(soon()).await.is_err());
+    assert_eq!(shared.handle.status().state, OpenState::Closed);
+}

@@ -1,0 +1,92 @@
+//! How devices read packets (`docs/spec/device.md 3.2`), which differs from how a host does.
+
+use tenon_device_framing::{Message, PACKET_LENGTH};
+use zeroize::Zeroizing;
+
+use crate::model::Line;
+
+/// The longest body that Model One takes, bytes.
+const MAX_ONE: u32 = 15 << 10;
+
+/// The longest body that a simulated Model T takes, bytes. The real one has no bound but its memory.
+const MAX_T: u32 = 16 << 20;
+
+/// What packets have come to.
+#[derive(Debug)]
+pub(crate) enum Reading {
+    /// Nothing yet, or nothing that is answered.
+    Nothing,
+    /// A message that the device knows.
+    Whole(Message),
+    /// A message that the device does not know.
+    Unknown,
+    /// A message that is too long for it.
+    TooLong,
+}
+
+struct Begun {
+    message: Message,
+    length: usize,
+    is_known: bool,
+}
+
+/// Reads one wire of a device.
+pub(crate) struct DeviceReader {
+    line: Line,
+    begun: Option<Begun>,
+}
+
+impl DeviceReader {
+    pub(crate) const fn new(line: Line) -> Self {
+        Self { line, begun: None }
+    }
+
+    /// Takes a packet. `is_known` says whether a message with this number is handled now.
+    pub(crate) fn push(&mut self, packet: &[u8; PACKET_LENGTH], is_known: impl Fn(u16) -> bool) -> Reading {
+        match self.begun.take() {
+            None => self.begin(packet, is_known),
+            Some(begun) if packet[0] == b'?' => self.add(begun, &packet[1..]),
+            // Model One forgets what it had; Model T goes on waiting.
+            Some(begun) => {
+                self.begun = (self.line == Line::T).then_some(begun);
+                Reading::Nothing
+            }
+        }
+    }
+
+    /// Reads the packet of a message that has no others, and nothing else: how Model One reads while a prompt is open.
+    pub(crate) fn single(packet: &[u8; PACKET_LENGTH]) -> Option<Message> {
+        let (id, length) = header(packet)?;
+        let body = packet[9..].get(..length as usize)?;
+        Some(Message { id, body: Zeroizing::new(body.to_vec()) })
+    }
+
+    fn begin(&mut self, packet: &[u8; PACKET_LENGTH], is_known: impl Fn(u16) -> bool) -> Reading {
+        let Some((id, length)) = header(packet) else { return Reading::Nothing };
+        let is_known = is_known(id);
+        if self.line == Line::One && !is_known {
+            return Reading::Unknown;
+        }
+        if length > if self.line == Line::One { MAX_ONE } else { MAX_T } {
+            return Reading::TooLong;
+        }
+        let message = Message { id, body: Zeroizing::new(Vec::new()) };
+        self.add(Begun { message, length: length as usize, is_known }, &packet[9..])
+    }
+
+    fn add(&mut self, mut begun: Begun, piece: &[u8]) -> Reading {
+        let missing = begun.length - begun.message.body.len();
+        begun.message.body.extend_from_slice(&piece[..missing.min(piece.len())]);
+        if begun.message.body.len() < begun.length {
+            self.begun = Some(begun);
+            return Reading::Nothing;
+        }
+        if begun.is_known { Reading::Whole(begun.message) } else { Reading::Unknown }
+    }
+}
+
+/// Number and length of the message that a packet begins.
+fn header(packet: &[u8; PACKET_LENGTH]) -> Option<(u16, u32)> {
+    let [b'?', b'#', b'#', id_high, id_low, a, b, c, d, ..] = *packet else { return None };
+    Some((u16::from_be_bytes([id_high, id_low]), u32::from_be_bytes([a, b, c, d])))
+}

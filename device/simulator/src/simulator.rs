@@ -1,0 +1,235 @@
+//! The handle of a running device, and the way to it in memory.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures_util::future::BoxFuture;
+use tenon_device_transport::{Found, Link, LinkError, PACKET_LENGTH, Packet, Received, Transport, Wire};
+use tokio::sync::{Mutex as AsyncMutex, mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+
+use crate::device::{Device, Input};
+use crate::{FaultPlan, SimulatorSettings};
+
+/// Packets that may wait in either direction. A host that does not read stops the device, as a real one is stopped.
+const WAITING_PACKETS: usize = 512;
+
+/// Numbers of messages that are remembered.
+pub(crate) const MAX_REMEMBERED: usize = 10_000;
+
+/// What a test wants to know of the device.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// Numbers of the messages that were handled, the first 10,000.
+    pub received: Vec<u16>,
+    /// Screens that were confirmed.
+    pub confirmations: u64,
+    /// Signatures that were made.
+    pub signatures: u64,
+}
+
+/// What the handle and the device share. Locks are held to copy or change a value; nothing awaits under them.
+#[derive(Default)]
+pub(crate) struct Shared {
+    observed: Mutex<Observed>,
+    fault: Mutex<Option<FaultPlan>>,
+    device_id: Mutex<String>,
+}
+
+fn lock<T>(value: &Mutex<T>) -> MutexGuard<'_, T> {
+    value.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Shared {
+    pub(crate) fn observe(&self, change: impl FnOnce(&mut Observed)) {
+        change(&mut lock(&self.observed));
+    }
+
+    pub(crate) fn set_device_id(&self, id: String) {
+        *lock(&self.device_id) = id;
+    }
+
+    /// The fault of the message that is sent now, if it has one.
+    pub(crate) fn take_fault(&self) -> Option<crate::Fault> {
+        let mut plan = lock(&self.fault);
+        match plan.as_mut() {
+            Some(due) if due.after == 0 => plan.take().map(|plan| plan.fault),
+            Some(later) => {
+                later.after -= 1;
+                None
+            }
+            None => None,
+        }
+    }
+
+    /// The fault of the next message, which stays planned.
+    pub(crate) fn next_fault(&self) -> Option<crate::Fault> {
+        lock(&self.fault).filter(|plan| plan.after == 0).map(|plan| plan.fault)
+    }
+}
+
+/// The receiving ends of a device's two wires. A lock is held while somebody waits for a packet, so that there is one
+/// reader at a time and a dropped one loses nothing.
+struct Outgoing {
+    main: AsyncMutex<mpsc::Receiver<[u8; PACKET_LENGTH]>>,
+    debug: AsyncMutex<mpsc::Receiver<[u8; PACKET_LENGTH]>>,
+}
+
+/// A running device. Dropping it ends the device.
+pub struct Simulator {
+    shared: Arc<Shared>,
+    input: mpsc::Sender<Input>,
+    outgoing: Arc<Outgoing>,
+    is_plugged: watch::Sender<bool>,
+    task: JoinHandle<()>,
+}
+
+impl Simulator {
+    /// Starts a device on the current tokio runtime.
+    pub fn start(settings: SimulatorSettings) -> Self {
+        let (input, inbox) = mpsc::channel(WAITING_PACKETS);
+        let (main, from_main) = mpsc::channel(WAITING_PACKETS);
+        let (debug, from_debug) = mpsc::channel(WAITING_PACKETS);
+        let (is_plugged, _) = watch::channel(true);
+        let shared = Arc::new(Shared::default());
+        let device = Device::new(settings, shared.clone(), inbox, [main, debug], is_plugged.clone());
+        let task = tokio::spawn(device.run());
+        let outgoing = Outgoing { main: AsyncMutex::new(from_main), debug: AsyncMutex::new(from_debug) };
+        Self { shared, input, outgoing: Arc::new(outgoing), is_plugged, task }
+    }
+
+    /// What happened so far.
+    pub fn observed(&self) -> Observed {
+        lock(&self.shared.observed).clone()
+    }
+
+    /// The device's id, which a wipe changes.
+    pub fn device_id(&self) -> String {
+        lock(&self.shared.device_id).clone()
+    }
+
+    /// Plans a fault in place of the one that was planned, counted from now.
+    pub fn plan_fault(&self, plan: FaultPlan) {
+        *lock(&self.shared.fault) = Some(plan);
+    }
+
+    /// Presses a button: confirms or rejects what the device shows.
+    pub async fn decide(&self, is_confirmed: bool) {
+        // The device has ended otherwise, and nothing is shown.
+        let _ = self.input.send(Input::Decided(is_confirmed)).await;
+    }
+
+    /// Pulls the device: it loses what it keeps without power, and its links fail.
+    pub fn unplug(&self) {
+        self.is_plugged.send_replace(false);
+    }
+
+    /// Plugs the device in again.
+    pub async fn plug(&self) {
+        let _ = self.input.send(Input::PowerLost).await;
+        self.is_plugged.send_replace(true);
+    }
+
+    /// Puts another device with the same seed into this one's place: its id is another.
+    pub async fn swap_device_id(&self) {
+        let (done, is_done) = oneshot::channel();
+        // The device has ended otherwise.
+        let _ = self.input.send(Input::Swapped(done)).await;
+        let _ = is_done.await;
+    }
+
+    /// Whether the device is plugged in.
+    pub fn is_plugged(&self) -> bool {
+        *self.is_plugged.borrow()
+    }
+
+    /// A link to the device in memory. Two links of one wire take each other's packets, as two hosts do.
+    pub fn link(&self, wire: Wire) -> MemoryLink {
+        MemoryLink {
+            wire,
+            input: self.input.clone(),
+            outgoing: self.outgoing.clone(),
+            is_plugged: self.is_plugged.subscribe(),
+        }
+    }
+}
+
+impl Drop for Simulator {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+/// A link in memory.
+pub struct MemoryLink {
+    wire: Wire,
+    input: mpsc::Sender<Input>,
+    outgoing: Arc<Outgoing>,
+    is_plugged: watch::Receiver<bool>,
+}
+
+impl MemoryLink {
+    /// Sends 64 bytes as they are.
+    ///
+    /// # Errors
+    /// [`LinkError::Lost`] when the device is pulled or has ended.
+    pub async fn send_bytes(&mut self, packet: [u8; PACKET_LENGTH]) -> Result<(), LinkError> {
+        let gone = || LinkError::Lost { reason: "the simulated device was pulled".into() };
+        if !*self.is_plugged.borrow() {
+            return Err(gone());
+        }
+        self.input.send(Input::Packet(self.wire, packet)).await.map_err(|_| gone())
+    }
+
+    async fn next(&mut self) -> Result<Received, LinkError> {
+        let gone = || LinkError::Lost { reason: "the simulated device was pulled".into() };
+        let wire = match self.wire {
+            Wire::Main => &self.outgoing.main,
+            Wire::Debug => &self.outgoing.debug,
+        };
+        let mut packets = wire.lock().await;
+        tokio::select! {
+            biased;
+            _ = self.is_plugged.wait_for(|is_plugged| !is_plugged) => Err(gone()),
+            packet = packets.recv() => packet.map(|packet| Received::new(packet.to_vec())).ok_or_else(gone),
+        }
+    }
+}
+
+impl Link for MemoryLink {
+    fn send<'a>(&'a mut self, packet: &'a Packet) -> BoxFuture<'a, Result<(), LinkError>> {
+        Box::pin(self.send_bytes(*packet.as_bytes()))
+    }
+
+    fn receive(&mut self) -> BoxFuture<'_, Result<Received, LinkError>> {
+        Box::pin(self.next())
+    }
+}
+
+/// Simulated devices in memory, as a transport.
+pub struct MemoryTransport(pub Vec<(String, Arc<Simulator>)>);
+
+impl Transport for MemoryTransport {
+    fn name(&self) -> &'static str {
+        "memory"
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Found>, LinkError>> {
+        let plugged = self.0.iter().filter(|(_, simulator)| simulator.is_plugged());
+        let found = plugged.map(|(path, simulator)| Found {
+            path: path.clone(),
+            serial: Some(simulator.device_id()),
+            transport: "memory",
+            is_bootloader: false,
+        });
+        let found = found.collect();
+        Box::pin(async move { Ok(found) })
+    }
+
+    fn open<'a>(&'a self, path: &'a str, wire: Wire) -> BoxFuture<'a, Result<Box<dyn Link>, LinkError>> {
+        Box::pin(async move {
+            let found = self.0.iter().find(|(known, simulator)| known == path && simulator.is_plugged());
+            let (_, simulator) = found.ok_or_else(|| LinkError::UnknownPath { path: path.into() })?;
+            Ok(Box::new(simulator.link(wire)) as Box<dyn Link>)
+        })
+    }
+}

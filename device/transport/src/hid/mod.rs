@@ -1,0 +1,140 @@
+//! Devices with firmware up to 1.6.3, which are HID devices (`docs/spec/device.md 3.4`, `3.5`, `3.7`).
+
+mod link;
+mod system;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tenon_device_framing::Wire;
+
+use crate::{Found, Link, LinkError, Transport};
+
+pub use system::NativeHid;
+
+/// Vendor and product of the one device that is reached over HID.
+const MODEL_ONE: (u16, u16) = (0x534c, 0x0001);
+
+/// A HID interface, as the operating system lists it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HidDevice {
+    /// The system's own path.
+    pub path: String,
+    /// USB vendor.
+    pub vendor: u16,
+    /// USB product.
+    pub product: u16,
+    /// Interface number, -1 where the system does not tell it.
+    pub interface: i32,
+    /// Usage page, 0 where the system does not tell it.
+    pub usage_page: u16,
+    /// Serial number, where the system tells it.
+    pub serial: Option<String>,
+}
+
+impl HidDevice {
+    /// Whether this is the interface of a wallet that `wire` names. Interface 1 may be the security key's, whose usage
+    /// page is another, so a usage page that is told decides.
+    fn carries(&self, wire: Wire) -> bool {
+        let (page, interface) = match wire {
+            Wire::Main => (0xff00, 0),
+            Wire::Debug => (0xff01, 1),
+        };
+        let is_interface = match self.usage_page {
+            0 => self.interface == interface,
+            told => told == page,
+        };
+        (self.vendor, self.product) == MODEL_ONE && is_interface
+    }
+}
+
+/// What the operating system can do with HID devices. Its functions may block.
+pub trait HidSystem: Send + Sync + 'static {
+    /// All HID interfaces that are connected.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn devices(&self) -> Result<Vec<HidDevice>, String>;
+
+    /// Opens one by its path.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn open(&self, path: &str) -> Result<Box<dyn HidHandle>, String>;
+}
+
+/// An open HID interface. Its functions may block.
+pub trait HidHandle: Send {
+    /// Writes a report; gives the bytes taken.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn write(&mut self, report: &[u8]) -> Result<usize, String>;
+
+    /// Reads a report; gives its bytes, 0 when none came in time.
+    ///
+    /// # Errors
+    /// What the system says.
+    fn read(&mut self, report: &mut [u8], timeout: Duration) -> Result<usize, String>;
+}
+
+/// Devices over HID.
+pub struct HidTransport {
+    system: Arc<dyn HidSystem>,
+}
+
+impl HidTransport {
+    /// A transport over the operating system's HID devices, or over scripted ones.
+    pub fn new(system: impl HidSystem) -> Self {
+        Self { system: Arc::new(system) }
+    }
+}
+
+impl Transport for HidTransport {
+    fn name(&self) -> &'static str {
+        "hid"
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Found>, LinkError>> {
+        let system = self.system.clone();
+        Box::pin(async move {
+            let devices = blocking(move || system.devices()).await;
+            let devices = devices.map_err(|reason| LinkError::List { transport: "hid", reason })?;
+            let wallets = devices.into_iter().filter(|device| device.carries(Wire::Main));
+            let mut found: Vec<Found> = wallets
+                .map(|HidDevice { path, serial, .. }| Found { path, serial, transport: "hid", is_bootloader: false })
+                .collect();
+            found.sort_by(|one, other| one.path.cmp(&other.path));
+            Ok(found)
+        })
+    }
+
+    fn open<'a>(&'a self, path: &'a str, wire: Wire) -> BoxFuture<'a, Result<Box<dyn Link>, LinkError>> {
+        let (system, path) = (self.system.clone(), path.to_owned());
+        Box::pin(async move {
+            let opened = path.clone();
+            let handle = blocking(move || {
+                let devices = system.devices()?;
+                let main = devices.iter().find(|device| device.path == opened && device.carries(Wire::Main));
+                let Some(main) = main else { return Ok(None) };
+                // The debug interface of the same device is listed under a path of its own.
+                let interface = match wire {
+                    Wire::Main => Some(main),
+                    Wire::Debug => devices.iter().find(|each| each.carries(wire) && each.serial == main.serial),
+                };
+                interface.map(|device| system.open(&device.path)).transpose()
+            });
+            match handle.await {
+                Ok(Some(handle)) => Ok(Box::new(link::HidLink::open(path, handle).await?) as Box<dyn Link>),
+                Ok(None) => Err(LinkError::UnknownPath { path }),
+                Err(reason) => Err(LinkError::Open { path, reason }),
+            }
+        })
+    }
+}
+
+/// Runs a function that may block. A panic of it is an error.
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T, String> + Send + 'static) -> Result<T, String> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(error.to_string()))
+}

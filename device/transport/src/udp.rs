@@ -1,0 +1,149 @@
+//! Simulators and emulators: a packet a datagram (`docs/spec/device.md 3.8`).
+
+use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use tenon_device_framing::{PACKET_LENGTH, Packet, Wire};
+use tokio::net::UdpSocket;
+use tokio::time::timeout;
+use zeroize::Zeroizing;
+
+use crate::{Found, Link, LinkError, Received, Transport};
+
+/// The port of a simulator's main interface, unless another is chosen. The debug link's is the next.
+pub const DEFAULT_PORT: u16 = 21324;
+
+/// What asks whether a simulator is there; it is no packet.
+pub const PING: &[u8; 8] = b"PINGPING";
+
+/// The answer to [`PING`].
+pub const PONG: &[u8; 8] = b"PONGPONG";
+
+/// In front of the address in a path.
+const PATH_PREFIX: &str = "udp:";
+
+/// How long a simulator has to answer a [`PING`].
+const PONG_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Stray datagrams that are read while waiting for a [`PONG`].
+const MAX_STRAY: usize = 64;
+
+/// Devices over UDP at the addresses that the settings name.
+#[derive(Clone, Debug)]
+pub struct UdpTransport {
+    addresses: Vec<SocketAddr>,
+}
+
+impl UdpTransport {
+    /// A transport to these addresses, each that of a main interface.
+    ///
+    /// # Errors
+    /// [`LinkError::NotLoopback`] for an address beyond this machine.
+    pub fn new(addresses: impl IntoIterator<Item = SocketAddr>) -> Result<Self, LinkError> {
+        let addresses: Vec<_> = addresses.into_iter().collect();
+        match addresses.iter().find(|address| !address.ip().is_loopback()) {
+            Some(address) => Err(LinkError::NotLoopback { address: address.to_string() }),
+            None => Ok(Self { addresses }),
+        }
+    }
+
+    /// The path of the device at an address.
+    pub fn path(address: SocketAddr) -> String {
+        format!("{PATH_PREFIX}{address}")
+    }
+
+    fn address(&self, path: &str) -> Option<SocketAddr> {
+        self.addresses.iter().copied().find(|address| Self::path(*address) == path)
+    }
+}
+
+impl Transport for UdpTransport {
+    fn name(&self) -> &'static str {
+        "udp"
+    }
+
+    fn list(&self) -> BoxFuture<'_, Result<Vec<Found>, LinkError>> {
+        Box::pin(async {
+            let answers = self.addresses.iter().map(|address| async move {
+                let socket = connect(*address).await.ok()?;
+                answers_ping(&socket).await.then(|| Self::path(*address))
+            });
+            let mut paths: Vec<String> = futures_util::future::join_all(answers).await.into_iter().flatten().collect();
+            paths.sort();
+            let found = |path| Found { path, serial: None, transport: "udp", is_bootloader: false };
+            Ok(paths.into_iter().map(found).collect())
+        })
+    }
+
+    fn open<'a>(&'a self, path: &'a str, wire: Wire) -> BoxFuture<'a, Result<Box<dyn Link>, LinkError>> {
+        Box::pin(async move {
+            let mut address = self.address(path).ok_or_else(|| LinkError::UnknownPath { path: path.into() })?;
+            if wire == Wire::Debug {
+                address.set_port(address.port().saturating_add(1));
+            }
+            let error = |reason: String| LinkError::Open { path: path.into(), reason };
+            let socket = connect(address).await.map_err(|cause| error(cause.to_string()))?;
+            if !answers_ping(&socket).await {
+                return Err(error(format!("nothing answers at {address}")));
+            }
+            Ok(Box::new(UdpLink { socket }) as Box<dyn Link>)
+        })
+    }
+}
+
+/// A socket that hears this address only.
+async fn connect(address: SocketAddr) -> std::io::Result<UdpSocket> {
+    let local: SocketAddr = match address {
+        SocketAddr::V4(_) => (Ipv4Addr::LOCALHOST, 0).into(),
+        SocketAddr::V6(_) => (Ipv6Addr::LOCALHOST, 0).into(),
+    };
+    let socket = UdpSocket::bind(local).await?;
+    socket.connect(address).await?;
+    Ok(socket)
+}
+
+async fn answers_ping(socket: &UdpSocket) -> bool {
+    let asked = async {
+        socket.send(PING).await.ok()?;
+        let mut buffer = Zeroizing::new([0; PACKET_LENGTH]);
+        for _ in 0..MAX_STRAY {
+            let length = socket.recv(buffer.as_mut_slice()).await.ok()?;
+            if buffer[..length] == PONG[..] {
+                return Some(());
+            }
+        }
+        None
+    };
+    matches!(timeout(PONG_TIMEOUT, asked).await, Ok(Some(())))
+}
+
+struct UdpLink {
+    socket: UdpSocket,
+}
+
+impl Link for UdpLink {
+    fn send<'a>(&'a mut self, packet: &'a Packet) -> BoxFuture<'a, Result<(), LinkError>> {
+        Box::pin(async move {
+            let written = self.socket.send(packet.as_bytes()).await.map_err(LinkError::lost)?;
+            if written == PACKET_LENGTH {
+                Ok(())
+            } else {
+                Err(LinkError::ShortWrite { written, length: PACKET_LENGTH })
+            }
+        })
+    }
+
+    fn receive(&mut self) -> BoxFuture<'_, Result<Received, LinkError>> {
+        Box::pin(async {
+            loop {
+                // One byte more than a packet has, so that a longer datagram is seen to be longer.
+                let mut buffer = Zeroizing::new([0; PACKET_LENGTH + 1]);
+                let length = self.socket.recv(buffer.as_mut_slice()).await.map_err(LinkError::lost)?;
+                if buffer[..length] != PONG[..] {
+                    return Ok(Received::new(buffer[..length].to_vec()));
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,127 @@
+//! UDP against sockets of the test.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests fail by panicking")]
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tenon_device_framing::Packets;
+use tenon_device_transport::udp::{PING, PONG};
+use tenon_device_transport::{LinkError, Packet, Transport, UdpTransport, Wire};
+use tokio::net::UdpSocket;
+use tokio::time::timeout;
+
+async fn device() -> (UdpSocket, SocketAddr) {
+    let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let address = socket.local_addr().unwrap();
+    (socket, address)
+}
+
+fn packet() -> Packet {
+    Packets::new(55, b"").unwrap().next().unwrap()
+}
+
+/// Answers one ping; gives who asked.
+async fn answer_ping(socket: &UdpSocket) -> SocketAddr {
+    let mut buffer = [0; 100];
+    let (length, host) = socket.recv_from(&mut buffer).await.unwrap();
+    assert_eq!(&buffer[..length], PING);
+    socket.send_to(PONG, host).await.unwrap();
+    host
+}
+
+#[tokio::test]
+async fn carries_a_packet_a_datagram() {
+    let (socket, address) = device().await;
+    let transport = UdpTransport::new([address]).unwrap();
+    let path = UdpTransport::path(address);
+    let (link, host) = tokio::join!(transport.open(&path, Wire::Main), answer_ping(&socket));
+    let mut link = link.unwrap();
+
+    link.send(&packet()).await.unwrap();
+    let mut buffer = [0; 100];
+    let (length, _) = socket.recv_from(&mut buffer).await.unwrap();
+    socket.send_to(PONG, host).await.unwrap();
+    socket.send_to(&[7; 64], host).await.unwrap();
+
+    assert_eq!(buffer[..length], packet().as_bytes()[..]);
+    assert_eq!(link.receive().await.unwrap().as_bytes(), [7; 64], "the stray answer to a ping is skipped");
+}
+
+#[tokio::test]
+async fn gives_datagrams_of_other_lengths_as_they_are() {
+    let (socket, address) = device().await;
+    let transport = UdpTransport::new([address]).unwrap();
+    let path = UdpTransport::path(address);
+    let (link, host) = tokio::join!(transport.open(&path, Wire::Main), answer_ping(&socket));
+    let mut link = link.unwrap();
+
+    for length in [0, 1, 63, 65, 1400] {
+        socket.send_to(&vec![1; length], host).await.unwrap();
+
+        assert_eq!(link.receive().await.unwrap().as_bytes().len(), length.min(65), "{length}");
+    }
+}
+
+#[tokio::test]
+async fn loses_nothing_when_a_wait_is_dropped() {
+    let (socket, address) = device().await;
+    let transport = UdpTransport::new([address]).unwrap();
+    let path = UdpTransport::path(address);
+    let (link, host) = tokio::join!(transport.open(&path, Wire::Main), answer_ping(&socket));
+    let mut link = link.unwrap();
+
+    assert!(timeout(Duration::from_millis(20), link.receive()).await.is_err());
+    socket.send_to(&[9; 64], host).await.unwrap();
+
+    assert_eq!(link.receive().await.unwrap().as_bytes(), [9; 64]);
+}
+
+#[tokio::test]
+async fn lists_those_that_answer() {
+    let (there, address) = device().await;
+    let (silent, other) = device().await;
+    let (gone, third) = device().await;
+    drop(gone);
+    let transport = UdpTransport::new([other, third, address]).unwrap();
+
+    let (found, _) = tokio::join!(transport.list(), answer_ping(&there));
+
+    let paths: Vec<String> = found.unwrap().into_iter().map(|found| found.path).collect();
+    assert_eq!(paths, [UdpTransport::path(address)]);
+    drop(silent);
+}
+
+#[tokio::test]
+async fn opens_the_debug_link_at_the_next_port() {
+    let (main, debug, address) = loop {
+        let (main, address) = device().await;
+        let Some(next) = address.port().checked_add(1) else { continue };
+        if let Ok(debug) = UdpSocket::bind(("127.0.0.1", next)).await {
+            break (main, debug, address);
+        }
+    };
+    let transport = UdpTransport::new([address]).unwrap();
+    let path = UdpTransport::path(address);
+
+    let (link, _) = tokio::join!(transport.open(&path, Wire::Debug), answer_ping(&debug));
+
+    assert!(link.is_ok());
+    drop(main);
+}
+
+#[tokio::test]
+async fn says_what_can_not_be_opened() {
+    let (silent, address) = device().await;
+    let transport = UdpTransport::new([address]).unwrap();
+    let path = UdpTransport::path(address);
+
+    let unanswered = transport.open(&path, Wire::Main).await.err().unwrap();
+    let unknown = transport.open("udp:127.0.0.1:1", Wire::Main).await.err().unwrap();
+    let far = UdpTransport::new(["192.0.2.1:21324".parse().unwrap()]).unwrap_err();
+
+    assert_eq!(unanswered.to_string(), format!("the device at {path} does not open: nothing answers at {address}"));
+    assert_eq!(unknown, LinkError::UnknownPath { path: "udp:127.0.0.1:1".into() });
+    assert_eq!(far, LinkError::NotLoopback { address: "192.0.2.1:21324".into() });
+    drop(silent);
+}
