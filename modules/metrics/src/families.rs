@@ -1,20 +1,20 @@
-//! The list of all metrics, from which the page of the documentation is made.
+//! The list of all metrics, from which the documentation page is generated.
 
-/// What a metric is.
+/// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Grows until the node ends. Its name in the text ends in `_total`.
+    /// Only grows while the node runs. Its name in the text ends in `_total`.
     Counter,
     /// Goes up and down.
     Gauge,
     /// Counts in buckets of `le` seconds, with `_sum` and `_count`.
     Histogram,
-    /// Is 1 and says something by its labels. Its name in the text ends in `_info`.
+    /// Always 1; its labels carry information. Its name in the text ends in `_info`.
     Info,
 }
 
 impl Kind {
-    /// The word for people.
+    /// The name in the documentation.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Counter => "counter",
@@ -24,7 +24,7 @@ impl Kind {
         }
     }
 
-    /// What the text adds to the name.
+    /// The suffix that the text adds to the name.
     pub const fn suffix(self) -> &'static str {
         match self {
             Self::Counter => "_total",
@@ -34,25 +34,25 @@ impl Kind {
     }
 }
 
-/// One metric, with all its labels a family of series.
+/// One metric: a family of series that differ in labels.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Family {
-    /// The room that it belongs to, the title of a part of the page.
+    /// The part of the node that it describes, a heading of the page.
     pub room: &'static str,
-    /// The name without what its kind adds.
+    /// The name without the suffix of its kind.
     pub name: &'static str,
-    /// What it is.
+    /// Its type.
     pub kind: Kind,
-    /// The unit, with which the name ends where there is one.
+    /// The unit, if any; the name ends with it.
     pub unit: Option<&'static str>,
     /// The labels of each series, in order.
     pub labels: &'static [&'static str],
-    /// What it means, without a full stop.
+    /// Its meaning, without a full stop.
     pub help: &'static str,
 }
 
 impl Family {
-    /// The name as it stands in the text.
+    /// The name as in the text.
     pub fn full_name(&self) -> String {
         format!("{}{}", self.name, self.kind.suffix())
     }
@@ -72,7 +72,7 @@ macro_rules! families {
             };
         )*)*
 
-        /// All of them, in the order of the page.
+        /// All families, in the order of the page.
         pub static ALL: &[&Family] = &[$($(&$constant),*),*];
     };
     (@unit) => { None };
@@ -189,7 +189,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_say_their_units_and_are_used_once() {
+    fn names_end_with_their_units_and_are_unique() {
         let names: BTreeSet<_> = ALL.iter().map(|family| family.name).collect();
         assert_eq!(names.len(), ALL.len());
         for family in ALL {
@@ -203,7 +203,7 @@ mod tests {
         }
     }
 
-    /// The generated part of the page: a table for each room.
+    /// The generated part of the page: one table per heading.
     fn tables() -> String {
         let mut text = String::new();
         let mut room = "";

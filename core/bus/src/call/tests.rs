@@ -1,3 +1,5 @@
+//! Tests of calls, attempts, suspension and panics of handlers.
+
 use std::time::Duration;
 
 use tenon_api::{
@@ -99,7 +101,7 @@ async fn unknown_topics_and_schemas_are_named() {
 }
 
 #[tokio::test]
-async fn a_panic_costs_its_caller_one_error_and_nobody_else() {
+async fn a_panic_returns_an_error_to_its_caller_only() {
     let bus = bus_with_version();
     bus.handle_read(|_: GetSyncStatus, _: &CallContext| panic!("on purpose")).unwrap();
     bus.handle(|_: GetChainChanges, _| async { panic!("on purpose") }).unwrap();
@@ -117,7 +119,7 @@ async fn a_panic_costs_its_caller_one_error_and_nobody_else() {
 }
 
 #[tokio::test]
-async fn panics_are_counted_for_each_request_however_it_is_asked_and_wherever_it_runs() {
+async fn panics_are_counted_for_each_request_on_every_path() {
     let bus = bus_with_version();
     bus.handle_read(|_: GetDataFolder, _: &CallContext| panic!("on purpose")).unwrap();
     let pool = WorkPool::new("test", 1, 4);
@@ -139,7 +141,7 @@ async fn panics_are_counted_for_each_request_however_it_is_asked_and_wherever_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_ends_at_its_deadline_and_its_work_is_told() {
+async fn a_call_ends_at_its_deadline_and_cancels_its_work() {
     let bus = Bus::new();
     let (tell, told) = std::sync::mpsc::channel();
     bus.handle(move |_: GetSyncStatus, context: CallContext| {
