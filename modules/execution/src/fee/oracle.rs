@@ -85,7 +85,7 @@ impl Fees {
     /// price, and native chains have a least price.
     fn least(&self, head: &SealedHeader) -> U256 {
         let of_chain = match &self.spec.native {
-            Some(native) if head.base_fee_per_gas.is_none() => U256::from(native.heights.least_price(head.number)),
+            Some(native) if head.base_fee_per_gas.is_none() => U256::from(native.heights.min_price(head.number)),
             _ => U256::ZERO,
         };
         of_chain.max(self.limits.least_tip)

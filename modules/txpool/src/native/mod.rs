@@ -53,7 +53,7 @@ impl NativeRules {
 
     /// The minimum price per gas, and what a token pays per gas, as of a head.
     pub(crate) fn gas_price(&self, head: u64) -> U256 {
-        U256::from(self.settings.heights.least_price(head))
+        U256::from(self.settings.heights.min_price(head))
     }
 
     /// The checks of `docs/spec/chain.md` 9.2, in its order, except those of replacements. `next_nonce` returns the
