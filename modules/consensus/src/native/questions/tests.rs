@@ -1,3 +1,5 @@
+//! Queries compared with the reference's recorded answers.
+
 use std::sync::Arc;
 
 use tenon_api::{
@@ -20,9 +22,9 @@ fn questions(name: &str) -> Questions {
     Questions::new(&spec, Arc::new(chain), engine).unwrap()
 }
 
-// What a node of the reference answered about chain `v1switch`: tests/data/native/answers.
+// A reference node's answers about chain `v1switch`: tests/data/native/answers.
 #[test]
-fn blocks_of_both_engines_are_signed_by_whom_the_reference_names() {
+fn signers_of_blocks_of_both_engines_match_the_reference() {
     let questions = questions("v1switch");
 
     for (number, signers, finality) in [(0, 0, 0), (14, 3, 100), (1000, 4, 100), (2730, 2, 100), (2738, 0, 0)] {
@@ -33,7 +35,7 @@ fn blocks_of_both_engines_are_signed_by_whom_the_reference_names() {
 }
 
 #[test]
-fn slashed_are_the_penalised_candidates_until_there_are_masternodes_enough() {
+fn penalised_candidates_are_slashed_up_to_the_number_of_masternodes() {
     let of = |digits: &[u8]| -> Vec<Address> { digits.iter().map(|digit| Address::repeat_byte(*digit)).collect() };
     let candidates: Vec<_> = of(&[1, 2, 3, 4]).into_iter().map(|candidate| (candidate, U256::ONE)).collect();
 
@@ -45,9 +47,9 @@ fn slashed_are_the_penalised_candidates_until_there_are_masternodes_enough() {
 }
 
 #[test]
-fn the_window_of_recent_makers_grows_with_the_set_and_brings_nobody_back() {
+fn the_window_of_recent_makers_grows_with_the_set_and_readmits_none() {
     let questions = questions("v1switch");
-    // Three may make blocks up to the gap block 450, four after it.
+    // Three makers up to the gap block 450, four after it.
     let cases: [(u64, usize, &[u64]); 7] = [
         (0, 3, &[]),
         (1, 3, &[1]),
@@ -84,7 +86,7 @@ fn a_v2_snapshot_is_that_of_the_gap_block_of_its_height() {
 fn an_epoch_has_members_in_v2_and_at_the_switch_block() {
     let local = questions("local");
     let members = local.epoch_members(BlockId::number(200)).unwrap().unwrap();
-    // Account 3 was silent in the epoch before.
+    // Account 3 made no block in the previous epoch.
     assert_eq!((members.number, members.round, members.masternodes.len()), (200, 212, 4));
     assert_eq!(members.penalties, [address_of(&key(3))]);
     assert!(!members.masternodes.contains(&address_of(&key(3))));
@@ -99,7 +101,7 @@ fn an_epoch_has_members_in_v2_and_at_the_switch_block() {
 }
 
 #[test]
-fn epochs_begin_where_the_reference_says() {
+fn epochs_begin_at_the_references_blocks() {
     let questions = questions("local");
     let hash = |number: u64| questions.canonical_header(number).unwrap().unwrap().hash();
     let between = |first, last| questions.epoch_switches(hash(first), hash(last), &CallContext::new());
@@ -112,7 +114,7 @@ fn epochs_begin_where_the_reference_says() {
     assert_eq!(between(0, 60).unwrap_err().message, "not supported in the v1 consensus");
     for (epoch, first) in (0..).zip(all) {
         let last = all.iter().find(|next| **next > first).map(|next| next - 1);
-        // From the chain, then from memory.
+        // First from the chain, then from the cache.
         for _ in 0..2 {
             let EpochBlocks { first: found, last: found_last, hash: found_hash, .. } =
                 questions.epoch_blocks(epoch).unwrap();
@@ -149,7 +151,7 @@ fn rounds_without_a_block_are_those_between_the_rounds_of_blocks() {
 }
 
 #[test]
-fn a_header_that_is_brought_is_told_its_round_or_why_it_has_none() {
+fn a_supplied_header_gets_its_round_or_an_error() {
     let questions = questions("local");
     let stored = questions.canonical_header(300).unwrap().unwrap();
 
@@ -164,7 +166,7 @@ fn a_header_that_is_brought_is_told_its_round_or_why_it_has_none() {
 }
 
 #[test]
-fn without_a_committed_block_there_is_none_to_be_asked_for() {
+fn without_a_committed_block_a_query_for_it_finds_none() {
     let questions = questions("local");
     assert_eq!(questions.chain.head().finalized, None, "the chain in memory knows none");
 
@@ -185,9 +187,9 @@ fn the_entry_in_use_is_the_first_until_an_epoch_begins_in_this_process() {
     assert_eq!(questions.parameters().unwrap().current, 360, "block 640 opened an epoch since");
 }
 
-/// What is at hand is what the long way finds, and is at hand once that was gone; engine v1 always goes it.
+/// The cached path finds the same as the full one, once that has filled the cache; engine v1 always uses the full one.
 #[test]
-fn what_is_at_hand_is_what_the_long_way_finds() {
+fn cached_answers_equal_computed_ones() {
     for name in ["local", "v1switch"] {
         let questions = questions(name);
         let head = questions.chain.head().header.number;

@@ -1,5 +1,5 @@
-//! Who may make v1 blocks (`docs/spec/consensus.md` 2.2): the candidates chosen at the last gap block, changed by votes
-//! in headers. Nobody votes on the real networks, but everybody could.
+//! The addresses authorised to make v1 blocks (`docs/spec/consensus.md` 2.2): the candidates chosen at the last gap
+//! block, changed by votes in headers. The real networks contain no votes, but they are possible.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -26,29 +26,29 @@ use crate::native::{
 pub(crate) const NONCE_ADD: B64 = B64::repeat_byte(0xff);
 /// A vote to drop the beneficiary.
 pub(crate) const NONCE_DROP: B64 = B64::ZERO;
-/// Most masternodes before `tipIncreaseMasternodes` (1.4).
+/// Maximum number of masternodes before `tipIncreaseMasternodes` (1.4).
 const MAX_EARLY_MASTERNODES: usize = 18;
-/// Snapshots kept, as many as the reference keeps.
+/// Number of cached snapshots, as in the reference.
 const REMEMBERED: NonZeroUsize = NonZeroUsize::new(128).unwrap();
 
-/// A vote that counts at the moment.
+/// A vote that currently counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Vote {
     voter: Address,
-    /// Height of the block that holds it.
+    /// Height of its block.
     block: u64,
     about: Address,
     is_to_add: bool,
 }
 
-/// The state of the votes about one address.
+/// The votes on one address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Tally {
     is_to_add: bool,
     votes: usize,
 }
 
-/// Who may make the block after the one that the snapshot is of.
+/// The addresses authorised to make the block after the snapshot's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Snapshot {
     signers: BTreeSet<Address>,
@@ -57,7 +57,7 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// A set that nobody voted on yet.
+    /// A set without votes.
     fn new(signers: impl IntoIterator<Item = Address>) -> Self {
         Self { signers: signers.into_iter().collect(), votes: Vec::new(), tally: BTreeMap::new() }
     }
@@ -67,7 +67,7 @@ impl Snapshot {
         &self.signers
     }
 
-    /// The votes that count, the oldest first.
+    /// The votes that count, oldest first.
     pub(crate) fn votes(&self) -> Vec<HeaderVote> {
         let public = |vote: &Vote| HeaderVote {
             voter: vote.voter,
@@ -78,7 +78,7 @@ impl Snapshot {
         self.votes.iter().map(public).collect()
     }
 
-    /// Their sums, ascending by the address that they are about.
+    /// Their totals, ascending by address.
     pub(crate) fn tally(&self) -> Vec<HeaderTally> {
         let public = |(about, tally): (&Address, &Tally)| HeaderTally {
             about: *about,
