@@ -13,7 +13,7 @@ BLOCK_TRANSACTIONS = 100
 BLOCKS = 5
 PATIENCE = 3
 """Seconds that a server gets for one request, alone. What takes longer is left out of the table for it."""
-LONGEST_QUEUE = 12
+MAX_QUEUE = 12
 """Seconds after which a server may have answered one request a connection. Where it needs longer, the row has what it
 does alone: on one core more connections make it no faster."""
 SLOW_QUEUE = 1.5
@@ -129,9 +129,9 @@ def measure(arguments, targets, alone):
                     if name not in bodies or any("failure" in run for run in rounds[target]):
                         continue
                     queue = alone[server.name].get(name, 0) * connections
-                    if queue > LONGEST_QUEUE and number == 0:
+                    if queue > MAX_QUEUE and number == 0:
                         rounds[target].append(asked_alone(alone[server.name][name]))
-                    if queue > LONGEST_QUEUE or (queue > SLOW_QUEUE and number > 0):
+                    if queue > MAX_QUEUE or (queue > SLOW_QUEUE and number > 0):
                         continue
                     seconds = max(arguments.seconds, queue) if queue > SLOW_QUEUE else arguments.seconds
                     rounds[target].append(servers.load(server, transport, bodies[name], connections, seconds))
@@ -239,7 +239,7 @@ def report(cells):
         print_row(row, waited + column("cpu_micros", *row, "limit", "limit Unix", "anvil", "Tenon HTTP", "Tenon Unix"))
 
     if any(run and run.get("alone") for run in cells.values()):
-        print(f"\n* needs more than {LONGEST_QUEUE} s for one request a connection: what it does when asked alone")
+        print(f"\n* needs more than {MAX_QUEUE} s for one request a connection: what it does when asked alone")
 
 
 def heading(*columns):

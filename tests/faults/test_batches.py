@@ -13,7 +13,7 @@ KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 SENDER = Account.from_key(KEY).address
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 BATCHES = 200
-MOST_WAITING = 3
+MAX_WAITING = 3
 """Seconds after which sending is answered without a block (docs/development-network.md), on a crowded machine."""
 
 
@@ -50,7 +50,7 @@ def test_a_batch_finds_what_it_has_sent_in_a_block(profile, transport):
             nonce, identity, _ = sent
             begun = time.monotonic()
             before, answer, after, receipt, _ = batch(connection, asked_about(sent))
-            has_given_up = time.monotonic() - begun >= MOST_WAITING
+            has_given_up = time.monotonic() - begun >= MAX_WAITING
 
             assert (int(before, 16), answer, int(after, 16)) == (nonce, identity, nonce + 1)
             assert receipt["status"] == "0x1" if receipt else has_given_up, identity
@@ -106,7 +106,7 @@ def test_a_filter_of_a_batch_gives_each_change_once(transport):
             send, poll = ("eth_sendRawTransaction", raw), ("eth_getFilterChanges", new)
             begun = time.monotonic()
             nothing, _, one, again = batch(connection, [poll, send, poll, poll])
-            has_given_up = time.monotonic() - begun >= MOST_WAITING
+            has_given_up = time.monotonic() - begun >= MAX_WAITING
             while has_given_up and not one + again:
                 one = batch(connection, [poll])[0]
 

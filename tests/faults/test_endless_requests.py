@@ -208,9 +208,9 @@ def test_a_search_over_everything_is_cut_at_its_bound(node):
         assert wire.ask(connection, wire.request("eth_getLogs", {"fromBlock": "0x0", "toBlock": "0x0"}))["result"] == []
 
 
-MOST_REST = 100
+MAX_REST = 100
 """Milliseconds after which nothing is done for a client that has gone, where the machine is free (the long form)."""
-MOST_AFTERWARDS = 400
+MAX_AFTERWARDS = 400
 """Milliseconds of processor time that the node may use for a client that has gone. A release build used 50 at most; the
 request itself would use seconds at the least."""
 
@@ -229,7 +229,7 @@ def left_alone(node, requests, transport):
         idle = watch.idle_after(pid, 10)
         used = watch.processor_milliseconds(pid) - used
         assert idle is not None, f"{name} over {transport.name} still runs 10 s after its client has gone"
-        assert used < MOST_AFTERWARDS, f"{name} over {transport.name} cost {used:.0f} ms of processor time after its client had gone"
+        assert used < MAX_AFTERWARDS, f"{name} over {transport.name} cost {used:.0f} ms of processor time after its client had gone"
         rests[name] = idle * 1000, used
     assert node.call("eth_chainId")
     return rests
@@ -241,7 +241,7 @@ def told(transport, rests):
           ", ".join(f"{name} {rest:.0f} ({used:.0f})" for name, (rest, used) in rests.items()))
     what = f"clients that go, {transport.name}: {', '.join(name.partition(',')[0] for name in rests)}"
     assert tell("endless", what[:70], len(rests), f"at rest after {most[0]:.0f} ms at most, {most[1]:.0f} ms of processor time",
-                        f"{MOST_REST} ms", in_time=most[0] <= MOST_REST)
+                        f"{MAX_REST} ms", in_time=most[0] <= MAX_REST)
 
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
@@ -303,7 +303,7 @@ def test_a_search_stops_when_its_client_has_gone(heavy_node, transport):
 
 SHARES = (0.2, 0.4, 0.6, 0.8)
 """Of the processor time of a whole request: when its client leaves. Searching or executing comes first, writing the answer last."""
-MOST_SHARE = 0.3
+MAX_SHARE = 0.3
 """Of the same, how much may be used when the client has gone: whoever does not look uses all the rest."""
 
 
@@ -325,7 +325,7 @@ def test_work_stops_wherever_it_stands_when_its_client_goes(heavy_node, transpor
         whole = cost(heavy_node, text, transport)
         found = [left_at(heavy_node, text, transport, share * whole) for share in SHARES]
         print(f"  {name}: {whole:.0f}; " + ", ".join(f"{used:.0f} ({rest:.0f})" for used, rest in found))
-        assert max(used for used, _ in found) < max(MOST_SHARE * whole, 100), name
+        assert max(used for used, _ in found) < max(MAX_SHARE * whole, 100), name
     assert heavy_node.call("eth_chainId")
 
 

@@ -23,7 +23,7 @@ SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**3
 MB = 1 << 20
 # MB. The allocator gives unused pages back while it is asked for others, and keeps some of each thread's until then.
 KEPT_MEMORY = 64
-MOST_DELAY = 50
+MAX_DELAY = 50
 """Milliseconds by which another client's p99 may grow, where the machine is free (the long form)."""
 OWN_FILES = 6
 """Files that come and go without any client: tables of the database, and the harness's own connection."""
@@ -168,7 +168,7 @@ class Costs:
         assert memory <= self.memory + KEPT_MEMORY, "memory is not given back"
         assert files <= self.files + OWN_FILES, "files are not given back"
         assert others["failures"] == 0 and others["answers"] > 0, "others were not served"
-        bound = self.quiet["p99"] + MOST_DELAY
+        bound = self.quiet["p99"] + MAX_DELAY
         assert tell(
             "clients",
             what,

@@ -23,7 +23,7 @@ from test_kill_native import Recorded
 KILLS = int(os.environ.get("TENON_KILLS", "4"))
 SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
-MOST_MORE = 40
+MAX_MORE = 40
 """Kills beyond those that are asked for, until one has hit what the test is about: how fast that is nobody knows before."""
 
 
@@ -74,7 +74,7 @@ def test_an_import_killed_at_any_instant_stands_at_a_whole_block_and_goes_on(dic
         shutil.rmtree(path / "data")
         heights, longest, in_the_middle = [], whole, 0
         while len(heights) < KILLS or not in_the_middle:
-            assert len(heights) < KILLS + MOST_MORE, f"no kill hit a running import, the test has shown nothing: {heights}"
+            assert len(heights) < KILLS + MAX_MORE, f"no kill hit a running import, the test has shown nothing: {heights}"
             if heights and heights[-1] == length:
                 shutil.rmtree(path / "data")
             importing = subprocess.Popen([str(BINARY), *map(str, command)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -246,7 +246,7 @@ def test_a_node_killed_while_it_unwinds_stands_at_a_whole_block_not_below_its_ai
         heights, acknowledged, between, lost = [], 0, 0, 0
         start = 0
         while len(heights) < KILLS or not (between or acknowledged):
-            assert len(heights) < KILLS + MOST_MORE, f"no kill hit an unwinding, the test has shown nothing: {heights}"
+            assert len(heights) < KILLS + MAX_MORE, f"no kill hit an unwinding, the test has shown nothing: {heights}"
             if start < length // 3:
                 shutil.rmtree(datadir)
                 shutil.copytree(whole, datadir)

@@ -25,7 +25,7 @@ SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**3
 LONGEST = 100
 DEPTHS = 4
 """How many lengths of the old branch a run has, beside 1 and 100: each has a folder, of which every kill gets a copy."""
-MOST_MORE = 60
+MAX_MORE = 60
 """Kills beyond those that are asked for, until some have hit a reorganisation."""
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 
@@ -127,7 +127,7 @@ def test_a_node_killed_in_a_reorganisation_stands_at_the_old_or_the_new_head(dic
         datadir, found, acknowledged, between = path / "data", [], 0, 0
         is_enough = False
         while len(found) < KILLS or not is_enough:
-            assert len(found) < KILLS + MOST_MORE, f"no kill hit a reorganisation, the test has shown nothing: {found}"
+            assert len(found) < KILLS + MAX_MORE, f"no kill hit a reorganisation, the test has shown nothing: {found}"
             chosen = dice.choice(prepared)
             shutil.rmtree(datadir, ignore_errors=True)
             shutil.copytree(chosen.path, datadir)

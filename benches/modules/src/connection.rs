@@ -17,7 +17,7 @@ use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _};
 use crate::Error;
 
 /// A call that takes longer is lost.
-const LONGEST_CALL: Duration = Duration::from_secs(60);
+const MAX_CALL: Duration = Duration::from_secs(60);
 
 /// The front-ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,9 +82,9 @@ impl Connection {
         let id = self.last_id;
         let request = serde_json::json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
         self.send(&request).await?;
-        let text = timeout(LONGEST_CALL, self.receive())
+        let text = timeout(MAX_CALL, self.receive())
             .await
-            .map_err(|_| format!("no answer to {method} within {LONGEST_CALL:?}"))??;
+            .map_err(|_| format!("no answer to {method} within {MAX_CALL:?}"))??;
         let answer: Value = serde_json::from_str(&text).map_err(|error| format!("{error}: {text}"))?;
         if answer["id"] != id {
             return Err(format!("request {id} ({method}) was answered by {answer}: lost or given twice").into());

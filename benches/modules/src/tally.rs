@@ -14,7 +14,7 @@ use tenon_bench::Latencies;
 use crate::modules::{Fate, SUBJECTS};
 
 /// How many wrong answers are kept to be shown.
-const MOST_SHOWN: usize = 20;
+const MAX_SHOWN: usize = 20;
 
 /// Answers of one module.
 #[derive(Default)]
@@ -103,7 +103,7 @@ impl Tally {
     pub(crate) fn wrong(&self, module: usize, what: String) {
         lock(&self.answers)[module].wrong += 1;
         let mut shown = lock(&self.shown);
-        if shown.len() < MOST_SHOWN {
+        if shown.len() < MAX_SHOWN {
             println!("  WRONG  {}: {what}", SUBJECTS[module].name);
             shown.push(format!("{}: {what}", SUBJECTS[module].name));
         }

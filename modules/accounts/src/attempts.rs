@@ -16,7 +16,7 @@ use tokio::{
 
 /// The delay after the first wrong password; each further one doubles it.
 const FIRST_DELAY: Duration = Duration::from_millis(250);
-const LONGEST_DELAY: Duration = Duration::from_secs(8);
+const MAX_DELAY: Duration = Duration::from_secs(8);
 /// How long wrong passwords count.
 const REMEMBERED: Duration = Duration::from_secs(600);
 /// Maximum number of recorded pairs of account and client. The oldest are dropped.
@@ -92,7 +92,7 @@ impl Attempt {
         }
         let doubled = FIRST_DELAY.saturating_mul(1_u32.checked_shl(self.0.count.min(16)).unwrap_or(u32::MAX));
         self.0.count = self.0.count.saturating_add(1);
-        self.0.not_before = now + doubled.min(LONGEST_DELAY);
+        self.0.not_before = now + doubled.min(MAX_DELAY);
     }
 }
 

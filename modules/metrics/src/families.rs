@@ -173,7 +173,7 @@ families! {
             "Memory of the process's allocator: asked for by the program (allocated), in pages that hold some of it (active), in physical memory (resident), addresses kept without memory (retained)";
         VIRTUAL: Gauge "process_virtual_memory_bytes" in "bytes" [] "Memory of the process in all mappings";
         OPEN_FILES: Gauge "process_open_fds" [] "Open file descriptors, sockets among them";
-        MOST_FILES: Gauge "process_max_fds" [] "Most file descriptors that may be open";
+        MAX_FILES: Gauge "process_max_fds" [] "Most file descriptors that may be open";
         THREADS: Gauge "process_threads" [] "Threads";
         STARTED: Gauge "process_start_time_seconds" in "seconds" [] "When the process started, since 1970";
         BUILD: Info "tenon_build" ["version" "commit" "compiler"] "What the program was built from";

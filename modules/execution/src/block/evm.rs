@@ -132,7 +132,7 @@ fn interrupt(step: Step<'_>) -> InstructionExecResult {
 }
 
 /// Most bytes that one instruction of an attempt hashes or copies.
-const MOST_BYTES_OF_ATTEMPT: U256 = U256::from_limbs([32 << 10, 0, 0, 0]);
+const MAX_BYTES_OF_ATTEMPT: U256 = U256::from_limbs([32 << 10, 0, 0, 0]);
 
 /// In an attempt, instructions that may take long without a jump look at the clock each time, and stop it when they have
 /// much to do. Reads of the state have their own bound (`call/attempt.rs`).
@@ -167,7 +167,7 @@ fn bounded(
 ) -> InstructionExecResult {
     // A stack that is too short is the instruction's own to report.
     let bytes = length.and_then(|position| step.interpreter.stack.peek(position).ok()).unwrap_or_default();
-    if bytes > MOST_BYTES_OF_ATTEMPT || step.host.chain.reason().is_some() {
+    if bytes > MAX_BYTES_OF_ATTEMPT || step.host.chain.reason().is_some() {
         return interrupt(step);
     }
     instruction(step)

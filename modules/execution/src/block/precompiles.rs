@@ -133,10 +133,10 @@ const CHEAP: [Address; 5] = [
     Address::with_last_byte(6),
 ];
 /// Most bytes that they are given in an attempt.
-const MOST_BYTES_OF_ATTEMPT: usize = 4 << 10;
+const MAX_BYTES_OF_ATTEMPT: usize = 4 << 10;
 
 fn is_cheap(inputs: &CallInputs) -> bool {
-    inputs.input.len() <= MOST_BYTES_OF_ATTEMPT && CHEAP.contains(&inputs.bytecode_address)
+    inputs.input.len() <= MAX_BYTES_OF_ATTEMPT && CHEAP.contains(&inputs.bytecode_address)
 }
 
 impl PrecompileProvider<BlockContext> for Precompiles {

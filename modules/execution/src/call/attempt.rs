@@ -27,9 +27,9 @@ use crate::block::Interrupt;
 /// How long an attempt may take: some of the longer wake-ups that it spares.
 const TIME: Duration = Duration::from_micros(150);
 /// Most gas of a call that is attempted: memory is bought with gas, and buying it is one instruction.
-pub(super) const MOST_GAS: u64 = 100_000_000;
+pub(super) const MAX_GAS: u64 = 100_000_000;
 /// Most call data of a call that is attempted, bytes.
-const MOST_INPUT: usize = 16 << 10;
+const MAX_INPUT: usize = 16 << 10;
 /// Calls that are remembered as long ones: some more than a node's clients ask at a time.
 const REMEMBERED: usize = 1_024;
 
@@ -76,7 +76,7 @@ impl LongCalls {
 fn is_small(call: &Call) -> bool {
     let request = &call.request;
     request.to.is_some()
-        && request.input.len() <= MOST_INPUT
+        && request.input.len() <= MAX_INPUT
         && request.access_list.as_ref().is_none_or(Vec::is_empty)
         && request.blob_versioned_hashes.is_none()
         && request.authorization_list.is_none()
@@ -198,7 +198,7 @@ mod tests {
         assert!(is_small(&small));
         for large in [
             with(|call| call.request.to = None),
-            with(|call| call.request.input = vec![0; MOST_INPUT + 1].into()),
+            with(|call| call.request.input = vec![0; MAX_INPUT + 1].into()),
             with(|call| call.request.access_list = Some(vec![Default::default()])),
             with(|call| call.request.blob_versioned_hashes = Some(vec![])),
             with(|call| call.request.authorization_list = Some(vec![])),

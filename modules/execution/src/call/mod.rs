@@ -118,7 +118,7 @@ impl Calls {
             prepare(self, header, &mut state, &call.request, &call.state_overrides, &call.block_overrides)?;
         let message = environment.transaction.clone();
         let gas_limit = message.gas_limit;
-        if is_attempt && gas_limit > attempt::MOST_GAS {
+        if is_attempt && gas_limit > attempt::MAX_GAS {
             return Err(CallEnd::GaveUp);
         }
         let mut evm = environment.evm(state, interrupt, ());

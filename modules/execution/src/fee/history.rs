@@ -12,7 +12,7 @@ use tenon_bus::CallContext;
 use super::{Fees, tips::WeightedTip, unknown};
 
 /// Most percentiles of one question.
-const MOST_PERCENTILES: usize = 100;
+const MAX_PERCENTILES: usize = 100;
 /// Most blocks of a history that is worked out on the caller's own task: each costs two look-ups.
 const MAX_ATTEMPTED_BLOCKS: u64 = 32;
 
@@ -137,8 +137,8 @@ const fn empty() -> FeeHistory {
 
 fn check_percentiles(percentiles: &[f64]) -> Result<(), Failure> {
     let invalid = |what: String| Err(Failure::server(format!("invalid reward percentile: {what}")));
-    if percentiles.len() > MOST_PERCENTILES {
-        return invalid(format!("over the query limit {MOST_PERCENTILES}"));
+    if percentiles.len() > MAX_PERCENTILES {
+        return invalid(format!("over the query limit {MAX_PERCENTILES}"));
     }
     for (index, percentile) in percentiles.iter().enumerate() {
         if !(0.0..=100.0).contains(percentile) {

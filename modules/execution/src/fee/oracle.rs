@@ -14,9 +14,9 @@ const PERCENTILE: usize = 60;
 /// How many of a block's lowest tips count.
 const SAMPLES_PER_BLOCK: usize = 3;
 /// Tips below this do not count, wei.
-const LEAST_COUNTED: U256 = U256::from_limbs([2, 0, 0, 0]);
+const MIN_COUNTED: U256 = U256::from_limbs([2, 0, 0, 0]);
 /// Never suggest more: 500 gwei.
-const MOST_SUGGESTED: U256 = U256::from_limbs([500_000_000_000, 0, 0, 0]);
+const MAX_SUGGESTED: U256 = U256::from_limbs([500_000_000_000, 0, 0, 0]);
 /// What is suggested as long as no transaction says otherwise: a thousandth of a gwei, go-ethereum's least tip
 /// for its own blocks.
 const INITIAL: U256 = U256::from_limbs([1_000_000, 0, 0, 0]);
@@ -76,7 +76,7 @@ impl Fees {
         let mut samples = self.samples(head.header.number, of_silence)?;
         samples.sort_unstable();
         let chosen = samples.len().saturating_sub(1) * PERCENTILE / 100;
-        let tip = samples.get(chosen).copied().unwrap_or(last.tip).min(MOST_SUGGESTED).max(self.least(&head.header));
+        let tip = samples.get(chosen).copied().unwrap_or(last.tip).min(MAX_SUGGESTED).max(self.least(&head.header));
         *self.suggestion.lock() = Suggestion { head: head.header.hash(), tip };
         Ok(tip)
     }
@@ -137,7 +137,7 @@ fn lowest_tips(block: &RecoveredBlock) -> Vec<U256> {
         .map(|(transaction, _)| {
             transaction.effective_gas_price(base_fee).saturating_sub(U256::from(base_fee.unwrap_or_default()))
         })
-        .filter(|tip| *tip >= LEAST_COUNTED)
+        .filter(|tip| *tip >= MIN_COUNTED)
         .collect();
     tips.sort_unstable();
     tips.truncate(SAMPLES_PER_BLOCK);

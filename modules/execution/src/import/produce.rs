@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// Gas of the cheapest transaction: with less left, no further one fits.
-const LEAST_TRANSACTION_GAS: u64 = 21_000;
+const MIN_TRANSACTION_GAS: u64 = 21_000;
 
 /// Room that a block's header and lists need beside its transactions, bytes: generous, because a block that is
 /// too large is refused by everybody.
@@ -99,7 +99,7 @@ fn take_transactions(execution: &mut BlockExecution, candidates: Vec<RecoveredTr
     let mut left_out = AddressSet::default();
     let mut bytes_left = execution.max_block_bytes().saturating_sub(SIZE_RESERVE);
     for RecoveredTransaction { transaction, sender } in candidates {
-        if execution.gas_left() < LEAST_TRANSACTION_GAS {
+        if execution.gas_left() < MIN_TRANSACTION_GAS {
             break;
         }
         if left_out.contains(&sender) {

@@ -23,7 +23,7 @@ const MIN_FEE: U256 = U256::from_limbs([1, 0, 0, 0]);
 /// `issuer` of a token.
 const ISSUER: U256 = U256::from_limbs([2, 0, 0, 0]);
 /// More tokens than this are not read: each costs a deposit, and the list is read for every block.
-const MOST_TOKENS: u64 = 1 << 20;
+const MAX_TOKENS: u64 = 1 << 20;
 
 /// What the issuer's deposits can pay in one block, and what they have paid.
 pub(super) struct Sponsorship {
@@ -68,7 +68,7 @@ pub(crate) fn capacity_of(
 impl Sponsorship {
     /// Reads what every registered token's deposit is, once before the first transaction of a block.
     pub(super) fn read(issuer: Address, state: &mut BlockState) -> Result<Self, StoreError> {
-        let count = state.read_slot(issuer, TOKENS)?.as_limbs()[0].min(MOST_TOKENS);
+        let count = state.read_slot(issuer, TOKENS)?.as_limbs()[0].min(MAX_TOKENS);
         let mut capacities = BTreeMap::new();
         for index in 0..count {
             let entry = state.read_slot(issuer, element_slot(TOKENS.into(), index).into())?;

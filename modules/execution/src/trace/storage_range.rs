@@ -14,7 +14,7 @@ use super::{native_replay::NativeTracing, replay::request_timed_out};
 use crate::{block::BlockState, call::Calls};
 
 /// Contracts with more slots are not listed: every key is hashed, because nothing is stored in the order of hashes.
-const MOST_SLOTS: usize = 2_000_000;
+const MAX_SLOTS: usize = 2_000_000;
 
 /// Looks whether somebody still waits once in so many slots.
 const LOOK_EVERY: usize = 1024;
@@ -67,8 +67,8 @@ impl Calls {
         self.state_after(&parent, caller)?;
         let (mut slots, is_wiped) = state.known_slots(contract);
         if !is_wiped {
-            let stored = self.chain.slots_of(contract, MOST_SLOTS)?.ok_or_else(|| {
-                Failure::limit(format!("account {contract:x} has more than {MOST_SLOTS} slots: too many to be ordered"))
+            let stored = self.chain.slots_of(contract, MAX_SLOTS)?.ok_or_else(|| {
+                Failure::limit(format!("account {contract:x} has more than {MAX_SLOTS} slots: too many to be ordered"))
             })?;
             let changed = self.chain.slots_of_branch(&parent, contract)?;
             slots.extend(stored.into_iter().chain(changed).map(|slot| U256::from_be_bytes(slot.0)));

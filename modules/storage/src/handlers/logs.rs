@@ -110,10 +110,10 @@ impl Answers {
     /// together. `None` on any problem, such as a concurrent reorganisation: the search then repeats the work or
     /// reports the error.
     fn cached_logs(&self, request: &GetLogs, most: usize) -> Option<Vec<LocatedLog>> {
-        self.store.shared.generations.together(|| self.logs_at_hand_once(request, most))
+        self.store.shared.generations.together(|| self.cached_logs_once(request, most))
     }
 
-    fn logs_at_hand_once(&self, request: &GetLogs, most: usize) -> Option<Vec<LocatedLog>> {
+    fn cached_logs_once(&self, request: &GetLogs, most: usize) -> Option<Vec<LocatedLog>> {
         let mut found = Found { store: &self.store, filter: &request.filter, logs: Vec::new(), left: most };
         let is_whole = match request.range {
             LogRange::Block(hash) => found.add_block(hash),

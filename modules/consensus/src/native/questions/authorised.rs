@@ -27,13 +27,13 @@ impl Questions {
     }
 
     /// [`Questions::authorised`] if it takes only a few reads: for v2 blocks whose candidates are cached.
-    pub(super) fn authorised_at_hand(&self, block: BlockId) -> Result<Option<Option<Authorised>>, Failure> {
+    pub(super) fn cached_authorised(&self, block: BlockId) -> Result<Option<Option<Authorised>>, Failure> {
         let Some(header) = self.header(block)? else { return Ok(Some(None)) };
         if !self.engine.is_v2(header.number) {
             return Ok(None);
         }
         let gap = gap_number(self.engine.consensus(), header.number);
-        let candidates = self.engine.v2().candidates_at_hand(gap, &*self.chain).map_err(failure)?;
+        let candidates = self.engine.v2().cached_candidates(gap, &*self.chain).map_err(failure)?;
         candidates.map(|candidates| self.at_gap(gap, &candidates).map(Some)).transpose()
     }
 

@@ -46,11 +46,11 @@ impl Questions {
     }
 
     /// [`Questions::epoch_members`] if it takes only a few reads: the candidates are cached.
-    pub(super) fn epoch_members_at_hand(&self, block: BlockId) -> Result<Option<EpochMembers>, V2Error> {
+    pub(super) fn cached_epoch_members(&self, block: BlockId) -> Result<Option<EpochMembers>, V2Error> {
         let Ok(Some(header)) = self.header(block) else { return Ok(None) };
         let consensus = self.engine.consensus();
-        let Some(info) = self.engine.v2().epoch_at_hand(&header, &*self.chain)? else { return Ok(None) };
-        let candidates = self.engine.v2().candidates_at_hand(info.gap_number(consensus), &*self.chain)?;
+        let Some(info) = self.engine.v2().cached_epoch(&header, &*self.chain)? else { return Ok(None) };
+        let candidates = self.engine.v2().cached_candidates(info.gap_number(consensus), &*self.chain)?;
         let round = round_of(consensus, &header)?;
         Ok(candidates.map(|candidates| members(header.number, round, &info, &candidates)))
     }
@@ -85,9 +85,9 @@ impl Questions {
     }
 
     /// [`Questions::epoch_blocks`] if it takes only a few reads: both ends are of cached epochs, or of the current one.
-    pub(super) fn epoch_blocks_at_hand(&self, epoch: u64) -> Result<Option<EpochBlocks>, V2Error> {
+    pub(super) fn cached_epoch_blocks(&self, epoch: u64) -> Result<Option<EpochBlocks>, V2Error> {
         let head = self.chain.head();
-        let Some(current) = self.engine.v2().epoch_at_hand(&head.header, &*self.chain)? else { return Ok(None) };
+        let Some(current) = self.engine.v2().cached_epoch(&head.header, &*self.chain)? else { return Ok(None) };
         let current_epoch = epoch_number(self.engine.consensus(), current.switch.round);
         let at_hand = |epoch| if epoch == current_epoch { Ok(Some(current.switch)) } else { self.known_switch(epoch) };
         let Some(BlockInfo { hash, round, number: first }) = at_hand(epoch)? else { return Ok(None) };

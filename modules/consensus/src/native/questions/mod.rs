@@ -76,14 +76,14 @@ fn register_epochs(bus: &Bus, questions: &Arc<Questions>, pool: &WorkPool) -> Re
     let (attempt, own) = (Arc::clone(questions), Arc::clone(questions));
     bus.handle_attempt(
         pool,
-        move |request: &GetAuthorised, _| attempt.authorised_at_hand(request.block).ok().flatten().map(Ok),
+        move |request: &GetAuthorised, _| attempt.cached_authorised(request.block).ok().flatten().map(Ok),
         move |request: GetAuthorised, _| own.authorised(request.block),
     )?;
     let (attempt, own) = (Arc::clone(questions), Arc::clone(questions));
     bus.handle_attempt(
         pool,
         move |request: &GetEpochMembers, _| {
-            attempt.epoch_members_at_hand(request.block).ok().flatten().map(Some).map(Ok)
+            attempt.cached_epoch_members(request.block).ok().flatten().map(Some).map(Ok)
         },
         move |request: GetEpochMembers, _| own.epoch_members(request.block),
     )?;
@@ -96,7 +96,7 @@ fn register_epochs(bus: &Bus, questions: &Arc<Questions>, pool: &WorkPool) -> Re
     let (attempt, own) = (Arc::clone(questions), Arc::clone(questions));
     bus.handle_attempt(
         pool,
-        move |request: &GetEpochBlocks, _| attempt.epoch_blocks_at_hand(request.epoch).ok().flatten().map(Ok),
+        move |request: &GetEpochBlocks, _| attempt.cached_epoch_blocks(request.epoch).ok().flatten().map(Ok),
         move |request: GetEpochBlocks, _| own.epoch_blocks(request.epoch),
     )?;
     let own = Arc::clone(questions);

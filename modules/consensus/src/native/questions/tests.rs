@@ -199,14 +199,14 @@ fn cached_answers_equal_computed_ones() {
             let authorised = questions.authorised(block).unwrap();
             let members = questions.epoch_members(block).unwrap();
             let is_v2 = number > switch_block;
-            assert_eq!(questions.authorised_at_hand(block).unwrap(), is_v2.then_some(authorised), "{name} {number}");
-            let at_hand = questions.epoch_members_at_hand(block).ok().flatten();
+            assert_eq!(questions.cached_authorised(block).unwrap(), is_v2.then_some(authorised), "{name} {number}");
+            let at_hand = questions.cached_epoch_members(block).ok().flatten();
             assert!(at_hand == members || !is_v2 && at_hand.is_none(), "{name} {number}");
         }
         for epoch in 0..15 {
             let found = questions.epoch_blocks(epoch).ok();
-            assert_eq!(questions.epoch_blocks_at_hand(epoch).unwrap(), found, "{name} epoch {epoch}");
+            assert_eq!(questions.cached_epoch_blocks(epoch).unwrap(), found, "{name} epoch {epoch}");
         }
-        assert_eq!(questions.authorised_at_hand(BlockId::number(head + 1)).unwrap(), Some(None));
+        assert_eq!(questions.cached_authorised(BlockId::number(head + 1)).unwrap(), Some(None));
     }
 }

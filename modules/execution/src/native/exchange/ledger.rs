@@ -27,7 +27,7 @@ const RESIGN_REQUESTS: U256 = U256::from_limbs([5, 0, 0, 0]);
 /// `RelayerCount`.
 pub(super) const RELAYER_COUNT: U256 = U256::from_limbs([7, 0, 0, 0]);
 /// More pairs, or relayers, than this are not read: each costs a transaction of its owner.
-const MOST_ENTRIES: u64 = 1 << 16;
+const MAX_ENTRIES: u64 = 1 << 16;
 
 /// Members of a relayer's record.
 pub(super) const DEPOSIT: u64 = 0;
@@ -200,7 +200,7 @@ impl<'a> Ledger<'a> {
         if bases != quotes {
             return Ok(Err((bases, quotes)));
         }
-        if bases > MOST_ENTRIES {
+        if bases > MAX_ENTRIES {
             return Err(ExchangeError::Unsupported("a relayer with more than 65,536 pairs"));
         }
         let mut pairs = Vec::new();
@@ -219,7 +219,7 @@ impl<'a> Ledger<'a> {
     /// The order books of every pair that any relayer lists, ascending.
     pub(super) fn books(&mut self) -> Result<Vec<B256>, ExchangeError> {
         let count = self.slot(self.registration, RELAYER_COUNT)?.as_limbs()[0];
-        if count > MOST_ENTRIES {
+        if count > MAX_ENTRIES {
             return Err(ExchangeError::Unsupported("more than 65,536 relayers"));
         }
         let mut books = Vec::new();

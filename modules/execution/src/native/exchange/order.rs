@@ -7,7 +7,7 @@ use tenon_chain::{HighS, SignedHash, signed_hash};
 use super::amounts::{Wide, list_of, low_word, put_number};
 
 /// A number of more bytes than this is as good as the largest: both are refused.
-const LONGEST_NUMBER: usize = 256;
+const MAX_NUMBER: usize = 256;
 
 /// Which way an order trades.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,7 +223,7 @@ fn digits(input: &mut &[u8]) -> Result<Bytes, NoOrder> {
 
 fn number(input: &mut &[u8]) -> Result<Wide, NoOrder> {
     let digits = digits(input)?;
-    Ok(if digits.len() > LONGEST_NUMBER { Wide::MAX } else { Wide::from_be_slice(&digits) })
+    Ok(if digits.len() > MAX_NUMBER { Wide::MAX } else { Wide::from_be_slice(&digits) })
 }
 
 fn address(input: &mut &[u8]) -> Result<Address, NoOrder> {

@@ -219,9 +219,9 @@ impl OpenedCall {
 
 /// A number as the script engine writes it: floating point.
 fn script_number(number: U256) -> String {
-    const LEAST_WITH_EXPONENT: f64 = 1e21;
+    const MIN_WITH_EXPONENT: f64 = 1e21;
     let rounded = f64::from(number);
-    if rounded < LEAST_WITH_EXPONENT {
+    if rounded < MIN_WITH_EXPONENT {
         return rounded.to_string();
     }
     format!("{rounded:e}").replace('e', "e+")

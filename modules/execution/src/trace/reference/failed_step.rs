@@ -28,7 +28,7 @@ use crate::{
 /// Gas below which SSTORE is refused whatever it does, from Istanbul on.
 const SSTORE_STIPEND: u64 = 2300;
 /// Sizes of memory above this have no price in the reference.
-const MOST_MEMORY: u64 = 0x001f_ffff_ffe0;
+const MAX_MEMORY: u64 = 0x001f_ffff_ffe0;
 /// The first access to an account costs so much more than the next, from Berlin on.
 const COLD_ACCOUNT: u64 = 2_500;
 /// The first access to a slot in a transaction.
@@ -227,7 +227,7 @@ impl KeptStep {
     }
 
     fn expansion_gas(&self, memory: u64) -> Option<u64> {
-        if memory > MOST_MEMORY {
+        if memory > MAX_MEMORY {
             return None;
         }
         let price = |words: u64| words * 3 + words * words / 512;
