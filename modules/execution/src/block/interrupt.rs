@@ -1,27 +1,27 @@
-//! Stopping a run whose caller has gone or whose time is over, and pausing it while it is another client's turn.
+//! Stops a run whose caller has gone or whose time is over, and pauses it while it is another client's turn.
 
 use std::time::{Duration, Instant};
 
 use tenon_bus::CallContext;
 
-/// How many jumps, or what takes as long as they, pass between two looks at the clock, which costs more than a jump.
+/// Number of jumps, or their equivalent, between two reads of the clock, which costs more than a jump.
 const STRIDE: u32 = 2048;
 /// The same in an attempt, whose time is shorter.
 const ATTEMPT_STRIDE: u32 = 256;
 
-/// When a run must stop. Lives in the EVM's context, where the instructions of loops look at it.
+/// When a run must stop. Stored in the EVM's context, where instructions of loops check it.
 #[derive(Clone, Default)]
 pub(crate) struct Interrupt {
-    /// None for blocks of the chain, which always run to their end.
+    /// `None` for blocks of the chain, which always run to their end.
     armed: Option<Armed>,
 }
 
 #[derive(Clone)]
 struct Armed {
     caller: CallContext,
-    /// Later by the time in which the run was paused.
+    /// Postponed by the time for which the run was paused.
     deadline: Option<Instant>,
-    /// How long the job had been paused when this run began.
+    /// Time for which the job had been paused when this run began.
     parked_before: Duration,
     stride: u32,
     countdown: u32,
@@ -30,14 +30,14 @@ struct Armed {
 /// Why a run was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stopped {
-    /// The run's own time is over.
+    /// The run's time limit.
     TimedOut,
-    /// Nobody waits for the answer any more.
+    /// The caller has gone.
     CallerGone,
 }
 
 impl Interrupt {
-    /// The text by which an interrupted run is told from other failures of the EVM.
+    /// The error text that distinguishes an interrupted run from other failures of the EVM.
     pub(crate) const MARK: &'static str = "interrupted";
 
     /// Never stops.
@@ -45,13 +45,13 @@ impl Interrupt {
         Self { armed: None }
     }
 
-    /// Stops when the caller is gone or at `deadline`.
+    /// Stops when the caller has gone or at `deadline`.
     pub(crate) fn when(caller: &CallContext, deadline: Option<Instant>) -> Self {
         let (caller, parked_before) = (caller.clone(), caller.parked());
         Self { armed: Some(Armed { caller, deadline, parked_before, stride: STRIDE, countdown: STRIDE }) }
     }
 
-    /// Stops a run that is only attempted, at `end`, and before anything that would take long by itself.
+    /// Stops an attempt at `end`, and before any single operation that would take long.
     pub(crate) fn attempt(caller: &CallContext, end: Instant) -> Self {
         let (stride, countdown) = (ATTEMPT_STRIDE, ATTEMPT_STRIDE);
         let (caller, parked_before) = (caller.clone(), Duration::ZERO);
@@ -66,8 +66,8 @@ impl Interrupt {
         self.armed.is_some()
     }
 
-    /// Whether the run must stop now; looks only every so often. `weight` is how many jumps take as long as what the run does
-    /// next. While it is another client's turn, the run waits here.
+    /// Returns whether the run must stop now; checks only at intervals. `weight` is the cost of the next operation in
+    /// jumps. While it is another client's turn, the run waits here.
     pub(crate) fn is_due(&mut self, weight: u32) -> bool {
         let Some(armed) = &mut self.armed else { return false };
         if armed.countdown >= weight {
@@ -79,8 +79,8 @@ impl Interrupt {
         self.reason().is_some()
     }
 
-    /// Looks at the next jump or call: what the run has just done took long.
-    pub(crate) const fn look_soon(&mut self) {
+    /// Checks at the next jump or call, because the last operation took long.
+    pub(crate) const fn check_soon(&mut self) {
         if let Some(armed) = &mut self.armed {
             armed.countdown = 0;
         }

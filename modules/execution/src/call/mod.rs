@@ -1,4 +1,4 @@
-//! Running the EVM for an answer instead of a block.
+//! Runs the EVM for queries.
 
 mod access_list;
 mod attempt;
@@ -50,9 +50,9 @@ pub(crate) struct Calls {
 
 /// Why a call has no output.
 pub(crate) enum CallEnd {
-    /// It failed, as its caller is told.
+    /// It failed, with this error for the caller.
     Failed(Failure),
-    /// It was attempted only, and was not over in time.
+    /// It was only attempted, and did not end in time.
     GaveUp,
 }
 
@@ -63,7 +63,7 @@ impl From<Failure> for CallEnd {
 }
 
 impl Calls {
-    /// The block after which something is to run, and the state after it.
+    /// A block, and the state after it.
     pub(crate) fn base(
         &self,
         block: BlockId,
@@ -72,7 +72,7 @@ impl Calls {
         self.base_through(block, |state| Arc::new(PausingState { state, caller: caller.clone() }))
     }
 
-    /// The same, with the state read through something else.
+    /// The same, reading the state through a wrapper.
     fn base_through(
         &self,
         block: BlockId,
@@ -90,7 +90,7 @@ impl Calls {
 
     fn reader_after(&self, header: &SealedHeader) -> Result<Arc<dyn StateReader>, Failure> {
         let state = self.chain.state_at(header.number.into());
-        // Asked after the state, which notices by itself when the chain is unwound from then on.
+        // Checked after opening the state, which from then on detects an unwind of the chain.
         if self.is_canonical(header)? {
             return Ok(state?);
         }
@@ -100,7 +100,7 @@ impl Calls {
     }
 
     fn is_canonical(&self, header: &SealedHeader) -> Result<bool, StoreError> {
-        // Most questions are about the head, which is in memory.
+        // Most queries are about the head, which is in memory.
         Ok(self.chain.head().header.hash() == header.hash()
             || self.chain.canonical_hash(header.number.into())? == Some(header.hash()))
     }
@@ -123,7 +123,7 @@ impl Calls {
         }
         let mut evm = environment.evm(state, interrupt, ());
         match environment.run(&mut evm, message.clone()) {
-            // The words want a second run, which the time left may not be enough for.
+            // The text needs a second run, for which an attempt may not have the time.
             Ok(result) if is_attempt && needs_second_run(&result, &message) => Err(CallEnd::GaveUp),
             Ok(result) => Ok(environment.output_or_failure(result, message, evm)?),
             Err(RunFailure::Stopped(_) | RunFailure::Store(_)) if is_attempt => Err(CallEnd::GaveUp),

@@ -117,7 +117,7 @@ fn take_transactions(execution: &mut BlockExecution, candidates: Vec<RecoveredTr
                 taken.senders.push(sender);
             }
             Err(reason) => {
-                if !reason.is_lack_of_room() {
+                if !reason.is_out_of_block_gas() {
                     tracing::debug!(hash = %transaction.hash, %sender, %reason, "transaction left out of the block");
                 }
                 left_out.insert(sender);

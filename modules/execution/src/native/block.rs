@@ -57,7 +57,7 @@ impl NativeBlock {
         let (needs_no_judgement, trading) = match exchange {
             exchange::Step::Taken(Some(opening)) => {
                 let (trading, prices) = opening.apply(native, header, author, evm)?;
-                evm.precompiles.tell_prices(Some(prices));
+                evm.precompiles.set_prices(Some(prices));
                 (true, Some(trading))
             }
             exchange::Step::Taken(None) => {

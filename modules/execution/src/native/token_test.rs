@@ -120,9 +120,9 @@ impl Candidate {
         let configured = evm.ctx.cfg.disable_block_gas_limit;
         evm.ctx.cfg.disable_block_gas_limit = true;
         // It is told no prices of the exchange: the reference's EVM for questions has no trading state.
-        let prices = evm.precompiles.tell_prices(None);
+        let prices = evm.precompiles.set_prices(None);
         let result = MainnetHandler::<_, EvmFailure, _>::default().run(evm);
-        evm.precompiles.tell_prices(prices);
+        evm.precompiles.set_prices(prices);
         evm.ctx.cfg.disable_block_gas_limit = configured;
         // Thrown away.
         drop(evm.finalize());

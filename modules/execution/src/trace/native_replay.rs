@@ -286,10 +286,10 @@ impl<'a> NativeTracing<'a> {
         let watch = self.options.watch(evm.precompiles.places())?;
         evm.inspector = TraceInspector::reference(watch, &self.memory);
         evm.ctx.chain = Interrupt::when(self.caller, Instant::now().checked_add(timeout));
-        let prices = evm.precompiles.tell_prices(None);
+        let prices = evm.precompiles.set_prices(None);
         let outcome = inspect(evm, message.clone(), Some(fees));
-        let lacks_prices = evm.precompiles.was_asked_for_prices() && prices.is_some();
-        evm.precompiles.tell_prices(prices);
+        let lacks_prices = evm.precompiles.has_read_prices() && prices.is_some();
+        evm.precompiles.set_prices(prices);
         let outcome = match outcome {
             Ok(outcome) => outcome,
             Err(failure) => return Err(self.no_outcome(failure, evm, &message)),

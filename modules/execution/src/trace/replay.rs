@@ -333,7 +333,7 @@ pub(super) fn open_block(
     let mut execution = BlockExecution::watched(spec, &block.header, author, state, unhurried, inspector()?, step)?;
     let prices = spec.native.as_ref();
     let prices = prices.and_then(|rules| Prices::of_replay(rules, &calls.chain, &calls.engine, &parent));
-    execution.evm_mut().precompiles.tell_prices(prices);
+    execution.evm_mut().precompiles.set_prices(prices);
     Ok(execution)
 }
 

@@ -194,10 +194,10 @@ fn a_token_that_is_tried_out_is_told_no_prices() {
     // More than decimals may be.
     let told = BookPrices { last: Wide::from(300_u64), ..BookPrices::default() };
     let prices = Prices::of_books(&[(Address::ZERO, Address::ZERO, told)], EMPTY_ROOT_HASH);
-    execution.evm_mut().precompiles.tell_prices(Some(prices));
+    execution.evm_mut().precompiles.set_prices(Some(prices));
 
     let verdict = candidate(native, 150, &apply(listing(native))).unwrap().try_out(execution.evm_mut());
 
     assert_eq!(verdict, Ok(()));
-    assert!(execution.evm_mut().precompiles.tell_prices(None).is_some(), "transactions are told them as before");
+    assert!(execution.evm_mut().precompiles.set_prices(None).is_some(), "transactions are told them as before");
 }
