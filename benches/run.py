@@ -57,7 +57,7 @@ def main():
 
 
 def measure(arguments, folder):
-    """Runs the parts one after the other, prints what each found, and gives the figures by part and the targets."""
+    """Runs the parts one after the other, prints their results, and returns the figures by part and the targets."""
     figures, targets = {}, []
     if "start" in arguments.parts:
         figures["start"] = start.run(folder)

@@ -1,4 +1,4 @@
-//! The reference page `docs/settings.md`, made from the table of settings.
+//! Generates the reference page `docs/settings.md` from the table of settings.
 
 use std::fmt::Write as _;
 
@@ -67,7 +67,7 @@ pub fn settings_page() -> String {
     page
 }
 
-/// The lines of a doc comment, glued by `concat!` with one space before each.
+/// The lines of a doc comment, joined by `concat!` with a leading space each.
 fn join(lines: &str) -> String {
     lines.split_whitespace().collect::<Vec<_>>().join(" ")
 }

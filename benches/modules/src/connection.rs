@@ -1,4 +1,4 @@
-//! One connection to the node, over each of its front-ends, with one request in flight.
+//! A connection to the node over any of its front-ends, with one request in flight.
 
 use std::{net::SocketAddr, path::Path, time::Duration};
 
@@ -16,7 +16,7 @@ use tokio_util::compat::{Compat, TokioAsyncReadCompatExt as _};
 
 use crate::Error;
 
-/// A call that takes longer is lost.
+/// A call that takes longer counts as lost.
 const MAX_CALL: Duration = Duration::from_secs(60);
 
 /// The front-ends.
@@ -73,10 +73,9 @@ impl Connection {
         }
     }
 
-    /// Asks, and gives the whole answer. One answer belongs to one request: its number is looked at.
+    /// Sends a request and returns its complete answer. The answer's id must match.
     ///
-    /// # Errors
-    /// When the answer is lost, belongs to another request, or is not JSON.
+    /// # Errors The answer is lost, belongs to another request, or is not JSON.
     pub(crate) async fn ask(&mut self, method: &str, params: &Value) -> Result<Value, Error> {
         self.last_id += 1;
         let id = self.last_id;
@@ -143,7 +142,7 @@ impl Connection {
     }
 }
 
-/// Where the body of a whole answer lies; none while it is incomplete.
+/// Position of the body of a complete answer; `None` while it is incomplete.
 fn http_body(received: &[u8]) -> Result<Option<(usize, usize)>, Error> {
     let Some(head) = received.windows(4).position(|window| window == b"\r\n\r\n") else { return Ok(None) };
     let lines = std::str::from_utf8(&received[..head])?.lines();
@@ -160,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn cuts_one_answer_out_of_what_arrived() {
+    fn extracts_one_answer_from_the_received_bytes() {
         let answer = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}HTTP";
 
         assert_eq!(http_body(answer).ok().flatten(), Some((38, 40)));

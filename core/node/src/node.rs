@@ -303,7 +303,7 @@ fn start_chain(
         trace_timeout: settings.rpc.trace_timeout,
         trace_steps: settings.rpc.trace_steps,
         trace_bytes: trace_memory(settings, memory),
-        least_tip: tenon_api::U256::from(settings.pool.price_limit),
+        min_tip: tenon_api::U256::from(settings.pool.price_limit),
         ..ExecutionLimits::default()
     };
     let resources = CallResources { limits, memory: memory.clone() };

@@ -1,10 +1,10 @@
-//! What a hardware wallet sends: packets, and the bodies of its messages.
+//! Data from hardware wallets: packets, and the bodies of messages.
 
 use tenon_device_framing::{FrameError, PACKET_LENGTH, Packets, Reader, Wire, packet_count};
 use tenon_proto::registry;
 
-/// Packets one after the other, the last as short as it comes. A message is what its packets say, and becomes the same
-/// packets again but for the padding.
+/// Consecutive packets, the last possibly shorter. A message has its packets' contents, and becomes the same packets
+/// again except the padding.
 pub(crate) fn frames(input: &[u8]) {
     let mut reader = Reader::new(Wire::Main);
     let mut taken: Vec<&[u8]> = Vec::new();
@@ -41,8 +41,8 @@ pub(crate) fn frames(input: &[u8]) {
     }
 }
 
-/// Two bytes that are a message's number, then its body: what was understood is written in one form, which is understood
-/// again. Numbers that are not assigned have no body.
+/// Two bytes of message number, then the body: a decoded body has one encoding, which decodes again. Unassigned numbers
+/// have no body.
 pub(crate) fn messages(input: &[u8]) {
     let Some((id, body)) = input.split_first_chunk::<2>() else { return };
     let id = u16::from_be_bytes(*id);
@@ -59,7 +59,7 @@ pub(crate) fn messages(input: &[u8]) {
     }
 }
 
-/// Packets as devices send them, and some that they should not.
+/// Valid and some invalid packets of devices.
 pub(crate) fn packets() -> Vec<Vec<u8>> {
     let cut = |id, body: &[u8]| -> Vec<u8> {
         Packets::new(id, body).expect("a short body").flat_map(|packet| *packet.as_bytes()).collect()

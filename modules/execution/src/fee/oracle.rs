@@ -87,7 +87,7 @@ impl Fees {
             Some(native) if head.base_fee_per_gas.is_none() => U256::from(native.heights.min_price(head.number)),
             _ => U256::ZERO,
         };
-        of_chain.max(self.limits.least_tip)
+        of_chain.max(self.limits.min_tip)
     }
 
     /// The lowest tips of a block that count.

@@ -1,17 +1,17 @@
-//! Writing a result for as long as somebody waits for it.
+//! Writes a result while its caller is waiting.
 
 use std::io;
 
 use serde::Serialize;
 use tenon_api::Failure;
 
-/// Bytes between two looks at the caller.
+/// Bytes between two checks of the caller.
 const LOOK_EVERY: usize = 64 << 10;
 
 /// The JSON text of a value.
 ///
-/// # Errors
-/// What `may_go_on` answers, which ends the writing. It is asked now and then, with length and capacity of the text.
+/// # Errors Those of `may_go_on`, which ends the writing. It is called at intervals, with length and capacity of the
+/// text.
 pub(super) fn wanted_json(
     value: &impl Serialize,
     may_go_on: impl Fn(usize, usize) -> Result<(), Failure>,
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_whole_or_refused_where_it_may_not_go_on() {
+    fn a_text_is_complete_or_refused_when_stopped() {
         let numbers: Vec<u32> = (0..50_000).collect();
         let text = wanted_json(&numbers, |length, capacity| {
             assert!(length <= capacity);

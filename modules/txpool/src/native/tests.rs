@@ -316,7 +316,7 @@ fn a_token_pays_for_its_holders() {
         assert_eq!((terms.cost, terms.sponsor), (wanted, Some(token)));
         // Its own price does not matter, the sponsored one does.
         let expensive = Transaction { payload: TransactionPayload::Legacy { gas_price: U256::from(9 * PRICE) }, ..call };
-        assert_eq!(rules.terms(&dear, address(0), false, false, &head, &state).unwrap().cost, wanted);
+        assert_eq!(rules.terms(&expensive, address(0), false, false, &head, &state).unwrap().cost, wanted);
     }
 }
 

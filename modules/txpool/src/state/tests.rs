@@ -261,10 +261,10 @@ fn local_transactions_beyond_their_share_are_treated_like_others() {
 #[test]
 fn queued_transactions_are_evicted_for_executable_ones_and_never_the_reverse() {
     let mut state = empty();
-    let dear = |nonce| transfer(nonce, 900, 900);
+    let expensive = |nonce| transfer(nonce, 900, 900);
     for sender in 1..=2 {
         for nonce in 1..=6 {
-            insert(&mut state, entry(sender, dear(nonce), 1, FOREIGN), account(0, PLENTY)).unwrap();
+            insert(&mut state, entry(sender, expensive(nonce), 1, FOREIGN), account(0, PLENTY)).unwrap();
         }
     }
     assert_eq!(state.status(), PoolStatus { pending: 0, queued: 12 });
@@ -273,7 +273,7 @@ fn queued_transactions_are_evicted_for_executable_ones_and_never_the_reverse() {
         insert(&mut state, entry(sender, transfer(0, 1, 1), 1, FOREIGN), account(0, PLENTY)).unwrap();
     }
     assert_eq!(state.status(), PoolStatus { pending: 12, queued: 0 });
-    let gapped = insert(&mut state, entry(15, dear(1), 1, FOREIGN), account(0, PLENTY));
+    let gapped = insert(&mut state, entry(15, expensive(1), 1, FOREIGN), account(0, PLENTY));
     assert_eq!(gapped.unwrap_err(), PoolError::Full);
     insert(&mut state, entry(15, transfer(0, 2, 2), 1, FOREIGN), account(0, PLENTY)).unwrap();
 }
