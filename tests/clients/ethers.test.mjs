@@ -52,7 +52,7 @@ test("a failing call tells its reason", async () => {
 /** A provider over WebSocket whose subscriptions are sent `delay` later, and the answers to its ends of subscriptions. */
 function overWebSocket(delay = 0) {
   const provider = new ethers.WebSocketProvider(node.ws);
-  // ethers ends subscriptions without waiting for the answers; destroying it before they are there is an error of its own.
+  // ethers ends subscriptions without waiting for the answers; destroying it before they arrive is an error of its own.
   const unsubscribed = [];
   const send = provider.send.bind(provider);
   provider.send = async (method, params) => {
@@ -82,7 +82,8 @@ test("events arrive over WebSocket", async () => {
 });
 
 test("a receipt is found however late the subscription to heads is", { timeout: 60_000 }, async () => {
-  // The provider looks for the receipt once after sending, and otherwise waits for the next block, which is not to come.
+  // The provider looks for the receipt once after sending, and otherwise waits for the next block, which never comes
+  // here.
   const { provider } = overWebSocket(200);
   const signer = new ethers.NonceManager(new ethers.Wallet(KEY, provider));
 

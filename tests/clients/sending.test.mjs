@@ -1,4 +1,4 @@
-// What a client finds right after a transaction was taken, where blocks are made for transactions.
+// What a client finds right after a transaction was accepted, on a node that makes blocks for transactions.
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
@@ -17,7 +17,7 @@ async function connect(url) {
   socket.on("error", fail).on("close", () => fail(new Error("the connection was closed")));
   socket.on("message", (text) => {
     const answer = JSON.parse(text);
-    // A batch is known by its first request.
+    // A batch is identified by its first request.
     const { id } = Array.isArray(answer) ? answer[0] : answer;
     waiting.get(id).resolve(answer);
     waiting.delete(id);

@@ -78,7 +78,7 @@ export async function startDevelopmentNetwork(...args) {
   let output = "";
   for (const stream of [child.stdout, child.stderr]) stream.on("data", (text) => (output += text));
   const ended = new Promise((resolve) => child.on("exit", (code) => resolve(code)));
-  // The test runner ends a file that takes too long with this signal; the network must not outlive it.
+  // The test runner ends a file that takes too long with this signal; the network must end with it.
   process.once("SIGTERM", () => {
     child.kill("SIGKILL");
     process.exit(1);

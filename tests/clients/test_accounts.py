@@ -24,7 +24,7 @@ LOCKED = "authentication needed: password or unlock"
 
 
 def passwords(path, *lines):
-    """A file with a password a line."""
+    """A file with one password per line."""
     file = path / "passwords"
     file.write_text("".join(f"{line}\n" for line in lines))
     return file

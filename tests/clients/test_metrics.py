@@ -1,4 +1,4 @@
-"""Metrics as Prometheus reads them: its own parser, the real program, and calls whose number is known."""
+"""Metrics in Prometheus' form: its own parser, the real program, and a known number of calls."""
 
 import json
 import pathlib
@@ -108,7 +108,7 @@ def test_the_chain_is_followed(node):
     sender, receiver = node.call("eth_accounts")[:2]
     number = int(node.call("eth_blockNumber"), 16)
     node.call("eth_sendTransaction", {"from": sender, "to": receiver, "value": "0x1"})
-    # A block is the head before it is counted.
+    # A block becomes the head before it is counted.
     counted = value(before, "tenon_gas_committed_total") + 21000
     deadline = time.monotonic() + 60
     while value(after := scrape(node), "tenon_gas_committed_total") < counted:

@@ -87,7 +87,7 @@ def test_the_first_difference_is_told_with_both_values(answer, problem):
 
 
 class AnswersWith:
-    """In a node's place: one answer to everything."""
+    """A fake node that gives one answer to everything."""
 
     def __init__(self, answer):
         self.answer = answer

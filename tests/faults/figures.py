@@ -16,7 +16,7 @@ import sys
 import textwrap
 
 LONG = os.environ.get("TENON_ABUSE") == "long"
-#: The kinds of abuse, and how often each is done in the long form, at least, where that is a number of its own.
+# : The kinds of abuse, and the minimum number of repetitions in the long form, if there is one.
 CLAUSES = {
     "kill": ("kill -9: half blocks, wrong roots, acknowledged blocks lost", 300),
     "database": ("files of the database torn or changed", 1_000),
@@ -36,8 +36,8 @@ HELD, MISSED, MEASURED, LEFT_OUT = "held", "MISSED", "measured", "left out"
 
 
 def tell(clause, what, count, figure, bound, *, in_time=None, left_out=False):
-    """A figure whose bound has been asserted. `in_time`: whether a bound of time was kept, which only the long form
-    holds. Gives whether the figure may stand so."""
+    """A figure whose limit has been asserted. `in_time`: whether a time limit was kept, which only the long form
+    requires. Returns whether the figure is acceptable."""
     assert clause in CLAUSES, clause
     verdict = LEFT_OUT if left_out else HELD if in_time is None or in_time else MISSED if LONG else MEASURED
     row = {"clause": clause, "what": what, "count": count, "figure": figure, "bound": bound, "verdict": verdict}
@@ -57,7 +57,7 @@ def missing(rows):
 
 
 def table(rows):
-    """The lines of the table: what was done, how often, what came of it, what is allowed."""
+    """The lines of the table: abuse, repetitions, result, limit."""
     lines = []
     width = max((len(row["what"]) for row in rows), default=0)
     for clause, (title, _) in CLAUSES.items():

@@ -1,4 +1,5 @@
-"""Batches that send a transaction and ask at once what came of it, over every transport: the order of the calls is kept."""
+"""Batches that send a transaction and query its effects at once, over every transport: the order of the calls is
+kept."""
 
 import json
 import time
@@ -14,7 +15,7 @@ SENDER = Account.from_key(KEY).address
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 BATCHES = 200
 MAX_WAITING = 3
-"""Seconds after which sending is answered without a block (docs/development-network.md), on a crowded machine."""
+"""Seconds after which sending is answered without a block (docs/development-network.md), on a busy machine."""
 
 
 def transfers(node, count):
@@ -27,7 +28,7 @@ def transfers(node, count):
 
 
 def batch(connection, calls):
-    """The results of the calls of a batch, each `(method, *parameters)`, whose answers have to stand in their order."""
+    """The results of the calls of a batch, each `(method, *parameters)`, whose answers must be in order."""
     messages = [json.loads(wire.request(method, *parameters, id=number)) for number, (method, *parameters) in enumerate(calls)]
     answers = wire.ask(connection, json.dumps(messages).encode())
     assert [answer["id"] for answer in answers] == list(range(len(calls)))
@@ -36,7 +37,7 @@ def batch(connection, calls):
 
 
 def asked_about(sent):
-    """A transaction is sent between questions for the sender's nonce and questions for what came of it."""
+    """A transaction is sent between queries of the sender's nonce and queries of its effects."""
     _, identity, raw = sent
     count = ("eth_getTransactionCount", SENDER, "pending")
     return [count, ("eth_sendRawTransaction", raw), count, ("eth_getTransactionReceipt", identity), ("eth_getTransactionByHash", identity)]
@@ -73,13 +74,13 @@ def test_a_batch_finds_what_it_has_sent_in_the_pool(transport):
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
 @pytest.mark.parametrize("profile", ["ethereum", "native"])
 def test_a_batch_of_sends_is_answered_as_one_by_one(profile, transport):
-    """The senders of a batch are recovered together: each answer stays that of its own transaction."""
+    """The senders of a batch are recovered together: each answer belongs to its own transaction."""
     wrong = ["0x", "0xzz", None, 7, "0x02c0", []]
     answers = []
     for together in (True, False):
         with Node("dev", "--profile", profile, "--block-time", "1h") as node, transport(node) as connection:
             raws = [raw for _, _, raw in transfers(node, 150)]
-            # The same again, another order, a broken signature, and what is no transaction.
+            # Repeated ones, another order, an invalid signature, and bytes that are not a transaction.
             raws += [raws[3], raws[10][:-64] + "00" * 32] + wrong + raws[140:130:-1]
             calls = [json.loads(wire.request("eth_sendRawTransaction", raw, id=number)) for number, raw in enumerate(raws)]
             calls.insert(20, json.loads(wire.request("eth_sendRawTransaction", id="nothing")))

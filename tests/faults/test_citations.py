@@ -1,4 +1,4 @@
-"""The check of citations (`make lint`) must find one that meets no heading, and let the others pass."""
+"""The check of citations (`make lint`) must find one without a heading, and accept the others."""
 
 import pathlib
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-# Written apart from the names of the files, so that the check does not take this test's examples for citations.
+# Separate from the file names, so that the check does not treat this test's examples as citations.
 FOLDER = "docs/spec"
 SCRIPT = pathlib.Path(__file__).parents[2] / "scripts" / "check-citations.py"
 
@@ -36,7 +36,7 @@ def cited(numbers, before="", name="rules"):
 
 
 def check(folder, **files):
-    """Runs the script on a repository with this specification and these files; its exit code and its words."""
+    """Runs the script on a repository with this specification and these files; returns its exit code and output."""
     files = {f"{FOLDER}/rules.md": SPECIFICATION, **files}
     for name, text in files.items():
         path = folder / name

@@ -23,12 +23,12 @@ from tenon_node import DATA, folder
 
 VARIANTS = int(os.environ.get("TENON_DAMAGED_FILES", "6"))
 SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
-# MB more than the same command takes for the whole file; the allocator and the threads are not the same twice.
+# MB more than the same command takes for the intact file; memory of the allocator and the threads varies.
 MORE_MEMORY = 32
 
 
 def damaged(dice, data):
-    """A variant: torn, with a length that lies, or with some flipped bits."""
+    """A variant: truncated, with a false length, or with some flipped bits."""
     variant = bytearray(data)
     match dice.randrange(6):
         case 0:
@@ -45,7 +45,7 @@ def damaged(dice, data):
 
 
 def nested_lists(levels=100_000):
-    """RLP lists in lists."""
+    """Nested RLP lists."""
     prefixes, length = [], 0
     for _ in range(levels):
         prefix = bytes([0xC0 + length]) if length < 56 else b"\xfb" + length.to_bytes(4, "big")
@@ -150,7 +150,7 @@ def test_a_damaged_file_is_refused_with_its_place_and_little_memory(kind):
             found = ended(variant)
             told = f"variant {number} of TENON_SEED={SEED}: {found.code}\n{found.words}"
             assert found.code in (0, 1, 2) and "panicked" not in found.words, told
-            # What still is a file of its kind may be taken.
+            # A file that is still valid may be accepted.
             assert found.code == 0 or re.search(place, found.words), told
             assert found.memory < usual.memory + MORE_MEMORY, f"{found.memory:.0f} MB, {told}"
             codes[found.code] += 1
@@ -162,7 +162,7 @@ def test_a_damaged_file_is_refused_with_its_place_and_little_memory(kind):
 
 
 def test_long_blocks_behind_good_ones_are_not_read_ahead_into_all_memory():
-    """A small file of many long blocks. They wait while those before them are executed, and are never looked at."""
+    """A small file of many long blocks. They wait while those before them are executed, and are never checked."""
     count, length = 400, 1 << 20
     recorded = gzip.decompress((DATA / "execution-apis" / "chain.rlp.gz").read_bytes())
     header, *rest = rlp.decode(list(items(recorded))[-1])

@@ -1,5 +1,5 @@
-"""What a port shows, and to whom: nothing answers without its token, by whatever way it is asked for; what operators change
-while the node serves holds at once; what ends, ends.
+"""The exposure of a port: nothing is served without its token, by any kind of request; changes by operators apply at
+once, and end on time.
 """
 
 import base64
@@ -35,7 +35,7 @@ HARMLESS = {
 
 
 def libraries(path):
-    """A folder with all plugins, and one that is in none of the lists of the node's own."""
+    """A folder with all plugins, and one that is not in the node's own lists."""
     plugins = path / "plugins"
     plugins.mkdir()
     for library in BINARY.parent.glob("libtenon_plugin_*.so"):
@@ -57,7 +57,7 @@ def token(node, header=None, **claims):
 
 
 def over_socket(node, method, *params):
-    """The result of a call over the Unix socket, which shows everything."""
+    """The result of a call over the Unix socket, which serves everything."""
     with wire.UnixSocket(node) as connection:
         answer = wire.ask(connection, wire.request(method, *params))
     if "error" in answer:
@@ -66,7 +66,7 @@ def over_socket(node, method, *params):
 
 
 def names_of(node):
-    """Every method that the node serves, by all its names, and every subscription."""
+    """Every method that the node serves, under all its names, and every subscription."""
     document = over_socket(node, "rpc_discover")
     methods = [method["name"] for method in document["methods"] if not method["name"].endswith("subscribe")]
     kinds = {
@@ -83,14 +83,14 @@ def unknown(method):
 
 
 def refused_in_every_way(connection, methods, kinds):
-    """Asks for everything in five ways and more, and expects to be told that nothing of it is there."""
+    """Requests everything in more than five ways, and expects to be told that nothing of it exists."""
     for name in methods:
         assert wire.code_of(wire.ask(connection, wire.request(name))) == unknown(name), name
-        # The envelope decodes names; what is decoded counts.
+        # The envelope decodes names before they are checked.
         escaped = wire.request(name).replace(name.encode(), b"\\u%04x" % ord(name[0]) + name[1:].encode())
         assert wire.code_of(wire.ask(connection, escaped)) == unknown(name), name
     for part in (methods[start : start + 100] for start in range(0, len(methods), 100)):
-        # Each also as a notification, which nobody answers whatever comes of it.
+        # Each also as a notification, which is never answered.
         calls = [{"id": number, "method": name} for number, name in enumerate(part)]
         silent = [{"method": name} for name in part]
         answers = wire.ask(connection, json.dumps([*silent, *calls]).encode())
@@ -106,11 +106,11 @@ def refused_in_every_way(connection, methods, kinds):
 
 @pytest.fixture(scope="module", params=("each by name", "all"))
 def closed(request):
-    """A native chain with every namespace on TCP, and one that is loaded later, all behind a token."""
+    """A native chain with every namespace on TCP, and one that is loaded later, all requiring a token."""
     with folder() as path:
         plugins = libraries(path)
         served = "eth,net,web3,txpool,debug,admin,Consensus,personal,miner,hello"
-        # By the reference's name where ours is served, and the other way round.
+        # By the reference's name if ours is served, and the other way round.
         bound = "eth,net,web3,txpool,debug,admin,XDPoS,personal,miner,hello,rpc" if request.param == "each by name" else "*"
         arguments = ("--profile", "native", "--http.api", served, "--ws.api", served.replace("Consensus", "XDPoS"))
         with Node("dev", *arguments, "--auth.namespaces", bound, "--plugins", plugins, datadir=path / "data") as node:
@@ -237,7 +237,7 @@ def test_an_admin_method_changes_what_is_shown_for_a_time_and_ends_subscriptions
 
 
 def wait_until(condition):
-    """Asks until it holds; the test's own time-out is the only one."""
+    """Repeats until it holds; only the test's own time-out ends it."""
     while not condition():
         time.sleep(0.02)
 
@@ -301,7 +301,7 @@ def test_a_token_that_does_not_hold_is_refused(closed, header, claims):
 
 
 def status(node, target, headers):
-    """The status of a request with these lines of a head."""
+    """The status of a request with these header lines."""
     with wire.Http(node) as http:
         http.send(f"GET {target} HTTP/1.1\r\n".encode() + headers + b"\r\n")
         http.receive()
@@ -378,7 +378,7 @@ def test_a_bare_start_is_narrow_however_wide_the_settings_are():
         node.http_url = json.loads((node.datadir / "endpoints.json").read_text())["http"]
         assert node.http_url.startswith("http://127.0.0.1:")
         with wire.Http(node) as http:
-            # `net` is one of the three, and needs the token that the settings ask for.
+            # `net` is one of the three, and requires the token configured in the settings.
             assert set(wire.ask(http, wire.request("rpc_modules"))["result"]) == {"eth", "web3", "rpc"}
             http.send(b"OPTIONS / HTTP/1.1\r\nHost: localhost\r\nOrigin: https://a.example\r\nContent-Length: 0\r\n\r\n")
             assert b"access-control" not in http.take_until(b"\r\n\r\n").lower()

@@ -23,7 +23,7 @@ def opened(path, fixture):
 
 
 def rest_of(fixture, path):
-    """The whole recorded chain of which the database holds the beginning, and the head that it leads to."""
+    """The complete recorded chain of which the database contains the beginning, and its head."""
     if fixture["chain"] == "conformance":
         return DATA / "execution-apis" / "chain.rlp.gz", json.loads((DATA / "execution-apis" / "headfcu.json").read_text())
     recorded = Recorded(fixture["chain"], path)

@@ -1,5 +1,5 @@
-"""A foreign plugin (`tests/plugins/intruder`) in the real node: whatever it tries beyond its grants, it gets nothing, and the
-node's memory does not grow with what it asks for and does not read.
+"""A foreign plugin (`tests/plugins/intruder`) in the real node: every attempt beyond its grants is refused, and the
+node's memory does not grow with answers that it requests and does not read.
 """
 
 import json
@@ -27,7 +27,7 @@ def node():
 
 
 def resident(node):
-    """Memory of the node that is its own, bytes."""
+    """The node's private memory, bytes."""
     status = pathlib.Path(f"/proc/{node.process.pid}/status").read_text()
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("RssAnon:"))
 

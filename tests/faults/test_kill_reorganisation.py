@@ -24,9 +24,9 @@ KILLS = int(os.environ.get("TENON_KILLS", "6"))
 SEED = int(os.environ.get("TENON_SEED", str(random.SystemRandom().randrange(2**32))))
 LONGEST = 100
 DEPTHS = 4
-"""How many lengths of the old branch a run has, beside 1 and 100: each has a folder, of which every kill gets a copy."""
+"""Number of lengths of the old branch in a run, besides 1 and 100: each has a folder, which every kill copies."""
 MAX_MORE = 60
-"""Kills beyond those that are asked for, until some have hit a reorganisation."""
+"""Additional kills until some have hit a reorganisation."""
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 
 
@@ -62,7 +62,7 @@ def head(datadir):
 
 
 class Prepared:
-    """A folder in which one block is missing to the reorganisation of some blocks."""
+    """A folder that is one block short of a reorganisation of some blocks."""
 
     def __init__(self, path, old, new, depth):
         self.depth, self.path, self.tip = depth, path / f"depth-{depth}", path / f"tip-{depth}.rlp"
@@ -87,7 +87,7 @@ class Prepared:
 
 
 class Watching(Client):
-    """Looks at the head, and at what is asked about it, again and again."""
+    """Queries the head, and data on it, repeatedly."""
 
     def __init__(self, node):
         super().__init__(node)
@@ -100,7 +100,7 @@ class Watching(Client):
 
 
 class Reorganising(threading.Thread):
-    """Hands the node the block with which the other branch is the better one."""
+    """Imports the block with which the other branch becomes the better one."""
 
     def __init__(self, node):
         super().__init__(daemon=True)
@@ -145,7 +145,7 @@ def test_a_node_killed_in_a_reorganisation_stands_at_the_old_or_the_new_head(dic
             place = (stands["number"], stands["hash"])
             assert place in chosen.heads(), f"at {place} after a reorganisation of {chosen.depth} blocks"
             between += len(watching.heads - chosen.heads())
-            # One wei a block on the old branch, two on the new one, of an account that had some before.
+            # One wei per block on the old branch, two on the new one, for an account with an initial balance.
             at_start = min(watching.counts, default=0)
             spread = {count - at_start for count in watching.counts}
             gained = 2 * (chosen.depth + 1) - chosen.depth

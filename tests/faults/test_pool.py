@@ -1,5 +1,5 @@
-"""The pool of the real program: free transactions over TCP keep no honest one out, local is what the operator sends, and
-the journal survives a full disk."""
+"""The pool of the real program: free transactions over TCP do not displace paying ones, transactions of the operator
+are local, and the journal survives a full disk."""
 
 import json
 import resource
@@ -22,18 +22,18 @@ HONEST = Account.from_key(HONEST_KEY).address
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 CHAIN = 31337
 GWEI = 10**9
-#: More than fit into the pool.
+# : More than fit into the pool.
 FREE = 10_300
 BATCH = 500
 
-#: Order of the curve secp256k1, and the abscissa of its generator.
+# : Order of the curve secp256k1, and the x coordinate of its generator.
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 GENERATOR = 0x79BE667EF9DCBBAC55A06295CE870B07029BFCDB2DCE28D959F2815B16F81798
 
 
 def free_transaction(secret):
-    """A transaction of price 0, signed with this key. The nonce of the signature is 1, which would give the key away, and
-    saves the multiplication on the curve, which takes Python ten milliseconds."""
+    """A transaction of price 0, signed with this key. The nonce of the signature is 1, which would reveal the key,
+    and saves the curve multiplication, which takes ten milliseconds in Python."""
     fields = [0, 0, 21_000, bytes.fromhex(OTHER[2:]), 0, b""]
     digest = int.from_bytes(keccak(rlp.encode([*fields, CHAIN, 0, 0])), "big")
     s, parity = (digest + GENERATOR * secret) % ORDER, 0
@@ -100,7 +100,7 @@ def send_by(transport, node, raw):
 
 
 def test_local_is_what_comes_over_the_socket_or_from_the_nodes_own_accounts():
-    """Only what is local is in the journal, and so there again after a restart."""
+    """The journal contains only local transactions, so only they return after a restart."""
     sealed_never = ["dev", "--block-time", "1h"]
     keys = ["0x" + digits * 32 for digits in ("11", "22", "33")]
     with folder() as path:
@@ -123,7 +123,7 @@ def test_local_is_what_comes_over_the_socket_or_from_the_nodes_own_accounts():
 
 
 def limit_files(process, limit):
-    """From now on the process can't make a file longer than this; a write beyond is cut off, as on a full disk."""
+    """From now on the process cannot make a file longer than this; further writes are truncated, as on a full disk."""
     _, hard = resource.prlimit(process, resource.RLIMIT_FSIZE)
     resource.prlimit(process, resource.RLIMIT_FSIZE, (limit, hard))
 
@@ -158,7 +158,7 @@ def test_a_journal_of_a_release_without_checksums_is_read():
         (path / "data").mkdir(mode=0o700)
         with Node("dev", "--block-time", "1h", datadir=path / "data") as node:
             assert node.stop() == 0
-        # The second is torn; everything after it was lost then.
+        # The second is torn; previously everything after it was lost.
         (path / "data" / "transactions.rlp").write_bytes(records[0] + records[1][:60] + records[2])
         for _ in range(2):
             with Node("dev", "--block-time", "1h", datadir=path / "data") as node:

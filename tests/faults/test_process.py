@@ -1,5 +1,5 @@
-"""What the system gives a process, or refuses it: open files, standard error, pipes, its clock, its socket, a folder that
-can't be written. The node goes on where it can, and ends by name where it can't.
+"""Resources that the system gives a process, or refuses: open files, standard error, pipes, its clock, its socket,
+an unwritable folder. The node continues if it can, and otherwise ends with a named error.
 """
 
 import contextlib
@@ -46,16 +46,16 @@ def test_clients_that_take_all_open_files_take_none_from_the_database():
         assert node.call("eth_blockNumber") == "0x0"
         idle = [transport(node) for transport in wire.TRANSPORTS for _ in range(10)]
         for transport in (wire.Http, wire.WebSocket, wire.UnixSocket) * FEW:
-            # Those that are too many are closed at once, a WebSocket within its handshake.
+            # Surplus connections are closed at once, a WebSocket within its handshake.
             with contextlib.suppress(OSError, wire.Hung):
                 idle.append(transport(node, timeout=2))
         most = wire.open_files(node.process.pid)
         alive = sum(not connection.is_closed(within=0.001) for connection in idle)
-        # More than a log and a table of the database hold, so that it has to begin others.
+        # More than fits into one log and one table of the database, so that others are needed.
         for _ in range(120):
             height = in_a_block(node, data="0x" + "ab" * 120_000)
-        # A WebSocket's ping is never answered here, for which a slow machine has time meanwhile; idle connections gave way to
-        # later ones of the same client.
+        # This client never answers a WebSocket's ping, whose time-out a slow machine reaches meanwhile; idle
+        # connections were closed for later ones of the same client.
         kept = [connection for connection in idle if not isinstance(connection, wire.WebSocket) and not connection.is_closed(within=0.001)]
         assert kept
         assert all("result" in wire.ask(connection, wire.request("eth_blockNumber")) for connection in kept)
@@ -120,7 +120,7 @@ def test_an_import_from_a_pipe_that_says_nothing_can_be_stopped():
             with open(pipe, "wb") as writer:
                 writer.write(whole[: len(whole) // 2])
                 writer.flush()
-                # It waits for more once it has made a folder and read what there is.
+                # It waits for more after it has made a folder and read the available input.
                 deadline = time.monotonic() + 60
                 while not (path / "data" / "db" / "CURRENT").exists():
                     assert time.monotonic() < deadline, "the import has not begun"

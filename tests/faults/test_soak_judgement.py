@@ -1,4 +1,4 @@
-"""The judge of long runs (`make soak`) must tell a leak from table files that come and go."""
+"""The checks of long runs (`make soak`) must distinguish a leak from table files that come and go."""
 
 import os
 import pathlib
@@ -18,14 +18,14 @@ QUIET = {"sockets": 5, "kernel objects: eventpoll": 3, LOGS: 3, "libraries of pl
 
 
 def series(change=lambda minute, sample: None, minutes=40):
-    """An hour's judged samples of a node whose database grows: tables come and go, a log is sometimes open twice, a
-    connection is sometimes still being closed. `change` adds what is wrong with it."""
+    """An hour's samples of a node whose database grows: tables come and go, a log is sometimes open twice, a
+    connection is sometimes still being closed. `change` adds a fault."""
     chance = random.Random(7)
     samples = []
     for minute in range(minutes):
         live = 30 + 2 * minute + chance.randrange(8)
         held = {**QUIET, TABLES: min(live, 32) + chance.randrange(12), "sockets": 5 + chance.randrange(3), LOGS: 3 + chance.randrange(2)}
-        # A file that a compaction has replaced, and that one look still finds.
+        # A file that a compaction has replaced, and that one reading still finds.
         deleted = [1_000 + minute] if chance.random() < 0.2 else []
         sample = {"seconds": 60.0 * minute, "open": held, "tables": live, "deleted": deleted}
         change(minute, sample)
@@ -44,7 +44,7 @@ def test_a_growing_database_is_no_leak():
 @pytest.mark.parametrize("kind", ["sockets", "kernel objects: eventpoll", LOGS, "libraries of plugins", "deleted files", "other files"])
 def test_what_is_leaked_slowly_is_named(kind):
     def leak(minute, sample):
-        # One in ten minutes.
+        # One every ten minutes.
         sample["open"][kind] = sample["open"].get(kind, 0) + minute // 10
 
     assert failures(series(leak)) == [f"open {kind}, always"]

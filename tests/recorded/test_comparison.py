@@ -1,4 +1,4 @@
-"""The comparison itself: a comparer that lets everything pass would make the whole suite worthless."""
+"""Tests of the comparison itself: one that accepts everything would make the whole suite worthless."""
 
 import pytest
 

@@ -1,8 +1,9 @@
-"""Answers of a masternode at work, by their shapes: what a development network of one masternode answers to the same.
+"""Sample answers of an active masternode, compared by structure with those of a development network with one
+masternode.
 
-Samples about peers and voting rounds belong to nodes in a network of several and are not asked. Nor are those about work:
-`eth_getWork`, and the logs of a pending block, want a block under construction, which a development network has for an
-instant at a time.
+Samples on peers and voting rounds belong to nodes in a network of several and are left out. So are those on work:
+`eth_getWork`, and the logs of a pending block, need a block under construction, which a development network has only
+for an instant.
 """
 
 import pytest

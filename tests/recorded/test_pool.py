@@ -1,4 +1,4 @@
-"""The pool after the recorded transactions were handed in, one by one, at the head of the chain."""
+"""The pool after the recorded transactions were submitted, one by one, at the head of the chain."""
 
 import chains
 import comparison

@@ -16,7 +16,7 @@ ADDRESS = re.compile(r'"xdc([0-9a-f]{40})"')
 
 
 def with_usual_prefix(case):
-    """The case with the addresses of its answer as they are by default; other texts keep theirs."""
+    """The case with the default form of addresses in its answer; other texts are unchanged."""
     answer = ADDRESS.sub(r'"0x\1"', json.dumps(case["response"]))
     return {**case, "response": json.loads(answer)}
 

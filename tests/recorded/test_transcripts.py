@@ -1,4 +1,4 @@
-"""Subscriptions, filters and the pool while blocks come in: played as the reference was, step by step."""
+"""Subscriptions, filters and the pool while blocks arrive: replayed like on the reference, step by step."""
 
 import pytest
 
