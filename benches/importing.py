@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Measures how fast chains come in, as ratios of one run.
+"""Measures import rates as ratios within one run.
 
-  load    270 full blocks of a native network: the node, and the reference client where its binary is at hand
-          (TENON_REFERENCE=PATH), which is handed the same blocks in files of 30, one call a file
-  heavy   chains of the Ethereum profile that the bench makes itself, over states of several sizes: the import as the
-          node does it, against recovery, execution, state root and commit done one after the other on one core
-  headers headers of engine v2 alone, 108 masternodes and 73 signatures each, on one core (criterion)
+  load    270 full blocks of a native network: the node, and the reference client if its binary is available
+          (TENON_REFERENCE=PATH). The reference client gets the same blocks in files of 30, one call per file.
+  heavy   chains of the Ethereum profile that the benchmark generates, over states of several sizes: the node's import
+          against recovery, execution, state root and commit run in sequence on one core
+  headers headers of engine v2 only, 108 masternodes and 73 signatures each, on one core (criterion)
 
   benches/importing.py [--accounts 10000,100000,1000000] [--blocks 500] [--rounds 3] [--json FILE]
 """

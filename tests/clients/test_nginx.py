@@ -212,7 +212,7 @@ def loop(gas, method="eth_estimateGas"):
     return {"jsonrpc": "2.0", "id": 1, "method": method, "params": [{"data": LOOP, "gas": hex(gas)}, "latest"]}
 
 
-def test_the_node_tells_the_clients_of_the_proxy_apart_whatever_they_say_of_themselves():
+def test_the_node_distinguishes_the_proxys_clients_whatever_headers_they_send():
     # A client has two places in this queue, which the first client's batches occupy most of the time.
     with proxied("--rpc.queue", "4", "--rpc.threads", "1", "--rpc.computingtime", "0s") as proxy:
         flood = json.dumps([loop(50_000_000) for _ in range(40)])

@@ -1,11 +1,11 @@
-"""The files and the comparison rule of the public execution-apis suite (hive rpc-compat), in our own words.
+"""The files and the comparison rule of the public execution-apis suite (hive rpc-compat).
 
-A case is a file of lines: `//` comments, `>>` a request, `<<` the answer expected. A case marked `speconly` whose answer
-is no error is validated against the method's JSON Schema; every other answer must equal the recorded one, except that an
-`error.message` is dropped where both sides have one.
+A case is a file of lines: `//` comments, `>>` a request, `<<` the expected answer. If a case is marked `speconly` and its
+answer is no error, the answer is validated against the method's JSON Schema. Every other answer must equal the recorded
+one, except that `error.message` is ignored if both sides have one.
 
-`test_execution_apis.py` runs the project's own files with every `make test`; `run.py` runs them, or those of a folder,
-with a report.
+`test_execution_apis.py` runs the project's own files with every `make test`. `run.py` runs those or the files of a folder
+and writes a report.
 """
 
 import asyncio
@@ -129,7 +129,7 @@ def serving(suite):
 
 
 def parse(lines):
-    """Gives (speconly, [(request text, expected answer)])."""
+    """Returns (speconly, [(request text, expected answer)])."""
     speconly, exchanges, request = False, [], None
     for line in lines:
         if line.startswith("//"):
@@ -178,10 +178,10 @@ def problem_of(case, suite, node):
 
 
 def transport_problems(suite, node):
-    """Every request over the Unix socket and WebSocket whose answer's bytes are not those over HTTP.
+    """Every request over the Unix socket and WebSocket whose answer differs from the answer over HTTP in any byte.
 
-    Gives (transport, request, answer, answer over HTTP), and the number of requests. What a request changes must have
-    been changed before, so it goes over HTTP once more at the beginning.
+    Returns (transport, request, answer, answer over HTTP), and the number of requests. Signed transactions are first
+    sent once over HTTP, so all three answers are about the same state.
     """
     requests = [request for case in suite.in_scope for request in case.requests]
     for request in requests:

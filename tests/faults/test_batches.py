@@ -73,7 +73,7 @@ def test_a_batch_finds_what_it_has_sent_in_the_pool(transport):
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
 @pytest.mark.parametrize("profile", ["ethereum", "native"])
-def test_a_batch_of_sends_is_answered_as_one_by_one(profile, transport):
+def test_a_batch_of_sends_is_answered_like_single_sends(profile, transport):
     """The senders of a batch are recovered together: each answer belongs to its own transaction."""
     wrong = ["0x", "0xzz", None, 7, "0x02c0", []]
     answers = []
@@ -99,7 +99,7 @@ def test_a_batch_of_sends_is_answered_as_one_by_one(profile, transport):
 
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
-def test_a_filter_of_a_batch_gives_each_change_once(transport):
+def test_a_filter_in_a_batch_returns_each_change_once(transport):
     with Node("dev") as node, transport(node) as connection:
         new = batch(connection, [("eth_newBlockFilter",)])[0]
         for sent in transfers(node, 20):

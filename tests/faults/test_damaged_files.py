@@ -1,9 +1,9 @@
-"""Files from outside that are torn, flipped, lie about their lengths or are nested deep, through the real program: chain files
-of both profiles into `import`, into `verify-headers`, genesis files and settings files. No panic, the place named, and no
-more memory than a stated bound.
+"""External files that are truncated, have changed bits, declare wrong lengths or are deeply nested, given to the program:
+chain files of both profiles to `import` and `verify-headers`, genesis files and settings files. The program must not
+panic, must report the position, and must stay below a fixed memory bound.
 
 TENON_DAMAGED_FILES: variants of each kind (default 6; the full run is 250). TENON_SEED: the seed, printed, to replay a run.
-The reader of chain files alone meets 10,000 variants in `fuzz/targets/tests/damaged_files.rs`.
+`fuzz/targets/tests/damaged_files.rs` tests the chain file reader alone with 10,000 variants.
 """
 
 import collections
@@ -131,7 +131,7 @@ def settings_file(path):
 
 
 @pytest.mark.parametrize("kind", (ethereum_chain, native_chain, native_headers, header_json, genesis_file, settings_file), ids=lambda kind: kind.__name__)
-def test_a_damaged_file_is_refused_with_its_place_and_little_memory(kind):
+def test_a_damaged_file_is_refused_with_its_position_and_little_memory(kind):
     dice = random.Random(SEED)
     with folder() as path:
         whole, command, deep, place = kind(path)
@@ -161,7 +161,7 @@ def test_a_damaged_file_is_refused_with_its_place_and_little_memory(kind):
                      f"refusal names its place; {most:.0f} MB", f"no panic, {MORE_MEMORY} MB more than the whole file's {usual.memory:.0f}")
 
 
-def test_long_blocks_behind_good_ones_are_not_read_ahead_into_all_memory():
+def test_long_blocks_after_valid_ones_are_not_all_read_ahead():
     """A small file of many long blocks. They wait while those before them are executed, and are never checked."""
     count, length = 400, 1 << 20
     recorded = gzip.decompress((DATA / "execution-apis" / "chain.rlp.gz").read_bytes())

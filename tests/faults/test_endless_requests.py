@@ -1,6 +1,6 @@
-"""Requests that would run for ever: cut at their limit with the reference's error, and stopped when nobody waits any more.
+"""Endless requests are stopped at their limit with the reference's error, and earlier when their client disconnects.
 
-Whether a request still costs anything is read off the node's threads: bounds are generous, figures are printed.
+The tests measure the CPU time of the node's threads. Their bounds are generous; the figures are printed.
 """
 
 import contextlib
@@ -130,7 +130,7 @@ def node():
         assert running.process.poll() is None, "the node has died"
 
 
-def test_requests_without_end_are_cut_at_their_limit_on_every_transport(hasty_node):
+def test_endless_requests_are_stopped_at_their_limit_on_every_transport(hasty_node):
     print()
     for name, (text, message) in hasty_node.endless.items():
         connections = [transport(hasty_node, timeout=120) for transport in wire.TRANSPORTS]
@@ -146,7 +146,7 @@ def test_requests_without_end_are_cut_at_their_limit_on_every_transport(hasty_no
     assert idle is not None, "the node still works though every request is answered"
 
 
-def test_many_calls_without_end_free_their_threads(hasty_node):
+def test_many_endless_calls_release_their_threads(hasty_node):
     # Many more than there are threads, and meanwhile another client with a small request.
     answers = []
     text, message = hasty_node.endless["eth_call"]
@@ -170,7 +170,7 @@ def test_many_calls_without_end_free_their_threads(hasty_node):
                  "every thread free again")
 
 
-def test_a_batch_of_requests_without_end_is_cut_as_its_entries_are(hasty_node):
+def test_a_batch_of_endless_requests_is_stopped_like_its_entries(hasty_node):
     texts = [json.loads(text) for text, _ in hasty_node.endless.values()]
     batch = json.dumps([{**text, "id": number} for number, text in enumerate(texts)]).encode()
     with wire.UnixSocket(hasty_node, timeout=120) as connection:
@@ -181,7 +181,7 @@ def test_a_batch_of_requests_without_end_is_cut_as_its_entries_are(hasty_node):
     assert found == {number: (-32000, message) for number, (_, message) in enumerate(hasty_node.endless.values())}
 
 
-def test_what_is_bounded_by_gas_says_so(node):
+def test_requests_limited_by_gas_return_their_error(node):
     """An estimate tries at most the block's gas, whatever its caller allows; a transaction's trace has its gas."""
     with wire.UnixSocket(node) as connection:
         estimate = wire.code_of(wire.ask(connection, wire.request("eth_estimateGas", {"to": node.loop, "gas": ENDLESS})))
@@ -196,7 +196,7 @@ def test_what_is_bounded_by_gas_says_so(node):
     assert whole["result"]["error"] == "out of gas"
 
 
-def test_a_search_over_everything_is_cut_at_its_bound(node):
+def test_a_search_over_everything_stops_at_its_limit(node):
     noisy = deploy(node, LOGS)
     logs = len(send(node, to=noisy)["logs"])
     assert logs > 20_000
@@ -309,7 +309,7 @@ MAX_SHARE = 0.3
 
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
-def test_work_stops_wherever_it_stands_when_its_client_goes(heavy_node, transport):
+def test_work_stops_at_any_point_when_its_client_has_gone(heavy_node, transport):
     """Requests that end by themselves are abandoned at times spread over their duration, so that every part of the
     work is tested. Times are measured in processor time, which the machine's load does not change."""
     pid = heavy_node.process.pid

@@ -22,7 +22,7 @@ def started(temporary):
         time.sleep(0.01)
 
 
-def test_folders_of_killed_nodes_go_and_those_of_running_ones_stay():
+def test_folders_of_killed_nodes_are_removed_and_those_of_running_ones_stay():
     with folder() as temporary:
         processes = []
         try:

@@ -120,7 +120,7 @@ def closed(request):
 
 
 @pytest.mark.parametrize("transport", TCP, ids=lambda transport: transport.name)
-def test_nothing_answers_without_a_token_whatever_it_is_called_and_however_it_is_asked_for(closed, transport):
+def test_nothing_is_served_without_a_token_under_any_name_or_request(closed, transport):
     methods, kinds = names_of(closed)
     assert {name.split("_")[0] for name in methods} == set(HARMLESS) and "eth" in kinds and "admin" in kinds
 
@@ -137,7 +137,7 @@ def test_everything_answers_with_one(closed, transport):
         assert set(listed) == set(HARMLESS)
 
 
-def test_the_token_of_one_namespace_leaves_the_others_open_and_is_not_told_of():
+def test_a_token_for_one_namespace_leaves_the_others_open_and_is_not_revealed():
     with Node("dev", "--http.api", "eth,txpool,net", "--ws.api", "eth,txpool,net", "--auth.namespaces", "eth,txpool") as node:
         for transport in TCP:
             with transport(node) as connection:
@@ -148,7 +148,7 @@ def test_the_token_of_one_namespace_leaves_the_others_open_and_is_not_told_of():
                 assert {method["name"].split("_")[0] for method in document["methods"]} == {"net", "rpc"}
 
 
-def test_a_chain_is_asked_for_nothing_that_it_does_not_have():
+def test_a_chain_shows_only_its_own_namespaces():
     with Node("dev") as node:
         assert "Consensus" not in over_socket(node, "rpc_modules")
         methods, _ = names_of(node)
@@ -165,7 +165,7 @@ def test_a_chain_is_asked_for_nothing_that_it_does_not_have():
         assert "XDCValidatorAddress" in over_socket(node, "XDPoS_networkInformation")
 
 
-def test_single_methods_are_refused_by_every_name_and_nobody_is_told_of_them():
+def test_denied_methods_are_refused_by_every_name_and_never_listed():
     served = "eth,debug,Consensus"
     denied = ("--http.methods.deny", "eth_sign*,XDPoS_getSigners,debug_subscribe", "--ws.methods.deny", "eth_subscribe")
     with Node("dev", "--profile", "native", "--http.api", served, "--ws.api", served, *denied) as node:
@@ -183,7 +183,7 @@ def test_single_methods_are_refused_by_every_name_and_nobody_is_told_of_them():
             assert wire.code_of(wire.ask(websocket, wire.request("eth_sign")))[0] != UNKNOWN
 
 
-def test_settings_that_are_read_again_hold_for_connections_that_are_open():
+def test_reloaded_settings_apply_to_open_connections():
     with folder() as path:
         settings = path / "settings.toml"
 
@@ -213,7 +213,7 @@ def test_settings_that_are_read_again_hold_for_connections_that_are_open():
                     assert wire.code_of(wire.ask(known, wire.request("debug_memStats")))[0] == 0
 
 
-def test_an_admin_method_changes_what_is_shown_for_a_time_and_ends_subscriptions():
+def test_an_admin_method_changes_the_exposure_for_a_time_and_ends_subscriptions():
     with Node("dev") as node, wire.WebSocket(node) as websocket:
         wire.ask(websocket, wire.request("eth_subscribe", "newHeads"))
         report = over_socket(node, "admin_setExposure", "ws", {"namespaces": ["net"], "seconds": 3600})
@@ -266,7 +266,7 @@ def test_a_module_is_enabled_for_a_time_that_outlasts_the_node():
             assert refused.returncode == 1 and "enabled without an end" in refused.stderr
 
 
-def test_a_token_ends_its_websocket_when_it_says_so_and_only_then(closed):
+def test_a_websocket_ends_exactly_when_its_token_expires(closed):
     with wire.WebSocket(closed, token=token(closed, exp=int(time.time()) + 2)) as ends, wire.WebSocket(
         closed, token=token(closed, iat=int(time.time()) - 59)
     ) as stays:
@@ -289,7 +289,7 @@ def test_a_token_ends_its_websocket_when_it_says_so_and_only_then(closed):
         ({"alg": "none"}, {}),
     ],
 )
-def test_a_token_that_does_not_hold_is_refused(closed, header, claims):
+def test_an_invalid_token_is_refused(closed, header, claims):
     now = int(time.time())
     bad = token(closed, header, **{name: now + value for name, value in claims.items()})
     with wire.Http(closed, token=bad) as http:
@@ -308,7 +308,7 @@ def status(node, target, headers):
         return http.status
 
 
-def test_a_request_says_once_and_rightly_to_whom_it_is_addressed():
+def test_a_request_has_exactly_one_valid_host():
     with Node("dev") as node:
         for headers, wanted in (
             (b"Host: localhost\r\n", 200),
@@ -347,7 +347,7 @@ def test_a_development_network_stays_on_this_machine():
         assert node.http_url.startswith("http://0.0.0.0:")
 
 
-def test_words_of_ones_own_come_from_a_file_and_are_shown_nowhere():
+def test_a_custom_mnemonic_comes_from_a_file_and_is_never_shown():
     words = "legal winner thank year wave sausage worth useful legal winner thank yellow"
     with folder() as path:
         (path / "words").write_text(words + "\n")
@@ -370,7 +370,7 @@ def test_words_of_ones_own_come_from_a_file_and_are_shown_nowhere():
         assert "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80" in shown and "junk" in shown
 
 
-def test_a_bare_start_is_narrow_however_wide_the_settings_are():
+def test_a_start_without_arguments_exposes_little_whatever_the_settings():
     wide = ("--http.api", "eth,txpool,debug", "--http.corsdomain", "*", "--http.vhosts", "*", "--auth.namespaces", "net")
     with Node("dev", *wide) as node:
         over_socket(node, "admin_stopRPC")

@@ -1,7 +1,7 @@
-"""Rude clients: whatever comes over the three transports, the answer is exact, memory bounded, and others are served.
+"""Malformed and hostile input on the three transports: answers are exact, memory stays bounded, other clients are served.
 
-TENON_MALFORMED: malformed requests a transport (default 1,500; the full run is 10,000). TENON_IDLE: idle connections
-(default 800; the full run is 5,000). TENON_SEED: the seed of the random ones, printed, to replay a run.
+TENON_MALFORMED: malformed requests per transport (default 1,500; the full run is 10,000). TENON_IDLE: idle connections
+(default 800; the full run is 5,000). TENON_SEED: the seed of the random requests, printed, to replay a run.
 """
 
 import contextlib
@@ -36,8 +36,8 @@ ADDRESS = "0x" + "11" * 20
 class Case:
     """A text, the code of its answer, and what the answer's message contains.
 
-    `on_stream` is the message on WebSocket and socket where that differs from HTTP, which says no more than `parse error`;
-    `None` there: the connection ends without a word.
+    `on_stream` is the message on WebSocket and socket where that differs from HTTP, whose message is always `parse error`.
+    With `None` the connection closes without an answer.
     """
 
     def __init__(self, text, code, message="", on_stream=""):
@@ -102,7 +102,7 @@ def kinds(dice):
 
 
 def mutated(dice):
-    """A request in which a few bytes are changed, removed or doubled: nobody knows the answer, only what it may be."""
+    """A request in which a few bytes are changed, removed or doubled. Its exact answer is unknown; only the permitted answers are."""
     text = bytearray(
         dice.choice(
             [
@@ -193,7 +193,7 @@ def check(transport, connection, name, case):
 
 
 @pytest.mark.parametrize("transport", wire.TRANSPORTS, ids=lambda transport: transport.name)
-def test_malformed_requests_get_exact_errors_and_cost_nothing(node, transport):
+def test_malformed_requests_get_exact_errors_and_use_no_memory(node, transport):
     dice = random.Random(SEED)
     print(f"\nTENON_SEED={SEED}")
     costs = Costs(node)
@@ -287,7 +287,7 @@ WEBSOCKET_RUBBISH = [
 ]
 
 
-def test_what_is_no_http_and_no_frame_is_refused_by_the_protocols_own_codes(node):
+def test_invalid_http_and_frames_are_refused_with_the_protocols_codes(node):
     costs = Costs(node)
     with watch.other_clients(node) as figures:
         for text, status in HTTP_RUBBISH:
@@ -310,7 +310,7 @@ def test_what_is_no_http_and_no_frame_is_refused_by_the_protocols_own_codes(node
     costs.report("broken protocols", others, 64, len(HTTP_RUBBISH) + len(WEBSOCKET_RUBBISH))
 
 
-def test_giant_messages_are_refused_without_being_kept(node):
+def test_huge_messages_are_refused_without_being_buffered(node):
     costs = Costs(node)
     giant = b'{"id":1,"method":"eth_chainId","params":["' + b"x" * (70 * MB)
     with watch.other_clients(node) as figures:
@@ -336,7 +336,7 @@ def said(node, text):
     return connection
 
 
-def test_slow_and_half_open_clients_lose_their_places_and_nobody_elses():
+def test_slow_and_half_open_clients_lose_only_their_own_connections():
     head = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n"
     with Node("dev", "--http.requesttimeout", "2s", "--http.idletimeout", "3s") as node:
         costs = Costs(node)
@@ -367,7 +367,7 @@ def test_slow_and_half_open_clients_lose_their_places_and_nobody_elses():
         costs.report("slow and half-open clients", others, 64, 250)
 
 
-def test_thousands_of_idle_connections_cost_little_and_hold_nobody_up(node):
+def test_thousands_of_idle_connections_use_little_memory_and_block_no_other_client(node):
     count = min(IDLE, wire.open_files_allowed() - 500)
     assert count == IDLE or not LONG, f"the system allows the test too few open files for {IDLE} connections"
     costs = Costs(node)
@@ -443,7 +443,7 @@ def test_a_flood_of_small_frames_is_bounded(node, kind):
     costs.report(f"a flood of small frames: {kind}", others, 96, sent)
 
 
-def test_a_subscriber_that_never_reads_is_let_go_and_the_rest_hear_everything(node):
+def test_a_subscriber_that_never_reads_is_disconnected_and_the_others_get_everything(node):
     costs = Costs(node)
     senders = node.call("eth_accounts")
     with watch.other_clients(node) as figures, wire.WebSocket(node) as reader:

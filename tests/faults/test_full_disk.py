@@ -1,8 +1,8 @@
-"""A full disk: the node says so, makes no further block, keeps answering reads, ends in order, loses nothing that it has
-shown, and goes on once there is room, at its next start or without one.
+"""A full disk: the node reports it, makes no further block, keeps answering reads, shuts down normally and loses no
+block that it has shown. Once there is space it continues, either after a restart or while running.
 
-With a limit on the size of files, which needs no rights, but is no full disk to RocksDB, so that only a new start goes on;
-and with a small memory disk, for which one must be root (left out otherwise).
+The disk is simulated in two ways. A file size limit needs no privileges, but RocksDB does not treat it as a full disk,
+so the node continues only after a restart. A small memory file system needs root; its tests are skipped otherwise.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ from figures import tell
 from tenon_node import DATA, Node, RpcError, folder, run
 
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
-# : The system's texts for the two kinds of full disk.
+#: The system's texts for the two kinds of full disk.
 FULL = ("File too large", "No space left on device")
 
 
@@ -130,7 +130,7 @@ def check_recovered(datadir, shown, number):
         assert node.stop() == 0
 
 
-def test_a_node_that_cannot_write_on_serves_reads_and_recovers():
+def test_a_node_that_cannot_write_serves_reads_and_recovers():
     limit = 4 << 20
     with folder() as path:
         with largest_file(resource.RLIM_INFINITY), Node("dev", datadir=path / "data") as node:
@@ -157,7 +157,7 @@ def test_a_node_on_a_full_disk_serves_reads_and_recovers():
                      "next start", "0 blocks lost")
 
 
-def test_a_running_node_goes_on_when_its_disk_has_room_again():
+def test_a_running_node_continues_when_its_disk_has_space_again():
     with folder() as path, memory_disk(path / "data" / "db", "12m") as enlarge:
         with Node("dev", "--health.disk-free", "0", datadir=path / "data") as node:
             check_health(node, True)
@@ -190,7 +190,7 @@ def test_a_running_node_goes_on_when_its_disk_has_room_again():
                      "without a new start, lost 0", "0 blocks lost")
 
 
-def test_an_import_that_cannot_write_says_so_and_goes_on_later():
+def test_an_import_that_cannot_write_reports_it_and_can_continue_later():
     recorded = DATA / "execution-apis"
     with folder() as path:
         command = ["import", "--genesis", recorded / "genesis.json", "--datadir", path / "data", recorded / "chain.rlp.gz"]

@@ -1,6 +1,6 @@
-"""kill -9 at random instants: after each restart the node stands at a whole block with equal roots, and goes on.
+"""kill -9 at random instants: after each restart the head is a complete block with equal roots, and the node continues.
 
-TENON_KILLS: how often a test (default 4; the full run is 75). TENON_SEED: the seed, printed at the start, to replay a run.
+TENON_KILLS: kills per test (default 4; the full run is 75). TENON_SEED: the seed, printed at the start, to replay a run.
 """
 
 import contextlib
@@ -63,7 +63,7 @@ def make_chain(path, blocks=300):
     return int(head["number"], 16), head["hash"]
 
 
-def test_an_import_killed_at_any_instant_stands_at_a_whole_block_and_goes_on(dice):
+def test_an_import_killed_at_any_instant_is_at_a_whole_block_and_continues(dice):
     with folder() as path:
         length, head_hash = make_chain(path)
         command = ["import", "--genesis", path / "genesis.json", "--datadir", path / "data", path / "chain.rlp"]
@@ -229,7 +229,7 @@ class Unwinding(threading.Thread):
             self.is_acknowledged = "result" in wire.ask(self.connection, wire.request("debug_setHead", hex(self.target)))
 
 
-def test_a_node_killed_while_it_unwinds_stands_at_a_whole_block_not_below_its_aim(dice):
+def test_a_node_killed_during_an_unwind_is_at_a_whole_block_not_below_its_target(dice):
     with folder() as path:
         recorded = Recorded("staged", path)
         length, datadir, whole = recorded.last, path / "data", path / "whole"

@@ -1,7 +1,7 @@
-"""kill -9 and unwinding on native chains, around epoch switches and the change from engine v1 to v2 especially: what a
-restart finds has the roots that the reference recorded, and the import goes on to the recorded head.
+"""kill -9 and unwinding on native chains, especially around epoch switches and the change from engine v1 to v2: the
+restarted node has the roots that the reference recorded, and the import continues to the recorded head.
 
-TENON_KILLS: how often a chain (default 8). TENON_SEED: the seed, printed at the start, to replay a run.
+TENON_KILLS: kills per chain (default 8). TENON_SEED: the seed, printed at the start, to replay a run.
 """
 
 import os
@@ -53,7 +53,7 @@ def stand_at(recorded, datadir, number):
 
 
 @pytest.mark.parametrize("name", SWITCHES)
-def test_a_native_import_killed_around_a_switch_stands_at_a_recorded_block_and_goes_on(name, dice):
+def test_a_native_import_killed_around_a_switch_is_at_a_recorded_block_and_continues(name, dice):
     with folder() as path:
         recorded, datadir, kills = Recorded(name, path), path / "data", []
         for aim in sorted(dice.choice(SWITCHES[name]) for _ in range(KILLS)):
@@ -84,7 +84,7 @@ def test_a_native_import_killed_around_a_switch_stands_at_a_recorded_block_and_g
 
 
 @pytest.mark.parametrize("name", SWITCHES)
-def test_a_native_chain_goes_back_over_its_switches_and_on_again(name):
+def test_a_native_chain_can_be_unwound_across_its_switches_and_continued(name):
     with folder() as path:
         recorded, datadir = Recorded(name, path), path / "data"
         run("import", "--genesis", recorded.genesis, "--datadir", datadir, recorded.file)
@@ -130,7 +130,7 @@ def heights_to(node, goal):
         time.sleep(0.05)
 
 
-def test_a_native_development_network_killed_around_an_epoch_switch_seals_on_and_signs_nothing_twice(dice):
+def test_a_native_development_network_killed_around_an_epoch_switch_continues_and_signs_nothing_twice(dice):
     with folder() as path:
         datadir, known, aims, height = path / "data", {}, [], 0
         arguments = [*DEVELOPMENT, "--history.state", HISTORY]

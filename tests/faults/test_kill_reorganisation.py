@@ -1,7 +1,7 @@
-"""kill -9 in reorganisations of 1 to 100 blocks: the head is the old or the new one, the roots are equal, and readers never
-see one in between.
+"""kill -9 during reorganisations of 1 to 100 blocks: the head is the old or the new one, the roots are equal, and readers
+never see an intermediate head.
 
-TENON_KILLS: how often (default 6; the full run is 300). TENON_SEED: the seed, printed at the start, to replay a run.
+TENON_KILLS: kills (default 6; the full run is 300). TENON_SEED: the seed, printed at the start, to replay a run.
 """
 
 import contextlib
@@ -117,7 +117,7 @@ def dice(request):
     return random.Random(SEED)
 
 
-def test_a_node_killed_in_a_reorganisation_stands_at_the_old_or_the_new_head(dice):
+def test_a_node_killed_in_a_reorganisation_has_the_old_or_the_new_head(dice):
     with folder() as path:
         old = Branch(path, None, 1)
         new = Branch(path, old.genesis, 2)

@@ -1,9 +1,9 @@
-"""Clients that make the node keep things: messages, calls, answers that are not read, filters, subscriptions, traces.
+"""Clients that make the node hold memory: messages, calls, unread answers, filters, subscriptions and traces.
 
-All of it draws on one budget (`rpc.memory`). Through everything here the whole process stays below what its settings add up
-to and 256 MiB; others are served; and 15 s after the clients have gone it holds what its caches explain, and 64 MB.
+All of these share one budget (`rpc.memory`). In every test the process stays below the sum of its settings plus 256 MiB,
+and other clients are served. 15 s after the clients have gone, it holds at most its caches plus 64 MB.
 
-TENON_ABUSE=long: the counts and sizes of an attack, and the budget of the settings. Otherwise a tenth of both.
+TENON_ABUSE=long: the counts and sizes of an attack and the default budget. Otherwise both are a tenth of that.
 """
 
 import concurrent.futures
@@ -140,7 +140,7 @@ def test_padded_slow_calls_on_many_websockets(node):
     settle(node)
 
 
-def test_large_parameters_that_wait_are_refused_beyond_the_share_and_what_runs_goes_on(node):
+def test_large_waiting_parameters_are_refused_beyond_the_share_and_running_calls_continue(node):
     # The parameters themselves are large: they are kept while their calls wait.
     data = "0x" + "00" * (PADDING // 2)
     call = wire.request("eth_call", {"to": LOOP, "gas": hex(10**15), "data": data}, "latest", ENDLESS)
@@ -160,7 +160,7 @@ def test_large_parameters_that_wait_are_refused_beyond_the_share_and_what_runs_g
     settle(node)
 
 
-def test_readers_that_stop(node):
+def test_clients_that_stop_reading(node):
     # RETURN of this many bytes of memory: the answer is twice as long.
     code = "0x62" + f"{ANSWER // 2:06x}" + "5ff3"
     ask = wire.request("eth_call", {"to": OTHER, "gas": hex(10**9)}, "latest", {OTHER: {"code": code}})
@@ -312,7 +312,7 @@ def test_traces_of_the_largest_block(largest_block):
     settle(node)
 
 
-def test_what_was_held_is_given_back_to_the_machine(node):
+def test_released_memory_is_returned_to_the_system(node):
     time.sleep(15)
     found, explained = watch.memory(node.process.pid), cached(node)
     more = found - explained - node.unloaded

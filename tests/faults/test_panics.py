@@ -134,7 +134,7 @@ def test_a_panic_in_a_handler_of_the_bus_is_one_error_and_counted(node, kind):
                  f"failures 0, p99 {others['p99']:.1f} ms", ONE_ERROR)
 
 
-def test_a_panic_in_the_actor_that_changes_the_chain_is_one_error_and_it_is_built_anew(node):
+def test_a_panic_in_the_chain_actor_is_one_error_and_it_is_rebuilt(node):
     for account in node.call("eth_accounts")[:2]:
         wait_for(node, node.call("eth_sendTransaction", {"from": account, "to": SOMEBODY, "gas": "0x5208"}))
     begun = panics_in_log(node, 'actor="chain"')
@@ -233,7 +233,7 @@ def asked_for_panics(node):
 
 
 @pytest.mark.parametrize("kind", unwritable.KINDS, ids=lambda kind: kind.__name__)
-def test_panics_that_nobody_can_be_told_of_are_one_error_each_and_hold_nobody_up(kind):
+def test_panics_with_an_unwritable_log_are_one_error_each_and_block_no_other_client(kind):
     with kind() as log, node_with_traces(stdout=log, stderr=log) as node:
         found = asked_for_panics(node)
         assert found == [CRASHED] * len(found)
@@ -243,7 +243,7 @@ def test_panics_that_nobody_can_be_told_of_are_one_error_each_and_hold_nobody_up
                   "afterwards, ended with 0", ONE_ERROR)
 
 
-def test_the_place_and_the_trace_of_a_panic_stand_in_the_log():
+def test_the_position_and_the_backtrace_of_a_panic_are_logged():
     with node_with_traces() as node:
         count = len(asked_for_panics(node))
         # A separate thread writes the backtraces.

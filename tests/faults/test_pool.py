@@ -22,11 +22,11 @@ HONEST = Account.from_key(HONEST_KEY).address
 OTHER = "0x70997970C51812dc3A010C7d01b50e0d17dc79C8"
 CHAIN = 31337
 GWEI = 10**9
-# : More than fit into the pool.
+#: More than fit into the pool.
 FREE = 10_300
 BATCH = 500
 
-# : Order of the curve secp256k1, and the x coordinate of its generator.
+#: Order of the curve secp256k1, and the x coordinate of its generator.
 ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 GENERATOR = 0x79BE667EF9DCBBAC55A06295CE870B07029BFCDB2DCE28D959F2815B16F81798
 
@@ -73,7 +73,7 @@ def give_money(node, address):
 
 
 @pytest.mark.parametrize("floor", [1, 0], ids=["refused", "taken"])
-def test_free_transactions_keep_no_honest_one_out_also_after_a_restart(floor):
+def test_free_transactions_displace_no_paying_one_even_after_a_restart(floor):
     arguments = ["dev", "--block-time", "1s", "--txpool.pricelimit", str(floor)]
     with folder() as path:
         with Node(*arguments, datadir=path / "data") as node:
@@ -99,7 +99,7 @@ def send_by(transport, node, raw):
         return wire.ask(connection, wire.request("eth_sendRawTransaction", raw))["result"]
 
 
-def test_local_is_what_comes_over_the_socket_or_from_the_nodes_own_accounts():
+def test_transactions_from_the_socket_or_the_nodes_own_accounts_are_local():
     """The journal contains only local transactions, so only they return after a restart."""
     sealed_never = ["dev", "--block-time", "1h"]
     keys = ["0x" + digits * 32 for digits in ("11", "22", "33")]
@@ -128,7 +128,7 @@ def limit_files(process, limit):
     resource.prlimit(process, resource.RLIMIT_FSIZE, (limit, hard))
 
 
-def test_what_a_full_disk_left_of_a_record_is_cut_off_and_costs_no_other():
+def test_a_record_truncated_by_a_full_disk_is_removed_and_no_other_is_lost():
     ignoring = {"preexec_fn": lambda: signal.signal(signal.SIGXFSZ, signal.SIG_IGN)}
     sealed_never = ["dev", "--block-time", "1h"]
     large = {"data": "0x" + "00" * 100_000, "gas": 2_000_000}
@@ -167,7 +167,7 @@ def test_a_journal_of_a_release_without_checksums_is_read():
                 assert node.stop() == 0
 
 
-def test_a_price_of_nothing_is_refused_from_the_nodes_own_accounts_too():
+def test_a_price_of_zero_is_refused_from_the_nodes_own_accounts_too():
     with Node("dev", "--block-time", "1h") as node:
         fields = {"from": DEV, "to": OTHER, "value": "0x1", "gas": "0x5208"}
         with pytest.raises(RpcError, match="transaction underpriced: gas tip cap 0, minimum needed 1"):

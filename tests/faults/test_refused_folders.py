@@ -70,7 +70,7 @@ def test_a_folder_of_another_chain_is_refused(kind):
     tell("folder", "of another chain, by run and import", 2, f"exit code {REFUSED}: {words}", "refused by name")
 
 
-def test_a_folder_whose_copy_of_the_genesis_is_torn_is_refused_and_goes_on_with_the_file(kind):
+def test_a_folder_with_a_truncated_genesis_copy_is_refused_and_opens_with_the_file(kind):
     datadir, arguments, _ = kind
     with Node(*arguments, datadir=datadir) as node:
         head = node.call("eth_getBlockByNumber", "latest", False)["hash"]

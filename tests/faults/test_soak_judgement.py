@@ -37,12 +37,12 @@ def failures(samples):
     return [row["name"] for row in open_files.judge(samples) if not row["is_good"]]
 
 
-def test_a_growing_database_is_no_leak():
+def test_a_growing_database_is_not_a_leak():
     assert failures(series()) == []
 
 
 @pytest.mark.parametrize("kind", ["sockets", "kernel objects: eventpoll", LOGS, "libraries of plugins", "deleted files", "other files"])
-def test_what_is_leaked_slowly_is_named(kind):
+def test_a_slow_leak_is_named(kind):
     def leak(minute, sample):
         # One every ten minutes.
         sample["open"][kind] = sample["open"].get(kind, 0) + minute // 10
@@ -50,7 +50,7 @@ def test_what_is_leaked_slowly_is_named(kind):
     assert failures(series(leak)) == [f"open {kind}, always"]
 
 
-def test_a_table_that_nobody_closes_after_it_is_deleted_is_a_leak():
+def test_a_deleted_table_that_stays_open_is_a_leak():
     def leak(minute, sample):
         if minute >= 20:
             sample["deleted"].append(7)
@@ -59,7 +59,7 @@ def test_a_table_that_nobody_closes_after_it_is_deleted_is_a_leak():
     assert failures(series(leak)) == ["a deleted table held for, s"]
 
 
-def test_deleted_tables_that_come_and_go_are_no_leak_however_many_there_are():
+def test_deleted_tables_that_come_and_go_are_not_a_leak():
     def busy(minute, sample):
         sample["deleted"] = [10_000 * minute + table for table in range(20)]
 
@@ -73,7 +73,7 @@ def test_more_tables_than_the_database_has_are_a_leak():
     assert failures(series(leak)) == ["open tables beyond those that the database has"]
 
 
-def test_a_file_is_counted_by_what_it_points_to():
+def test_a_file_is_counted_by_its_target():
     for target, kind in [
         ("socket:[123]", "sockets"),
         ("pipe:[4]", "pipes"),
@@ -92,7 +92,7 @@ def test_a_file_is_counted_by_what_it_points_to():
         assert open_files.kind_of(target) == kind, target
 
 
-def test_looks_at_this_process_find_what_it_opens():
+def test_readings_of_this_process_find_the_files_that_it_opens():
     before = open_files.count([open_files.look(os.getpid())])
     with tempfile.TemporaryDirectory() as folder, socket.socket(), open(f"{folder}/7.sst", "w"), open(f"{folder}/8.sst", "w") as gone:
         pathlib.Path(gone.name).unlink()

@@ -1,8 +1,8 @@
-"""Blocks of the recorded native chains with one thing changed, offered to `tenon import`: it ends with code 1, says which
-block and why, and stands at the block before.
+"""Blocks of the recorded native chains with one change, given to `tenon import`: it exits with code 1, reports the block
+and the reason, and the head is the preceding block.
 
-Every field of every kind of header is changed in `modules/consensus/src/native/tampering.rs`; here is one of each kind
-and of each reason on the program's whole way. Changed headers are signed again by those who may, as `signed` says.
+`modules/consensus/src/native/tampering.rs` changes every field of every kind of header. This file tests one change of
+each kind and each reason through the whole program. `signed` describes how changed headers are signed again.
 """
 
 import hashlib
@@ -174,7 +174,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("name", ["v1switch", "local"])
-def test_an_import_ends_at_a_block_with_one_thing_changed_and_says_why(name):
+def test_an_import_ends_at_a_changed_block_with_the_reason(name):
     with folder() as path:
         recorded, datadir, part = Recorded(name, path), path / "data", path / "part.rlp"
         cases = [case for case in CASES if case[0] == name]

@@ -1,9 +1,9 @@
-"""How a recorded answer and an answer of this node are compared.
+"""Compares recorded answers with the answers of this node.
 
-Two questions are kept apart. `rules.json`, made with the recordings, says what may differ because it belongs to one
-node or to chance (its data folder, its name, a list in random order). `differences.toml`, ours, lists every case in which
-Tenon answers otherwise, with the reason and the exact number of cases; anything else that differs is a failure, and so is
-an entry that no longer holds.
+There are two lists. `rules.json`, made with the recordings, lists what may differ because it depends on the node or on
+chance (its data folder, its name, the order of a list). `differences.toml` lists every case in which Tenon answers
+differently, with the reason and the exact number of cases. Any other difference is a failure, and so is an entry that no
+longer applies.
 """
 
 import collections

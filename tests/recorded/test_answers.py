@@ -30,7 +30,7 @@ def test_answers_are_the_recorded_ones(node, file, pytestconfig):
     conftest.keep(tally, pytestconfig)
 
 
-def test_a_branch_that_never_was_the_chain_is_answered_like_one_that_was(pytestconfig):
+def test_a_branch_that_never_was_canonical_is_answered_like_one_that_was(pytestconfig):
     """The recorded node had the shorter branch first, and left it; this one gets the longer first, and never adopts
     the shorter one."""
     tally = comparison.Tally("reorg/answers")

@@ -84,7 +84,7 @@ def test_every_transport_gives_the_recorded_bytes_by_the_references_name(node, c
     assert compared == 201
 
 
-def test_the_plugin_runs_where_the_settings_say(node):
+def test_the_plugin_runs_in_the_configured_process(node):
     info = json.loads(run("module", "info", "consensus", "--json", "--datadir", node.datadir).stdout)
     assert info["isolation"] == node.isolation
 

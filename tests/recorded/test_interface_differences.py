@@ -132,5 +132,5 @@ def test_the_page_has_a_row_with_a_reason_for_each_check_and_no_other():
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-def test_the_node_differs_as_the_page_says(node, check):
+def test_the_nodes_differences_match_the_page(node, check):
     check(node)

@@ -102,7 +102,7 @@ def test_every_block_number_takes_every_tag(request, profile, method, tag):
 
 
 @pytest.mark.parametrize("profile", ["native", "ethereum"])
-def test_a_fee_history_is_asked_for_in_every_way_of_writing(request, profile):
+def test_a_fee_history_can_be_requested_in_every_spelling(request, profile):
     node = request.getfixturevalue(profile)
     wanted = node.call("eth_feeHistory", "0x3", "latest", [])
     assert len(wanted["gasUsedRatio"]) == 3

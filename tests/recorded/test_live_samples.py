@@ -15,7 +15,7 @@ ASKED = ("eth_mining", "eth_hashrate", "eth_coinbase", "eth_syncing", "eth_getBl
 SAMPLES = [case for case in comparison.recorded("local/live-samples") if case.get("sample") == "masternode" and case["method"] in ASKED]
 
 
-def test_all_of_them_are_there():
+def test_all_sample_methods_are_covered():
     assert {case["method"] for case in SAMPLES} == set(ASKED)
 
 
@@ -26,7 +26,7 @@ def masternode():
 
 
 @pytest.mark.parametrize("case", SAMPLES, ids=[case["method"] for case in SAMPLES])
-def test_a_masternode_answers_in_the_recorded_shape(masternode, case):
+def test_a_masternodes_answers_have_the_recorded_structure(masternode, case):
     found = {"jsonrpc": "2.0", "result": masternode.call(case["method"], *case.get("params", []))}
     differences = list(comparison.compare(case["response"], found, [], "shape"))
     assert not differences, comparison.described("local/live-samples", case, differences)

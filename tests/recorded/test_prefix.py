@@ -1,7 +1,7 @@
 """Addresses with the prefix `xdc` in parameters.
 
-The answers were recorded from a node that writes the prefix too. This node reads both prefixes and writes `0x`, as the
-reference does by default: the recorded addresses are compared with that prefix.
+The answers were recorded from a node that also writes this prefix. This node reads both prefixes and writes `0x`, which
+is the reference's default; the tests convert recorded addresses to `0x` before comparing.
 """
 
 import json

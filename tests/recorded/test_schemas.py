@@ -24,7 +24,7 @@ def methods(node):
     return {method["name"]: method for method in node.call("rpc_discover")["methods"]}
 
 
-def test_every_method_says_what_it_takes_and_answers(methods):
+def test_every_method_describes_its_parameters_and_result(methods):
     described = {name: method for name, method in methods.items() if name.partition("_")[0] in DESCRIBED}
     assert len(described) > 120
     for name, method in described.items():
