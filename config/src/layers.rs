@@ -101,7 +101,8 @@ impl Resolved {
 
     /// Gives a setting the value of another one, and records it as the source.
     ///
-    /// # Errors [`SettingsError::BadValue`] if the value is invalid for the setting.
+    /// # Errors
+    /// [`SettingsError::BadValue`] if the value is invalid for the setting.
     pub fn follow(&mut self, key: &'static str, other: &str) -> Result<(), SettingsError> {
         let value = self.settings.show(other).unwrap_or(Value::Absent);
         let origin = self.origin(other).clone();
@@ -120,7 +121,8 @@ impl Resolved {
 /// Combines the layers, later ones winning: defaults, the command's defaults, the settings file, the environment,
 /// flags.
 ///
-/// # Errors [`SettingsError`] naming the source and the key of the first invalid value.
+/// # Errors
+/// [`SettingsError`] naming the source and the key of the first invalid value.
 pub fn resolve(layers: Layers) -> Result<Resolved, SettingsError> {
     let mut resolved =
         Resolved { settings: Settings::default(), file: None, warnings: Vec::new(), origins: BTreeMap::new() };
@@ -391,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn refuses_a_data_folder_in_the_file_that_lies_in_it() {
+    fn refuses_a_data_folder_setting_in_the_data_folders_own_file() {
         let folder = folder_with("datadir = \"/elsewhere\"\n");
         let error = resolve(layers_in(&folder)).unwrap_err().to_string();
         assert!(error.contains("can't choose one; use --datadir"), "{error}");

@@ -21,7 +21,8 @@ const MAX_PATTERNS: usize = 256;
 impl OriginList {
     /// Origins from a source other than the settings.
     ///
-    /// # Errors Names the invalid one and the expected form.
+    /// # Errors
+    /// Names the invalid one and the expected form.
     pub fn new(origins: Vec<String>) -> Result<Self, String> {
         origins.iter().try_for_each(|origin| check_origin(origin)).map(|()| Self(origins))
     }
@@ -30,7 +31,8 @@ impl OriginList {
 impl MethodPatterns {
     /// Patterns from a source other than the settings.
     ///
-    /// # Errors Names the invalid one and the expected form.
+    /// # Errors
+    /// Names the invalid one and the expected form.
     pub fn new(patterns: Vec<String>) -> Result<Self, String> {
         if patterns.len() > MAX_PATTERNS {
             return Err(format!("expected at most {MAX_PATTERNS} patterns of methods, found {}", patterns.len()));
@@ -112,7 +114,8 @@ impl SettingValue for MethodPatterns {
 
 /// Parses a duration as in settings and flags: `10m`, `1h30m`, `45s`.
 ///
-/// # Errors The expected form, and the text.
+/// # Errors
+/// The expected form, and the text.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     Duration::read(&Value::Untyped(text.to_owned()))
 }

@@ -35,7 +35,8 @@ impl Network {
     /// The network with this name, or with the genesis file at this path: a text that contains `/` or `.`, or an
     /// existing file.
     ///
-    /// # Errors [`SettingsError::UnknownNetwork`], with the known names.
+    /// # Errors
+    /// [`SettingsError::UnknownNetwork`], with the known names.
     pub fn by_name(name: &str, origin: &Origin) -> Result<Self, SettingsError> {
         if name == "dev" {
             return Ok(Self::Dev);

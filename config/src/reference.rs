@@ -103,7 +103,7 @@ mod tests {
         let committed = std::fs::read_to_string(path).unwrap_or_default();
         assert!(
             committed == settings_page(),
-            "docs/settings.md is stale; write it anew with: TENON_WRITE_PAGES=1 cargo test -p tenon-config"
+            "docs/settings.md is stale; regenerate it with: TENON_WRITE_PAGES=1 cargo test -p tenon-config"
         );
     }
 }

@@ -590,7 +590,7 @@ mod tests {
     }
 
     #[test]
-    fn serves_the_safe_namespaces_on_loopback_only_unless_told_otherwise() {
+    fn serves_only_the_safe_namespaces_on_loopback_by_default() {
         let settings = Settings::default();
         assert!(settings.http.addr.is_loopback() && settings.ws.addr.is_loopback());
         assert_eq!(settings.http.api, ["eth", "net", "web3"]);

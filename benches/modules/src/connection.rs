@@ -75,7 +75,8 @@ impl Connection {
 
     /// Sends a request and returns its complete answer. The answer's id must match.
     ///
-    /// # Errors The answer is lost, belongs to another request, or is not JSON.
+    /// # Errors
+    /// The answer is lost, belongs to another request, or is not JSON.
     pub(crate) async fn ask(&mut self, method: &str, params: &Value) -> Result<Value, Error> {
         self.last_id += 1;
         let id = self.last_id;

@@ -38,7 +38,12 @@ pub(crate) const SUBJECTS: [Subject; 10] = [
     own("eth", "libtenon_plugin_eth.so", Treatment::Replaced),
     own("web3", "libtenon_plugin_web3.so", Treatment::Replaced),
     own("admin", "libtenon_plugin_admin.so", Treatment::Replaced),
-    Subject { name: "counter", library: "libtenon_test_counter.so", file: "counter.so", treatment: Treatment::Replaced },
+    Subject {
+        name: "counter",
+        library: "libtenon_test_counter.so",
+        file: "counter.so",
+        treatment: Treatment::Replaced,
+    },
     own("net", "libtenon_plugin_net.so", Treatment::Switched),
     own("debug", "libtenon_plugin_debug.so", Treatment::Switched),
     Subject { name: "hello", library: "libtenon_example_hello.so", file: "hello.so", treatment: Treatment::Killed },

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::{
     Error,
     connection::Connection,
-    modules::{Treatment, SUBJECTS},
+    modules::{SUBJECTS, Treatment},
     node::Node,
     tally::Tally,
 };

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::atomic::Ordering};
 
 use crate::{
-    modules::{Treatment, SUBJECTS},
+    modules::{SUBJECTS, Treatment},
     node::Sample,
     operations::Operation,
     tally::Tally,

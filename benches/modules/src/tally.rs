@@ -11,7 +11,7 @@ use std::{
 
 use tenon_bench::Latencies;
 
-use crate::modules::{Treatment, SUBJECTS};
+use crate::modules::{SUBJECTS, Treatment};
 
 /// Number of wrong answers kept for the report.
 const MAX_SHOWN: usize = 20;

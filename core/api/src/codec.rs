@@ -41,7 +41,8 @@ pub enum CodecError {
 
 /// Encodes a message.
 ///
-/// # Errors [`CodecError::Encode`] if a custom `Serialize` fails.
+/// # Errors
+/// [`CodecError::Encode`] if a custom `Serialize` fails.
 pub fn encode<T: Serialize>(value: &T) -> Result<Vec<u8>, CodecError> {
     let mut frame = Frame(Vec::with_capacity(if size_of::<T>() == 0 { 0 } else { INITIAL_CAPACITY }));
     bincode::serde::encode_into_writer(value, &mut frame, bincode::config::standard())
@@ -72,7 +73,8 @@ impl Drop for RequestFrame {
 
 /// Encodes a request. No copy of a request with secrets remains in memory.
 ///
-/// # Errors [`CodecError::Encode`] if a custom `Serialize` fails.
+/// # Errors
+/// [`CodecError::Encode`] if a custom `Serialize` fails.
 pub fn encode_request<R: Request>(request: &R) -> Result<RequestFrame, CodecError> {
     if !R::HAS_SECRETS {
         return Ok(RequestFrame { bytes: encode(request)?, has_secrets: false });
@@ -130,7 +132,8 @@ pub fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
 /// Decodes a plugin's request that must fill `bytes` exactly, within limits on items and depth. A short one cannot have
 /// more items than bytes and is decoded without counting them.
 ///
-/// # Errors [`CodecError::Decode`] if the bytes are malformed, too many or too few, or have too many items.
+/// # Errors
+/// [`CodecError::Decode`] if the bytes are malformed, too many or too few, or have too many items.
 pub fn decode_request<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, CodecError> {
     if bytes.len() <= UNCOUNTED_FRAME_BYTES {
         return decode(bytes);

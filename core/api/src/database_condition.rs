@@ -35,10 +35,12 @@ pub trait DatabaseWatch: Send + Sync {
     fn writes(&self) -> WriteOutcomes;
     /// State of the background work. Takes the engine's lock, so call it on a thread that may block.
     ///
-    /// # Errors [`StoreError::Engine`] if the engine does not report it.
+    /// # Errors
+    /// [`StoreError::Engine`] if the engine does not report it.
     fn background(&self) -> Result<BackgroundCondition, StoreError>;
     /// Writes a record that changes nothing and waits until it is on disk, to find out whether writes succeed again.
     ///
-    /// # Errors [`StoreError::Engine`] if they do not.
+    /// # Errors
+    /// [`StoreError::Engine`] if they do not.
     fn try_write(&self) -> Result<(), StoreError>;
 }

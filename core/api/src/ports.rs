@@ -45,7 +45,7 @@ pub enum StoreError {
         head: BlockNumber,
     },
     /// The head moved below the block that was being read.
-    #[error("the chain was reorganised while block {number} was being read; ask again")]
+    #[error("the chain was reorganised during the read of block {number}; retry")]
     Reorganised {
         /// The block.
         number: BlockNumber,
@@ -56,7 +56,8 @@ pub enum StoreError {
 pub trait StateReader: Send + Sync {
     /// The account, `None` if it does not exist.
     ///
-    /// # Errors [`StoreError`] if the database fails or the history has been pruned.
+    /// # Errors
+    /// [`StoreError`] if the database fails or the history has been pruned.
     fn account(&self, address: Address) -> Result<Option<Account>, StoreError>;
     /// The slot's value, zero when unset.
     ///
@@ -93,7 +94,8 @@ pub trait ChainReader: Send + Sync {
     fn head(&self) -> Arc<Head>;
     /// Hash of the canonical block of this height.
     ///
-    /// # Errors [`StoreError`] if the database fails; likewise for every method below.
+    /// # Errors
+    /// [`StoreError`] if the database fails; likewise for every method below.
     fn canonical_hash(&self, number: BlockNumber) -> Result<Option<B256>, StoreError>;
     /// A header of any branch.
     ///
@@ -127,7 +129,8 @@ pub trait ChainReader: Send + Sync {
     fn state_at(&self, number: BlockNumber) -> Result<Arc<dyn StateReader>, StoreError>;
     /// Every slot of an account that has or had a value, in no particular order; `None` if there are more than `most`.
     ///
-    /// # Errors See [`ChainReader::canonical_hash`]; also if the store keeps no list of slots.
+    /// # Errors
+    /// See [`ChainReader::canonical_hash`]; also if the store keeps no list of slots.
     fn slots_of(&self, address: Address, most: usize) -> Result<Option<Vec<B256>>, StoreError> {
         let _ = (address, most);
         Err(StoreError::Engine("this store does not list slots".to_owned()))
@@ -189,13 +192,15 @@ pub trait ChainWriter: Send + Sync {
     fn keep_side_state(&self, commit: &BlockCommit) -> Result<(), StoreError>;
     /// Removes canonical blocks until `number` is the head. Their headers and bodies stay as a side branch.
     ///
-    /// # Errors [`StoreError::Pruned`] if the history does not reach back that far; nothing is changed then.
+    /// # Errors
+    /// [`StoreError::Pruned`] if the history does not reach back that far; nothing is changed then.
     fn unwind(&self, number: BlockNumber) -> Result<(), StoreError>;
     /// Replaces the canonical blocks above `ancestor` by a branch, oldest block first, in one atomic batch. Disk and
     /// readers have the chain before or after it, never one in between.
     ///
-    /// # Errors [`StoreError::NotNext`] if the blocks do not follow one another from `ancestor` on,
-    /// [`StoreError::Pruned`] if the history does not reach back that far; nothing is changed then.
+    /// # Errors
+    /// [`StoreError::NotNext`] if the blocks do not follow one another from `ancestor` on, [`StoreError::Pruned`] if
+    /// the history does not reach back that far; nothing is changed then.
     fn reorganise(&self, ancestor: BlockNumber, branch: &[Arc<BlockCommit>]) -> Result<(), StoreError>;
     /// Records the finalized and the safe block.
     ///
@@ -219,7 +224,8 @@ pub trait EngineRecords: Send + Sync {
     fn record(&self, name: &str) -> Result<Option<Vec<u8>>, StoreError>;
     /// Stores a record, replacing the previous one. After it returns, the record survives a power loss.
     ///
-    /// # Errors [`StoreError::Engine`]; the previous record is kept.
+    /// # Errors
+    /// [`StoreError::Engine`]; the previous record is kept.
     fn keep(&self, name: &str, value: &[u8]) -> Result<(), StoreError>;
 }
 
@@ -261,7 +267,8 @@ pub trait ConsensusEngine: Send + Sync {
     }
     /// Checks a header against its parent: number, time, gas limit, difficulty, base fee, seal.
     ///
-    /// # Errors [`ConsensusError`] naming the broken rule.
+    /// # Errors
+    /// [`ConsensusError`] naming the broken rule.
     fn verify_header(
         &self,
         header: &SealedHeader,
@@ -273,13 +280,15 @@ pub trait ConsensusEngine: Send + Sync {
     fn recover_ahead(&self, _headers: &[&SealedHeader]) {}
     /// Checks the body against the header without execution: uncles, and the roots of the lists.
     ///
-    /// # Errors [`ConsensusError`] naming the broken rule.
+    /// # Errors
+    /// [`ConsensusError`] naming the broken rule.
     fn verify_body(&self, block: &Block, chain: &dyn ChainReader) -> Result<(), ConsensusError>;
     /// Whether a branch that ends in `candidate` wins over the head.
     fn is_better(&self, candidate: &SealedHeader, candidate_total_difficulty: U256, head: &Head) -> bool;
     /// Checks that a better branch may replace the canonical blocks above their last common ancestor.
     ///
-    /// # Errors [`ConsensusError`] if a final block would be undone.
+    /// # Errors
+    /// [`ConsensusError`] if a final block would be undone.
     fn verify_reorganisation(
         &self,
         _common_ancestor: BlockNumber,
@@ -290,21 +299,25 @@ pub trait ConsensusEngine: Send + Sync {
     }
     /// The address that receives the block's fees and that the EVM sees as coinbase.
     ///
-    /// # Errors [`ConsensusError`] if the seal does not contain it.
+    /// # Errors
+    /// [`ConsensusError`] if the seal does not contain it.
     fn author(&self, header: &SealedHeader) -> Result<Address, ConsensusError>;
     /// Returns whether the block opens an epoch, in engines with epochs.
     ///
-    /// # Errors [`ConsensusError`] if the header does not say.
+    /// # Errors
+    /// [`ConsensusError`] if the header does not say.
     fn opens_epoch(&self, _header: &SealedHeader) -> Result<bool, ConsensusError> {
         Ok(false)
     }
     /// Balance credits at the end of a block (mining rewards), in the order of application. Wei.
     ///
-    /// # Errors [`ConsensusError`] if they cannot be computed.
+    /// # Errors
+    /// [`ConsensusError`] if they cannot be computed.
     fn rewards(&self, block: &Block, chain: &dyn ChainReader) -> Result<Vec<(Address, U256)>, ConsensusError>;
     /// The consensus fields of a block to be built on `parent`; roots, gas used and bloom are left zero.
     ///
-    /// # Errors [`ConsensusError`] if this node may not make a block now.
+    /// # Errors
+    /// [`ConsensusError`] if this node may not make a block now.
     fn prepare(
         &self,
         parent: &SealedHeader,
@@ -313,7 +326,8 @@ pub trait ConsensusEngine: Send + Sync {
     ) -> Result<Header, ConsensusError>;
     /// Puts the seal on a finished header.
     ///
-    /// # Errors [`ConsensusError`] if this node may not make a block now.
+    /// # Errors
+    /// [`ConsensusError`] if this node may not make a block now.
     fn seal(&self, header: Header) -> Result<SealedHeader, ConsensusError>;
     /// Called for each new canonical block, so that the engine can cache what later blocks need of it.
     fn observe(&self, _block: &RecoveredBlock) {}
@@ -340,7 +354,8 @@ pub trait BlockProducer: Send + Sync {
     /// Builds a block on the head from as many of these transactions as fit, commits it and publishes it. Blocks the
     /// caller's thread until the block is canonical.
     ///
-    /// # Errors [`Failure`](crate::Failure) if no block could be made; nothing was changed.
+    /// # Errors
+    /// [`Failure`](crate::Failure) if no block could be made; nothing was changed.
     fn produce(
         &self,
         attributes: &SealAttributes,
@@ -354,7 +369,8 @@ pub trait BlockSigner: Send + Sync {
     fn address(&self) -> Address;
     /// Signs a digest: R, S in the lower half, recovery id; nonces follow RFC 6979. Does not block.
     ///
-    /// # Errors [`CannotSign`] if the account is locked.
+    /// # Errors
+    /// [`CannotSign`] if the account is locked.
     fn sign(&self, digest: B256) -> Result<[u8; 65], CannotSign>;
 }
 

@@ -87,7 +87,8 @@ impl From<SpaceError> for Failure {
 pub trait PluginSpaces: std::fmt::Debug + Send + Sync {
     /// The values of keys, in their order. A few microseconds each.
     ///
-    /// # Errors [`SpaceError::Size`] if too many keys are requested; [`SpaceError::Store`].
+    /// # Errors
+    /// [`SpaceError::Size`] if too many keys are requested; [`SpaceError::Store`].
     fn get(&self, space: &str, keys: &[Bytes]) -> Result<Vec<Option<Bytes>>, SpaceError>;
     /// Reads a page of records.
     ///

@@ -383,7 +383,8 @@ impl Bus {
 
     /// [`Bus::try_read`] for frames; `None` if the request has no read handler or its attempt gave up.
     ///
-    /// # Errors Like [`Bus::call_frame`].
+    /// # Errors
+    /// Like [`Bus::call_frame`].
     pub fn try_read_frame(
         &self,
         topic: Topic,

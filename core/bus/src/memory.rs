@@ -98,7 +98,7 @@ pub enum OutOfMemory {
         share: usize,
     },
     /// All clients together would exceed the budget.
-    #[error("out of memory: {asked} bytes do not fit in what all clients share; try again later")]
+    #[error("out of memory: {asked} bytes do not fit into the memory that all clients share; try again later")]
     Node {
         /// Bytes requested.
         asked: usize,
@@ -287,8 +287,8 @@ pub struct ClientMemory {
 impl ClientMemory {
     /// Reserves `bytes` until the reservation is dropped.
     ///
-    /// # Errors [`OutOfMemory`] if the client or all clients together would exceed their limit; nothing is reserved
-    /// then.
+    /// # Errors
+    /// [`OutOfMemory`] if the client or all clients together would exceed their limit; nothing is reserved then.
     pub fn reserve(&self, kind: MemoryUse, bytes: usize) -> Result<Reservation, OutOfMemory> {
         self.account.take(kind, bytes)?;
         Ok(Reservation { account: Arc::clone(&self.account), kind, bytes })
@@ -352,7 +352,8 @@ impl Reservation {
 
     /// Grows or shrinks the reservation to `bytes`.
     ///
-    /// # Errors [`OutOfMemory`] if it cannot grow; its size is unchanged then.
+    /// # Errors
+    /// [`OutOfMemory`] if it cannot grow; its size is unchanged then.
     pub fn resize(&mut self, bytes: usize) -> Result<(), OutOfMemory> {
         if bytes > self.bytes {
             self.account.take(self.kind, bytes - self.bytes)?;

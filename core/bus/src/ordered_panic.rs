@@ -4,7 +4,8 @@
 
 /// Panics if the file lists this place and name.
 ///
-/// # Panics If the file lists this place and name.
+/// # Panics
+/// If the file lists this place and name.
 #[cfg(debug_assertions)]
 pub fn panic_if_ordered(place: &str, name: &str) {
     use std::{env, ffi::OsString, fs, sync::LazyLock};

@@ -53,8 +53,9 @@ impl WorkPool {
 
     /// Runs a job and waits for its answer. Its context is cancelled when the caller has gone.
     ///
-    /// # Errors Code `-32005` at once if the queue is full, if the deadline passes before the job begins, or if the
-    /// computing time of its message is used up; otherwise the job's own error. A panic in the job is `-32000`.
+    /// # Errors
+    /// Code `-32005` at once if the queue is full, if the deadline passes before the job begins, or if the computing
+    /// time of its message is used up; otherwise the job's own error. A panic in the job is `-32000`.
     pub async fn run<T: Send + 'static>(
         &self,
         context: &CallContext,

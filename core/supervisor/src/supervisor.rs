@@ -40,7 +40,8 @@ pub struct Supervisor {
 impl Supervisor {
     /// Starts the actix system.
     ///
-    /// # Errors If the operating system refuses a thread.
+    /// # Errors
+    /// If the operating system refuses a thread.
     pub fn new() -> Result<Self, Failure> {
         let (send, receive) = mpsc::channel();
         let run = move || {
@@ -67,7 +68,8 @@ impl Supervisor {
     /// Starts an actor. `make` builds it now, on the caller's thread, and again after each failure, on the actor's
     /// thread.
     ///
-    /// # Errors The error of `make`, or the operating system refuses a thread.
+    /// # Errors
+    /// The error of `make`, or the operating system refuses a thread.
     pub fn spawn<A: Actor>(
         &self,
         name: &'static str,

@@ -109,7 +109,8 @@ impl Running {
     /// The target with this name, run once with its first seeds: this initialises everything that is created once per
     /// process (tables, contexts of curves, threads), so that no later input is charged for that memory.
     ///
-    /// # Panics If there is no such target, or its own seeds break a rule.
+    /// # Panics
+    /// If there is no such target, or its own seeds break a rule.
     pub fn start(name: &str) -> Self {
         let target = TARGETS.iter().find(|target| target.name == name).expect("a target of this name");
         seeds(name).iter().take(3).for_each(|seed| (target.check)(seed));
@@ -118,7 +119,8 @@ impl Running {
 
     /// Runs one input.
     ///
-    /// # Panics If a rule is broken, or the input takes more memory than the target's bound.
+    /// # Panics
+    /// If a rule is broken, or the input takes more memory than the target's bound.
     pub fn run(&self, input: &[u8]) {
         self.0.bound.hold(input, self.0.check);
     }
@@ -126,7 +128,8 @@ impl Running {
 
 /// Writes the seeds of a target, one file each, and its dictionary, for libFuzzer.
 ///
-/// # Errors The operating system's error.
+/// # Errors
+/// The operating system's error.
 pub fn write_seeds(name: &str, folder: &Path, dictionary: &Path) -> io::Result<()> {
     fs::create_dir_all(folder)?;
     for (number, seed) in seeds(name).iter().enumerate() {

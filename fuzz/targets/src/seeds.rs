@@ -17,7 +17,8 @@ const MAX_LENGTH: usize = 4096;
 
 /// Initial inputs of a target; always the same, short ones first.
 ///
-/// # Panics If the checkout lacks a file of its test data.
+/// # Panics
+/// If the checkout lacks a file of its test data.
 pub fn seeds(target: &str) -> Vec<Vec<u8>> {
     let mut seeds: Vec<Vec<u8>> = made(target).into_iter().filter(|seed| seed.len() <= MAX_LENGTH).collect();
     let corpus = root().join("fuzz/corpus").join(format!("{target}.hex.gz"));

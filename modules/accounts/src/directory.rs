@@ -113,8 +113,8 @@ impl WalletDirectory {
 
     /// Signs a consensus digest with an unlocked account: R, S, recovery id. Does not block.
     ///
-    /// # Errors [`AccountsError`]; [`AccountsError::NotSupported`] if the account's wallet needs a person's
-    /// confirmation.
+    /// # Errors
+    /// [`AccountsError`]; [`AccountsError::NotSupported`] if the account's wallet needs a person's confirmation.
     pub fn sign_block(&self, address: Address, digest: B256) -> Result<[u8; 65], AccountsError> {
         let context = CallContext::new();
         let signed = async {
@@ -145,7 +145,8 @@ impl WalletDirectory {
 
     /// Signs a transaction and submits it to the pool, with the sender's next nonce unless it has one.
     ///
-    /// # Errors As [`WalletDirectory::sign_transaction`], and the pool's errors.
+    /// # Errors
+    /// As [`WalletDirectory::sign_transaction`], and the pool's errors.
     pub async fn send_transaction(&self, request: SendTransaction, context: &CallContext) -> Result<B256, Failure> {
         let SendTransaction { mut request, password } = request;
         let sender = request.from.ok_or(AccountsError::UnknownAccount)?;
@@ -203,7 +204,8 @@ impl WalletDirectory {
     /// Unlocks an account for this many seconds; 0 means until it is locked. Accounts of a mnemonic are always
     /// unlocked.
     ///
-    /// # Errors [`AccountsError`]; the account is unchanged then.
+    /// # Errors
+    /// [`AccountsError`]; the account is unchanged then.
     pub async fn unlock(
         &self,
         address: Address,

@@ -11,7 +11,8 @@ use crate::{WalletDirectory, key::recover_signer};
 /// Registers handlers for the requests `0x0500..`. Lists are reads; signing may wait for a key derivation or for a
 /// person.
 ///
-/// # Errors [`RegisterError`] if one of them already has a handler.
+/// # Errors
+/// [`RegisterError`] if one of them already has a handler.
 pub fn register(bus: &Bus, directory: &WalletDirectory) -> Result<(), RegisterError> {
     let wallets = directory.clone();
     bus.handle_read(move |_: ListAccounts, _: &CallContext| Ok(wallets.addresses()))?;

@@ -6,7 +6,8 @@ use crate::{KeyTextError, key::Key};
 
 /// Reads 64 digits, with or without `0x`.
 ///
-/// # Errors [`KeyTextError`], which contains at most one character of the text.
+/// # Errors
+/// [`KeyTextError`], which contains at most one character of the text.
 pub fn parse_key_text(text: &str) -> Result<Zeroizing<[u8; 32]>, KeyTextError> {
     let digits = text.strip_prefix("0x").unwrap_or(text);
     if let Some(letter) = digits.chars().find(|letter| !letter.is_ascii_hexdigit()) {

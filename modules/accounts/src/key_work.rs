@@ -61,7 +61,8 @@ impl KeyWork {
     /// Runs a job that allocates `memory` bytes on a thread of the lowest priority. A job that has not begun when its
     /// caller leaves is not run.
     ///
-    /// # Errors [`AccountsError::Busy`] if too many jobs wait, or the caller's deadline has passed.
+    /// # Errors
+    /// [`AccountsError::Busy`] if too many jobs wait, or the caller's deadline has passed.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         context: &CallContext,

@@ -144,7 +144,8 @@ impl KeystoreWallets {
 
     /// Unlocks an account.
     ///
-    /// # Errors [`AccountsError`]; the account is unchanged then.
+    /// # Errors
+    /// [`AccountsError`]; the account is unchanged then.
     pub(crate) async fn unlock(
         &self,
         address: Address,

@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_time_runs_out_and_a_new_one_replaces_it() {
+    async fn an_unlock_time_expires_and_a_new_one_replaces_it() {
         let keys = UnlockedKeys::default();
 
         assert!(keys.unlock(key(), seconds(10)));

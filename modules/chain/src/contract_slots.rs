@@ -32,7 +32,8 @@ pub fn candidate_record(candidate: Address) -> B256 {
 /// The owner of a masternode, who receives its payments (`docs/spec/chain.md` 4.2, 4.3). Zero if it is not a candidate.
 /// `read` returns a slot of a contract in the relevant state.
 ///
-/// # Errors Those of `read`.
+/// # Errors
+/// Those of `read`.
 pub fn masternode_owner<E>(
     masternode: Address,
     read: impl FnOnce(Address, B256) -> Result<U256, E>,

@@ -8,8 +8,9 @@ use tenon_api::{BlockId, BlockNumber, BlockTag, ChainReader, Failure, SealedHead
 ///
 /// `Pending` is the head. `Safe` falls back to the last final block, because a final block is safe.
 ///
-/// # Errors `hash is not currently canonical` if `require_canonical` is set, `finalized block not found` and `safe
-/// block not found` if consensus has named none yet, and errors of the database.
+/// # Errors
+/// `hash is not currently canonical` if `require_canonical` is set, `finalized block not found` and `safe block not
+/// found` if consensus has named none yet, and errors of the database.
 pub fn resolve_block(chain: &dyn ChainReader, id: BlockId) -> Result<Option<Arc<SealedHeader>>, Failure> {
     match id {
         BlockId::Tag(BlockTag::Latest | BlockTag::Pending) => Ok(Some(chain.head().header.clone())),

@@ -42,14 +42,16 @@ pub struct ListTrie {
 impl ListTrie {
     /// The trie of transactions.
     ///
-    /// # Errors Never in practice: the trie is built from nothing.
+    /// # Errors
+    /// Never in practice: the trie is built from nothing.
     pub fn of_transactions<T: Borrow<Transaction>>(transactions: &[T]) -> Result<Self, TrieError> {
         Self::of(transactions.iter().map(|transaction| encode_transaction(transaction.borrow())))
     }
 
     /// The trie of receipts.
     ///
-    /// # Errors Never in practice: the trie is built from nothing.
+    /// # Errors
+    /// Never in practice: the trie is built from nothing.
     pub fn of_receipts(receipts: &[Receipt]) -> Result<Self, TrieError> {
         Self::of(receipts.iter().map(|receipt| encode_receipt_with_bloom(receipt, &logs_bloom(&receipt.logs))))
     }
@@ -69,7 +71,8 @@ impl ListTrie {
 
     /// Proves the entry at a position; `None` if there is no such position.
     ///
-    /// # Errors Never in practice: all nodes are in memory.
+    /// # Errors
+    /// Never in practice: all nodes are in memory.
     pub fn prove(&self, position: usize) -> Result<Option<PositionProof>, TrieError> {
         if position >= self.length {
             return Ok(None);

@@ -194,7 +194,8 @@ fn recover_in_parts<T: Sync>(
 
 /// Recovers all senders of a block on all cores; rejects a high `s`.
 ///
-/// # Errors The error of the first transaction without a sender.
+/// # Errors
+/// The error of the first transaction without a sender.
 pub fn recover_senders(block: Block) -> Result<RecoveredBlock, RecoverError> {
     recover_senders_with(block, |transaction| signed_hash_of(transaction, HighS::Refused))
 }

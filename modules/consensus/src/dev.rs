@@ -24,7 +24,8 @@ pub struct DevEngine {
 impl DevEngine {
     /// An engine for this chain, all of whose blocks must be merged ones.
     ///
-    /// # Errors [`Violation`] if the chain's terminal total difficulty is not zero.
+    /// # Errors
+    /// [`Violation`] if the chain's terminal total difficulty is not zero.
     pub fn new(spec: Arc<ChainSpec>) -> Result<Self, Violation> {
         match spec.terminal_total_difficulty() {
             Some(terminal) if terminal.is_zero() => Ok(Self { rules: EthereumEngine::new(spec) }),

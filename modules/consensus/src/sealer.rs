@@ -23,7 +23,7 @@ use tenon_chain::ChainSpec;
 use tenon_supervisor::{Actor, ActorOptions, Supervisor};
 use tokio::{sync::watch, time::MissedTickBehavior};
 
-use demand::{SealTrigger, Progress};
+use demand::{Progress, SealTrigger};
 
 pub use choices::{SealChoices, TooLong};
 pub use demand::SealingOnDemand;
@@ -125,7 +125,8 @@ impl Sealer {
     /// Makes the blocks that are due: one on a timer, otherwise as many as the executable transactions fill. Returns
     /// the number of blocks made.
     ///
-    /// # Errors The first failure; blocks made before it remain.
+    /// # Errors
+    /// The first failure; blocks made before it remain.
     pub fn seal(&self) -> Result<usize, Failure> {
         match self.options.mode {
             SealMode::Interval(_) => {
@@ -319,7 +320,8 @@ impl Drop for SealerWaker {
 /// Starts the sealer under supervision and returns its waker. If it makes blocks for transactions, `on_demand` can
 /// trigger it too, until the waker is dropped.
 ///
-/// # Errors Those of [`Supervisor::spawn`].
+/// # Errors
+/// Those of [`Supervisor::spawn`].
 pub fn spawn_sealer(
     supervisor: &Supervisor,
     bus: &Bus,

@@ -31,7 +31,7 @@ pub enum ExecutionError {
         reason: TransactionRejection,
     },
     /// The block needs a rule that this node does not implement; its validity is unknown.
-    #[error("block {number} needs what this node does not execute: {what}")]
+    #[error("block {number} requires something that this node does not support: {what}")]
     Unsupported {
         /// Height of the block.
         number: BlockNumber,

@@ -33,7 +33,8 @@ pub fn exchange_record(kind: u8, bytes: &[u8]) -> Option<Vec<u8>> {
 
 /// Runs a market of the historic exchange that these bytes describe.
 ///
-/// # Panics If its trading state is inconsistent after a block, or tokens were created or lost.
+/// # Panics
+/// If its trading state is inconsistent after a block, or tokens were created or lost.
 pub fn exchange_market(input: &[u8]) {
     native::exchange_fuzzing::market(input);
 }

@@ -23,7 +23,8 @@ use crate::{
 ///
 /// Everything that runs the EVM or reads many blocks is one job on `pool`, except calls that end at once.
 ///
-/// # Errors [`RegisterError`] if one of these messages already has a handler.
+/// # Errors
+/// [`RegisterError`] if one of these messages already has a handler.
 pub fn register(
     bus: &Bus,
     chain: Arc<dyn ChainReader>,

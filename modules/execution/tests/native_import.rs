@@ -13,9 +13,9 @@ use tenon_bus::Bus;
 use tenon_consensus::native::{self, NativeEngine, v2::MasternodeKey};
 use tenon_execution::{ImportObserver, ImportedBlock, Importer};
 
-struct Nobody;
+struct Unobserved;
 
-impl ImportObserver for Nobody {
+impl ImportObserver for Unobserved {
     fn passed(&mut self, _: &ImportedBlock) {}
 }
 
@@ -35,7 +35,7 @@ fn blocks(recorded: &RecordedChain) -> impl Iterator<Item = Result<Block, String
 fn import(genesis: &str, name: &str) {
     let recorded = RecordedChain::read(genesis, &format!("native/chains/{name}.rlp.gz"), None);
     let (importer, chain) = importer(&recorded);
-    let summary = importer.import(blocks(&recorded), &mut Nobody).unwrap_or_else(|error| panic!("{error}"));
+    let summary = importer.import(blocks(&recorded), &mut Unobserved).unwrap_or_else(|error| panic!("{error}"));
     let last = recorded.blocks.last().unwrap();
     assert_eq!(summary.imported, last.number().0);
     assert_eq!(chain.head().header.hash(), last.hash());
@@ -83,7 +83,7 @@ fn an_import_switches_to_the_better_branch() {
     let (importer, chain) = importer(&first);
 
     let both = blocks(&first).chain(second.blocks[11..].iter().map(|block| Ok(block.block.clone())));
-    let summary = importer.import(both, &mut Nobody).unwrap_or_else(|error| panic!("{error}"));
+    let summary = importer.import(both, &mut Unobserved).unwrap_or_else(|error| panic!("{error}"));
 
     assert_eq!(summary.imported, 15 + 10);
     assert_eq!(chain.head().header.hash(), second.blocks.last().unwrap().hash());

@@ -232,7 +232,7 @@ mod tests {
         } else {
             assert!(
                 page == wanted,
-                "docs/metrics.md is stale; write it anew with: TENON_WRITE_PAGES=1 cargo test -p tenon-metrics"
+                "docs/metrics.md is stale; regenerate it with: TENON_WRITE_PAGES=1 cargo test -p tenon-metrics"
             );
         }
     }

@@ -54,7 +54,8 @@ struct Scraped {
 impl MetricsServer {
     /// Listens and serves, on the current tokio runtime.
     ///
-    /// # Errors If the address cannot be bound.
+    /// # Errors
+    /// If the address cannot be bound.
     pub async fn start(address: SocketAddr, source: Arc<dyn Source>) -> io::Result<Self> {
         let listener = TcpListener::bind(address).await?;
         let address = listener.local_addr()?;

@@ -11,7 +11,8 @@ impl Store {
     /// the same file system, tables are linked instead of copied. Blocks wait while the memory tables are written;
     /// readers do not.
     ///
-    /// # Errors [`StoreError::Engine`]; part of the folder may exist then.
+    /// # Errors
+    /// [`StoreError::Engine`]; part of the folder may exist then.
     pub fn make_checkpoint(&self, folder: &Path) -> Result<(), StoreError> {
         let _writer = self.writer.lock();
         self.shared.database.checkpoint(folder)

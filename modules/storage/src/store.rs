@@ -53,7 +53,8 @@ impl std::fmt::Debug for Store {
 impl Store {
     /// Opens the folder, or creates it. A new database has no block; see [`Store::initialise`].
     ///
-    /// # Errors [`OpenError::Locked`] if a process has it open, [`OpenError::NewerFormat`] if a newer release wrote it,
+    /// # Errors
+    /// [`OpenError::Locked`] if a process has it open, [`OpenError::NewerFormat`] if a newer release wrote it,
     /// [`OpenError::TableList`] if tables or logs are missing, [`OpenError::Migration`] if it is older and cannot be
     /// migrated, [`OpenError::Engine`] if it cannot be used.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Arc<Self>, OpenError> {
@@ -87,8 +88,8 @@ impl Store {
 
     /// Stores the genesis block if the database is new; otherwise checks that it contains this chain.
     ///
-    /// # Errors [`OpenError::OtherChain`] if it contains another chain, [`OpenError::Store`] if it cannot be read or
-    /// written.
+    /// # Errors
+    /// [`OpenError::OtherChain`] if it contains another chain, [`OpenError::Store`] if it cannot be read or written.
     pub fn initialise(&self, genesis: &BlockCommit, chain_id: u64) -> Result<(), OpenError> {
         let mut writer = self.writer.lock();
         let wanted = Identity { chain_id, genesis_hash: genesis.block.hash() };

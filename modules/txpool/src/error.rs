@@ -235,13 +235,13 @@ mod tests {
         let fee = U256::from(1_239_000_000_000_000_000_u64);
         let cap = U256::from(1_000_000_000_000_000_000_u64);
 
-        let words = PoolError::FeeCap { fee, cap }.to_string();
+        let text = PoolError::FeeCap { fee, cap }.to_string();
 
-        assert_eq!(words, "tx fee (1.23 ether) exceeds the configured cap (1.00 ether)");
+        assert_eq!(text, "tx fee (1.23 ether) exceeds the configured cap (1.00 ether)");
     }
 
     #[test]
-    fn undecodable_bytes_get_the_words_of_the_reference() {
+    fn undecodable_bytes_get_the_references_error_text() {
         let cases: [(&[u8], &str); 4] = [
             (&[], "typed transaction too short"),
             (&[0x02], "typed transaction too short"),

@@ -16,7 +16,8 @@ const BLOB_TYPE: u8 = 3;
 
 /// Registers handlers for the requests `0x0400..`.
 ///
-/// # Errors [`RegisterError`] if one of them already has a handler.
+/// # Errors
+/// [`RegisterError`] if one of them already has a handler.
 pub fn register(bus: &Bus, pool: &Pool) -> Result<(), RegisterError> {
     let own = pool.clone();
     bus.handle::<SubmitTransaction, _, _>(move |request, context| submit(own.clone(), request, source_of(&context)))?;

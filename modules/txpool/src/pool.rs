@@ -73,7 +73,8 @@ fn pool_head(spec: &ChainSpec, head: &SealedHeader) -> PoolHead {
 impl Pool {
     /// Opens an empty pool, or the one in the journal. [`Pool::follow`] then keeps it in step with the chain.
     ///
-    /// # Errors [`JournalError`] if the journal's file cannot be read or written.
+    /// # Errors
+    /// [`JournalError`] if the journal's file cannot be read or written.
     pub fn open(
         spec: Arc<ChainSpec>,
         chain: Arc<dyn ChainReader>,
@@ -125,7 +126,8 @@ impl Pool {
     /// Checks a submitted or received transaction, adds it and publishes what became pending. Takes some fifty
     /// microseconds, with blobs some milliseconds; does not wait.
     ///
-    /// # Errors [`PoolError`], with the texts that clients match.
+    /// # Errors
+    /// [`PoolError`], with the texts that clients match.
     pub fn submit(&self, raw: &[u8], source: Source) -> Result<B256, PoolError> {
         let (transaction, is_local) = self.inner.take_in(raw, source)?;
         if is_local {

@@ -27,7 +27,8 @@ pub struct Figure<'a> {
 impl Figure<'_> {
     /// Prints the figure, and adds it to the table if there is one. Call it after asserting its limit.
     ///
-    /// # Panics If the table's file cannot be written: a missing figure would look like one that was not measured.
+    /// # Panics
+    /// If the table's file cannot be written: a missing figure would look like one that was not measured.
     pub fn tell(&self) {
         let Self { clause, what, count, figure, bound } = self;
         println!("{clause}: {what}: {count}: {figure} (allowed: {bound})");

@@ -12,7 +12,8 @@ use crate::{Dice, Node};
 
 /// Checks that the whole database matches the roots of its headers, and its indices its blocks.
 ///
-/// # Panics At the first inconsistent record.
+/// # Panics
+/// At the first inconsistent record.
 pub fn is_whole(node: &Node) {
     let report = node.store.verify(&mut |_| {}, &|| false).unwrap();
     assert_eq!(report.damage, None);
@@ -21,7 +22,8 @@ pub fn is_whole(node: &Node) {
 
 /// Checks that every block has the same hash and the same receipts on both nodes.
 ///
-/// # Panics At the first difference.
+/// # Panics
+/// At the first difference.
 pub fn same_chain(one: &Node, other: &Node) {
     assert_eq!(one.height(), other.height());
     for number in (0..=one.height()).map(BlockNumber) {
@@ -35,7 +37,8 @@ pub fn same_chain(one: &Node, other: &Node) {
 /// Checks that searches in the log index find the same as a scan of all receipts. Returns the numbers of searches and
 /// logs.
 ///
-/// # Panics At the first difference.
+/// # Panics
+/// At the first difference.
 pub fn log_index_and_scan(node: &Node, dice: &mut Dice, searches: u64) -> (u64, u64) {
     let height = node.height();
     let mut emitters = vec![Address::repeat_byte(0xee)];
@@ -83,7 +86,8 @@ fn scan(node: &Node, number: u64, filter: &LogFilter) -> Vec<(u64, u64, u64)> {
 /// Checks that the trace of a block has the gas, the outcome and the logs of its receipts. Returns the number of
 /// transactions traced.
 ///
-/// # Panics At the first difference.
+/// # Panics
+/// At the first difference.
 pub fn traces_and_receipts(node: &Node, numbers: impl Iterator<Item = u64>) -> u64 {
     let mut traced = 0;
     for number in numbers {

@@ -42,7 +42,8 @@ impl Dice {
 
     /// One of these values.
     ///
-    /// # Panics If there are none.
+    /// # Panics
+    /// If there are none.
     pub fn one_of<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[usize::try_from(self.below(choices.len() as u64)).unwrap_or_default()]
     }

@@ -58,7 +58,8 @@ fn ask(node: &Node, request: &CallRequest, block: BlockId) -> Result<Bytes, Fail
 impl Memory {
     /// Records the head: its receipts, these accounts with some slots, these calls.
     ///
-    /// # Panics If something cannot be read.
+    /// # Panics
+    /// If something cannot be read.
     pub fn remember(&mut self, node: &Node, addresses: &[Address], calls: Vec<CallRequest>) {
         let head = node.store.head();
         let state = node.store.state_at(head.number()).unwrap();
@@ -83,7 +84,8 @@ impl Memory {
 
     /// Repeats all queries on a node, by height, up to its head.
     ///
-    /// # Panics At the first difference.
+    /// # Panics
+    /// At the first difference.
     pub fn compare(&self, node: &Node) -> Compared {
         let mut compared = Compared::default();
         for (number, height) in self.0.range(..=node.height()) {

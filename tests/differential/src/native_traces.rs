@@ -63,7 +63,8 @@ struct Frame {
 
 /// Traces this percentage of blocks, each transaction separately.
 ///
-/// # Panics At the first transaction whose trace differs from its receipt.
+/// # Panics
+/// At the first transaction whose trace differs from its receipt.
 pub fn compare(node: &Node, dice: &mut Dice, percent: u64) -> Compared {
     let mut compared = Compared::default();
     for number in 1..=node.height() {

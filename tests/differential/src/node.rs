@@ -38,14 +38,16 @@ impl ImportObserver for Nobody {
 impl Node {
     /// A node with block 0 only.
     ///
-    /// # Panics If it cannot be made.
+    /// # Panics
+    /// If it cannot be made.
     pub fn new(genesis: &Genesis, make_engine: impl Fn(Arc<ChainSpec>) -> Arc<dyn ConsensusEngine>) -> Self {
         Self::keeping(genesis, |spec, _| make_engine(spec))
     }
 
     /// Like [`Node::new`], with an engine that keeps records in the database.
     ///
-    /// # Panics If it cannot be made.
+    /// # Panics
+    /// If it cannot be made.
     pub fn keeping(
         genesis: &Genesis,
         make_engine: impl FnOnce(Arc<ChainSpec>, &Arc<Store>) -> Arc<dyn ConsensusEngine>,
@@ -75,14 +77,16 @@ impl Node {
 
     /// Sends a request like a plugin.
     ///
-    /// # Errors The handler's error.
+    /// # Errors
+    /// The handler's error.
     pub fn ask<R: Request>(&self, request: R) -> Result<R::Reply, Failure> {
         self.runtime.block_on(self.bus.call(request, &CallContext::new()))
     }
 
     /// Imports many blocks in one call.
     ///
-    /// # Panics If one is refused.
+    /// # Panics
+    /// If one is refused.
     pub fn import(&self, blocks: &[Block]) -> ImportSummary {
         let blocks = blocks.iter().cloned().map(Ok::<_, String>);
         self.importer.import(blocks, &mut Nobody).unwrap_or_else(|error| panic!("{error}"))
@@ -95,7 +99,8 @@ impl Node {
 
     /// The canonical block of a height, in its form on the network.
     ///
-    /// # Panics If there is none.
+    /// # Panics
+    /// If there is none.
     pub fn block(&self, number: u64) -> Block {
         let hash = self.store.canonical_hash(BlockNumber(number)).unwrap().unwrap();
         self.store.block(hash).unwrap().unwrap().block.clone()

@@ -26,7 +26,8 @@ fn unpacked(name: &str) -> Box<dyn std::io::Read> {
 impl RecordedChain {
     /// Reads genesis and blocks from `tests/data`.
     ///
-    /// # Panics If the files are missing or invalid.
+    /// # Panics
+    /// If the files are missing or invalid.
     pub fn read(genesis: &str, chain: &str) -> Self {
         let mut text = Vec::new();
         std::io::Read::read_to_end(&mut unpacked(genesis), &mut text).unwrap();
@@ -37,7 +38,8 @@ impl RecordedChain {
 
     /// A node of this chain with the native engine and block 0 only.
     ///
-    /// # Panics If the engine refuses the chain.
+    /// # Panics
+    /// If the engine refuses the chain.
     pub fn node(&self) -> Node {
         Node::new(&self.genesis, |spec| Arc::new(NativeEngine::new(&spec).unwrap()))
     }

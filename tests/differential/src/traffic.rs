@@ -25,14 +25,16 @@ const GWEI: u64 = 1_000_000_000;
 
 /// The genesis of a development network with the senders of [`Traffic`].
 ///
-/// # Panics If it cannot be read.
+/// # Panics
+/// If it cannot be read.
 pub fn development_genesis() -> Genesis {
     Genesis::from_json(&genesis_text()).unwrap()
 }
 
 /// The same with each fork since Paris `seconds` after the previous one.
 ///
-/// # Panics If it cannot be read.
+/// # Panics
+/// If it cannot be read.
 pub fn genesis_through_forks(seconds: u64) -> Genesis {
     let mut genesis: Value = serde_json::from_slice(&genesis_text()).unwrap();
     for (fork, name) in (1_u64..).zip(["shanghaiTime", "cancunTime", "pragueTime", "osakaTime"]) {
@@ -61,7 +63,8 @@ pub struct Traffic {
 impl Traffic {
     /// Traffic of the accounts of [`development_genesis`].
     ///
-    /// # Panics If these accounts do not exist.
+    /// # Panics
+    /// If these accounts do not exist.
     pub fn new() -> Self {
         let accounts = Accounts::from_mnemonic(MNEMONIC, SENDERS + AUTHORITIES, CHAIN_ID).unwrap();
         let mut senders = accounts.addresses();
@@ -77,7 +80,8 @@ impl Traffic {
     /// Makes a block on the head: up to a dozen transactions, some of which are invalid and left out, some of which
     /// fail.
     ///
-    /// # Panics If no block can be made.
+    /// # Panics
+    /// If no block can be made.
     pub fn seal(&mut self, node: &Node, dice: &mut Dice) {
         let head = node.store.head();
         let state = node.store.state_at(head.number()).unwrap();

@@ -39,14 +39,16 @@ pub struct Skips {
 impl Skips {
     /// The project's own list, `tests/ethereum/skips.toml`.
     ///
-    /// # Errors [`SkipsError`] if the list is invalid.
+    /// # Errors
+    /// [`SkipsError`] if the list is invalid.
     pub fn of_project() -> Result<Self, SkipsError> {
         Self::from_toml(include_str!("../skips.toml"))
     }
 
     /// Reads a list.
     ///
-    /// # Errors [`SkipsError`] if the list is invalid.
+    /// # Errors
+    /// [`SkipsError`] if the list is invalid.
     pub fn from_toml(text: &str) -> Result<Self, SkipsError> {
         let skips: Self = toml::from_str(text)?;
         match skips.skip.iter().position(|skip| skip.case.is_empty() || skip.reason.is_empty()) {

@@ -53,7 +53,8 @@ enum Content {
 impl CaseFile {
     /// Its text, unpacked.
     ///
-    /// # Errors The file is missing or damaged.
+    /// # Errors
+    /// The file is missing or damaged.
     pub fn read(&self) -> std::io::Result<Vec<u8>> {
         let read;
         let bytes = match &self.content {

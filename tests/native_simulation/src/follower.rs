@@ -44,14 +44,16 @@ pub struct Follower {
 impl Follower {
     /// A node with block 0 only, whose engine keeps its records in the database.
     ///
-    /// # Panics If it cannot be made.
+    /// # Panics
+    /// If it cannot be made.
     pub fn new(network: &Network) -> Self {
         Self::of_genesis(&network.genesis)
     }
 
     /// The same for any native chain.
     ///
-    /// # Panics If it cannot be made.
+    /// # Panics
+    /// If it cannot be made.
     pub fn of_genesis(genesis: &Genesis) -> Self {
         let engine = OnceLock::new();
         let node = Node::keeping(genesis, |spec, store| {
@@ -65,7 +67,8 @@ impl Follower {
 
     /// Imports a block.
     ///
-    /// # Panics If the node refuses it, or differs from the model on it.
+    /// # Panics
+    /// If the node refuses it, or differs from the model on it.
     pub fn follow(&self, block: &Block, model: &Model, agreement: &mut Agreement) {
         let number = block.header.number;
         let outcome = self.node.importer.insert(block.clone()).unwrap_or_else(|error| panic!("{error}"));
@@ -140,7 +143,8 @@ impl Follower {
 
     /// Imports a block that pays too much.
     ///
-    /// # Panics If the node accepts it, or refuses it for anything but its state.
+    /// # Panics
+    /// If the node accepts it, or refuses it for anything but its state.
     pub fn refuses(&self, block: &Block, agreement: &mut Agreement) {
         match self.node.importer.insert(block.clone()) {
             // Not executed until its branch wins.
@@ -156,7 +160,8 @@ impl Follower {
 
     /// The engine's persistent records on the candidates of gap blocks.
     ///
-    /// # Panics If the database fails.
+    /// # Panics
+    /// If the database fails.
     pub fn records(&self) -> Vec<Option<Vec<u8>>> {
         (0..32).map(|place| self.node.store.record(&format!("candidates/{place}")).unwrap()).collect()
     }

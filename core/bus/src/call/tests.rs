@@ -60,7 +60,7 @@ fn a_second_handler_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_suspended_request_is_refused_in_the_given_words_until_it_is_resumed() {
+async fn a_suspended_request_is_refused_with_the_given_text_until_it_is_resumed() {
     let bus = bus_with_version();
     bus.handle(|_: GetSyncStatus, _| async { Ok(None) }).unwrap();
     let (context, stopped) = (CallContext::new(), Failure::server("module node is stopped"));

@@ -56,7 +56,7 @@ async fn a_client_that_waits_is_lent_a_place_beside_a_job_that_never_pauses() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_long_job_lets_another_clients_job_through_and_goes_on() {
+async fn a_long_job_yields_to_another_clients_job_and_continues() {
     let pool = WorkPool::new("test", 1, 16);
     let (began, has_begun) = mpsc::channel();
     let (stop, is_stopped) = mpsc::channel();

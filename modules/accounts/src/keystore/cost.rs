@@ -60,7 +60,8 @@ impl KeyDerivation {
 
     /// scrypt with the parameters of a file.
     ///
-    /// # Errors [`KeyFileError::Field`] for an invalid parameter, [`KeyFileError::TooMuchMemory`],
+    /// # Errors
+    /// [`KeyFileError::Field`] for an invalid parameter, [`KeyFileError::TooMuchMemory`],
     /// [`KeyFileError::TooMuchWork`].
     pub(super) fn scrypt(n: u64, r: u64, p: u64, limits: &CostLimits) -> Result<Self, KeyFileError> {
         if n < 2 || !n.is_power_of_two() {

@@ -73,7 +73,8 @@ impl KeyFolder {
 
     /// Creates a key and encrypts it into a new file. Blocks the thread for twice the time of the derivation.
     ///
-    /// # Errors [`KeyFolderError`]; the folder is unchanged then.
+    /// # Errors
+    /// [`KeyFolderError`]; the folder is unchanged then.
     pub fn create(&self, password: &[u8]) -> Result<StoredKey, KeyFolderError> {
         let mut secret = Zeroizing::new([0; 32]);
         loop {
@@ -87,22 +88,24 @@ impl KeyFolder {
 
     /// Encrypts a given key into a new file. Blocks the thread for twice the time of the derivation.
     ///
-    /// # Errors [`KeyFolderError`]; [`KeyFileError::InvalidKey`] if the number is not a valid key. The folder is
-    /// unchanged then.
+    /// # Errors
+    /// [`KeyFolderError`]; [`KeyFileError::InvalidKey`] if the number is not a valid key. The folder is unchanged then.
     pub fn import(&self, secret: Zeroizing<[u8; 32]>, password: &[u8]) -> Result<StoredKey, KeyFolderError> {
         self.store(&Key::from_secret(secret).ok_or(KeyFileError::InvalidKey)?, password)
     }
 
     /// Re-encrypts the key of another client's file into a new file of this folder, with a new password.
     ///
-    /// # Errors [`KeyFolderError`], also if the password is wrong.
+    /// # Errors
+    /// [`KeyFolderError`], also if the password is wrong.
     pub fn adopt(&self, file: &KeyFile, password: &[u8], new_password: &[u8]) -> Result<StoredKey, KeyFolderError> {
         self.store(&file.open(password)?, new_password)
     }
 
     /// Changes the password of a file, and its cost to that of new files.
     ///
-    /// # Errors [`KeyFolderError`]; the old file is unchanged then.
+    /// # Errors
+    /// [`KeyFolderError`]; the old file is unchanged then.
     pub fn change_password(&self, path: &Path, password: &[u8], new_password: &[u8]) -> Result<(), KeyFolderError> {
         let key = self.read(path)?.open(password)?;
         self.write(&key, new_password, path)
@@ -111,7 +114,8 @@ impl KeyFolder {
     /// Encrypts a key into a new file. Blocks the thread for twice the time of the derivation: the file is opened again
     /// before it is renamed.
     ///
-    /// # Errors [`KeyFolderError`]; the folder is unchanged then.
+    /// # Errors
+    /// [`KeyFolderError`]; the folder is unchanged then.
     pub(crate) fn store(&self, key: &Key, password: &[u8]) -> Result<StoredKey, KeyFolderError> {
         create_private_folder(&self.path).map_err(KeyFolderError::system(&self.path))?;
         let path = self.path.join(self.names.name(key.address(), SystemTime::now()));

@@ -68,7 +68,8 @@ impl KeyFile {
     /// Reads version 3, version 1 and presale files. Nothing is decrypted, and no memory is allocated at the file's
     /// request.
     ///
-    /// # Errors [`KeyFileError`] naming the invalid member, or the excessive cost.
+    /// # Errors
+    /// [`KeyFileError`] naming the invalid member, or the excessive cost.
     pub fn parse(text: &[u8], limits: &CostLimits) -> Result<Self, KeyFileError> {
         let members = parse_object(text)?;
         if member(&members, "encseed").is_some() {

@@ -119,7 +119,8 @@ impl KeyList {
 
     /// Scans the folder. A missing folder has no keys; an unreadable one keeps those that it had.
     ///
-    /// # Errors The operating system's error for the folder. A single unreadable file is skipped.
+    /// # Errors
+    /// The operating system's error for the folder. A single unreadable file is skipped.
     pub fn look(&self) -> io::Result<KeyChanges> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let found = found_files(&self.folder, &known)?;

@@ -42,7 +42,8 @@ pub(crate) fn has_failed() -> bool {
 
 /// Returns a vector result, checked if it is selected.
 ///
-/// # Errors The C library's, if it finds no key.
+/// # Errors
+/// The C library's, if it finds no key.
 pub(crate) fn confirmed<T: PartialEq>(
     found: T,
     again: impl FnOnce() -> Result<T, RecoveryError>,

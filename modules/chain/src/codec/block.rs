@@ -14,7 +14,8 @@ use super::transaction::{encode_list_transaction, read_list_transaction};
 ///
 /// Allocation is bounded by the length of the input: lengths claimed by the bytes are not trusted.
 ///
-/// # Errors [`DecodeError`] for anything but the one canonical encoding; `input` is unchanged then.
+/// # Errors
+/// [`DecodeError`] for anything but the one canonical encoding; `input` is unchanged then.
 pub fn decode_block(input: &mut &[u8]) -> Result<Block, DecodeError> {
     let mut reader = Reader::new(input);
     let mut items = reader.list("block")?;

@@ -15,7 +15,8 @@ const COMMON_ITEMS: usize = 15;
 /// The number of items determines the profile: 18 and 19 are native (items 16 to 18 are byte strings of any length),
 /// 15, 16, 17, 20 and 21 are Ethereum. No Ethereum fork has 18 or 19 items.
 ///
-/// # Errors [`DecodeError`] for anything but the one canonical encoding; `input` is unchanged then.
+/// # Errors
+/// [`DecodeError`] for anything but the one canonical encoding; `input` is unchanged then.
 pub fn decode_header(input: &mut &[u8]) -> Result<Header, DecodeError> {
     let mut reader = Reader::new(input);
     let header = read_header(&mut reader)?;

@@ -17,7 +17,8 @@ pub enum RlpItem {
 
 /// Decodes exactly one item in its canonical form, at all levels.
 ///
-/// # Errors [`DecodeError`] for any other form, for bytes after the item, and for lists nested more than 1,024 deep.
+/// # Errors
+/// [`DecodeError`] for any other form, for bytes after the item, and for lists nested more than 1,024 deep.
 pub fn decode_item(input: &[u8]) -> Result<RlpItem, DecodeError> {
     let mut reader = Reader::new(input);
     let item = read_item(&mut reader, 0)?;

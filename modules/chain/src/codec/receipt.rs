@@ -52,7 +52,8 @@ fn encode_log(log: &Log, out: &mut Vec<u8>) {
 
 /// Decodes a receipt from all of its canonical bytes. `gas_used` is not part of the encoding and is set to 0.
 ///
-/// # Errors [`DecodeError`]; also if the bloom does not match the logs.
+/// # Errors
+/// [`DecodeError`]; also if the bloom does not match the logs.
 pub fn decode_receipt(input: &[u8]) -> Result<Receipt, DecodeError> {
     let mut reader = Reader::new(input);
     let transaction_type = match input.first() {

@@ -73,7 +73,8 @@ pub(super) fn read_list_transaction(list: &mut Reader<'_>) -> Result<Transaction
 
 /// Decodes a transaction in its list form from the front of `input`, and advances `input` past it.
 ///
-/// # Errors See [`decode_transaction`]; `input` is unchanged then.
+/// # Errors
+/// See [`decode_transaction`]; `input` is unchanged then.
 pub fn decode_list_transaction(input: &mut &[u8]) -> Result<Transaction, DecodeError> {
     let mut reader = Reader::new(input);
     let transaction = read_list_transaction(&mut reader)?;

@@ -71,7 +71,8 @@ impl NativeDevelopment {
     /// system contracts of the public networks with one candidate, the issuer of sponsored tokens. Equal input gives
     /// equal bytes, so that a persistent network can be reopened.
     ///
-    /// # Errors Never: the contracts are part of the program.
+    /// # Errors
+    /// Never: the contracts are part of the program.
     pub fn to_json(&self) -> Result<Vec<u8>, GenesisError> {
         let public = Genesis::from_json(&PublicNetwork::Devnet.genesis_text()?)?;
         let code = |last: u8| public.alloc.get(&Address::with_last_byte(last)).map(|account| account.code.clone());

@@ -173,7 +173,8 @@ impl Genesis {
 
     /// The commit of block 0: sealed header with state root, accounts, codes, trie nodes.
     ///
-    /// # Errors [`GenesisError::Trie`]; never, unless the trie code is wrong.
+    /// # Errors
+    /// [`GenesisError::Trie`]; never, unless the trie code is wrong.
     pub fn commit(&self) -> Result<BlockCommit, GenesisError> {
         let mut accounts: Vec<AccountChange> =
             self.alloc.iter().map(|(address, account)| account_change(*address, account)).collect();

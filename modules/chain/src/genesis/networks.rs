@@ -72,7 +72,8 @@ impl PublicNetwork {
 
     /// Its published genesis file.
     ///
-    /// # Errors Never: a test reads all of them.
+    /// # Errors
+    /// Never: a test reads all of them.
     pub fn genesis_text(self) -> Result<Vec<u8>, GenesisError> {
         let packed = match self {
             Self::Mainnet => MAINNET,
@@ -95,7 +96,8 @@ impl Genesis {
     /// The genesis of a public network by its name: `mainnet` or `xinfin` (50), `testnet` or `apothem` (51), `devnet`
     /// (551). `None` for other names.
     ///
-    /// # Errors Never: a test reads all three.
+    /// # Errors
+    /// Never: a test reads all three.
     pub fn of_network(name: &str) -> Result<Option<Self>, GenesisError> {
         match PublicNetwork::by_name(name) {
             Some(network) => Self::from_json(&network.genesis_text()?).map(Some),

@@ -140,13 +140,13 @@ impl RuleChange {
 
 impl fmt::Display for RuleChange {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words = |rule: &Option<Rule>| rule.as_ref().map_or_else(|| "nowhere".to_owned(), Rule::to_string);
+        let text = |rule: &Option<Rule>| rule.as_ref().map_or_else(|| "nowhere".to_owned(), Rule::to_string);
         write!(
             formatter,
             "{} {} in this chain, {} in the configured rules",
             self.name,
-            words(&self.before),
-            words(&self.now)
+            text(&self.before),
+            text(&self.now)
         )
     }
 }

@@ -15,7 +15,8 @@ use super::{TrieError, TrieUpdate};
 ///
 /// For the state use [`update_state_trie`](super::update_state_trie), which hashes keys first ("secure").
 ///
-/// # Errors [`TrieError`] if a node is missing or corrupt, or the database fails.
+/// # Errors
+/// [`TrieError`] if a node is missing or corrupt, or the database fails.
 pub fn update_plain_trie(
     nodes: &dyn TrieReader,
     root: B256,

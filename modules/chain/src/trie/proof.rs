@@ -15,7 +15,8 @@ use crate::codec::DecodeError;
 /// The proof of something that does not exist is the path to its position. An account that does not exist has the
 /// default value, and its slots have no proof.
 ///
-/// # Errors [`TrieError`] if a node is missing (the state was pruned) or corrupt, or the database fails.
+/// # Errors
+/// [`TrieError`] if a node is missing (the state was pruned) or corrupt, or the database fails.
 pub fn prove(
     nodes: &dyn TrieReader,
     state_root: B256,

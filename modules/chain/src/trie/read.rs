@@ -13,8 +13,8 @@ use super::{
 
 /// An account of the state with this root; `None` if there is no such account.
 ///
-/// # Errors [`TrieError`] if a node is missing (the state was pruned, or never stored) or corrupt, or the database
-/// fails.
+/// # Errors
+/// [`TrieError`] if a node is missing (the state was pruned, or never stored) or corrupt, or the database fails.
 pub fn read_account(nodes: &dyn TrieReader, state_root: B256, address: Address) -> Result<Option<Account>, TrieError> {
     let key = keccak256(address);
     let (value, _) = Source { nodes, owner: None }.prove(state_root, &unpack(key.as_slice()))?;

@@ -61,7 +61,8 @@ pub fn decode_slot_value(value: &[u8]) -> Result<U256, DecodeError> {
 /// the keys touched times their depth; only accounts that are deleted or whose storage is wiped cost a walk through
 /// their old storage trie. The order of `changes` does not matter; each address may occur once.
 ///
-/// # Errors [`TrieError`] if a node of the parent's state is missing or corrupt, or the database fails.
+/// # Errors
+/// [`TrieError`] if a node of the parent's state is missing or corrupt, or the database fails.
 pub fn update_state_trie(
     nodes: &dyn TrieReader,
     parent_root: B256,

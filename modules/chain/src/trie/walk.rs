@@ -34,7 +34,8 @@ pub enum TrieItem<'a> {
 /// Visits all stored nodes and all leaves of one trie in the order of paths, a node before its descendants. `owner` is
 /// as in [`TrieReader::node`]. Stops early, with `Ok`, if `visit` breaks.
 ///
-/// # Errors [`TrieError`] if a node is missing or corrupt, or the database fails.
+/// # Errors
+/// [`TrieError`] if a node is missing or corrupt, or the database fails.
 pub fn walk_trie(
     nodes: &dyn TrieReader,
     owner: Option<B256>,

@@ -18,7 +18,8 @@ pub trait MasternodeSource: Send + Sync {
     /// All candidates in the state after this canonical gap block, by stake, highest first, in the reference's order;
     /// `None` if the source has no state, in which case lists that depend on it are not checked.
     ///
-    /// # Errors [`StoreError`] if the state cannot be read.
+    /// # Errors
+    /// [`StoreError`] if the state cannot be read.
     fn candidates(&self, gap: &SealedHeader, chain: &dyn ChainReader) -> Result<Option<Arc<[Address]>>, StoreError>;
 }
 

@@ -143,7 +143,8 @@ impl NativeEngine {
     /// An engine that keeps the records recommended by `docs/spec/consensus.md` 17 across restarts: the candidates of
     /// gap blocks, whose state may be pruned when they are needed, and its part in the voting.
     ///
-    /// # Errors [`NativeError::NotNative`]; [`NativeError::Store`] if the records cannot be read.
+    /// # Errors
+    /// [`NativeError::NotNative`]; [`NativeError::Store`] if the records cannot be read.
     pub fn keeping(spec: &Arc<ChainSpec>, records: Arc<dyn EngineRecords>) -> Result<Self, NativeError> {
         Self::keeping_with(spec, Arc::new(ContractCandidates), Arc::new(system_time), records)
     }
@@ -190,7 +191,8 @@ impl NativeEngine {
     /// this guarantees that a restart never signs a second one for the round. Also protects the block that is committed
     /// in it.
     ///
-    /// # Errors [`StoreError`]; the messages derived from the state must then not be sent.
+    /// # Errors
+    /// [`StoreError`]; the messages derived from the state must then not be sent.
     pub fn keep_voting_state(&self, state: &VotingState) -> Result<(), StoreError> {
         if let Some(records) = &self.records {
             keep_voting_state(&**records, state)?;
@@ -263,7 +265,8 @@ impl NativeEngine {
 
     /// [`ConsensusEngine::verify_header`] with a typed error.
     ///
-    /// # Errors The [`NativeError`] of the first broken rule.
+    /// # Errors
+    /// The [`NativeError`] of the first broken rule.
     pub fn check_header(
         &self,
         header: &SealedHeader,

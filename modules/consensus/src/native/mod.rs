@@ -19,8 +19,7 @@
 //! | 6, 7 | v2: header, making blocks | `v2/header.rs`, `v2/sealing.rs` |
 //! | 8, 9 | finality, fork choice, forensics | `v2/finality.rs`, `engine.rs`, `v2/forensics.rs` |
 //! | 10, 11 | signing transactions, rewards (`docs/spec/chain.md` 4.3) | `signing.rs`, `signing_duty.rs`, `rewards` |
-//! | 17, A, B | persistent records, the unstable sort, Go's random numbers | `records.rs`, `go_sort.rs`, `go_random.rs`
-//! |
+//! | 17, A, B | persistent records, the unstable sort, Go's random numbers | `records.rs`, `go_sort.rs`, `go_random.rs` |
 //!
 //! Invariants: every rule's comment names its section; an error has the reference's text if the specification gives
 //! one; all caches of an engine can be recomputed from the database, are bounded, and are keyed by block hash so that a
@@ -37,7 +36,7 @@ pub mod go_random;
 pub mod go_sort;
 mod header_chain;
 mod messages;
-pub mod questions;
+pub mod queries;
 #[cfg(test)]
 mod recorded_chain;
 #[cfg(test)]

@@ -85,7 +85,8 @@ impl SigningIndex {
 
     /// The signing transactions of a block, from the cache or the database.
     ///
-    /// # Errors [`StoreError`] if the block or its receipts are missing.
+    /// # Errors
+    /// [`StoreError`] if the block or its receipts are missing.
     pub fn of(
         &self,
         hash: B256,

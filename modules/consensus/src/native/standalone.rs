@@ -21,7 +21,8 @@ impl NativeEngine {
     /// Checks a header without its ancestors: its own items, the seal, and the signatures of its certificate. Whether
     /// the signers were masternodes is checked only if the header lists them.
     ///
-    /// # Errors The [`NativeError`] of the first broken rule.
+    /// # Errors
+    /// The [`NativeError`] of the first broken rule.
     pub fn verify_standing_alone(
         &self,
         header: &SealedHeader,

@@ -108,7 +108,8 @@ pub struct SealingOnDemand {
 impl SealingOnDemand {
     /// Registers the handler of [`AwaitSealing`].
     ///
-    /// # Errors [`RegisterError`] if it already has a handler.
+    /// # Errors
+    /// [`RegisterError`] if it already has a handler.
     pub fn register(&self, bus: &Bus, chain: Arc<dyn ChainReader>) -> Result<(), RegisterError> {
         let own = self.clone();
         bus.handle(move |AwaitSealing { hash }, _| {

@@ -198,7 +198,8 @@ fn code_hash(step: Step<'_>) -> InstructionExecResult {
 
 /// Converts a signed transaction for the EVM.
 ///
-/// # Errors The rule that it breaks for any state.
+/// # Errors
+/// The rule that it breaks for any state.
 pub(crate) fn transaction_env(transaction: &Transaction, sender: Address) -> Result<TxEnv, &'static str> {
     check_prices(transaction)?;
     let mut env = TxEnv {

@@ -142,7 +142,8 @@ impl<I> BlockExecution<I> {
 
     /// Executes the next transaction and adds its receipt.
     ///
-    /// # Errors [`TransactionRejection`]: the transaction is not valid here; nothing has changed.
+    /// # Errors
+    /// [`TransactionRejection`]: the transaction is not valid here; nothing has changed.
     pub(crate) fn run_transaction(
         &mut self,
         transaction: &Transaction,
@@ -205,7 +206,8 @@ impl<I> BlockExecution<I> {
 
     /// Applies the outcome of such a message, without a receipt.
     ///
-    /// # Errors The database failed.
+    /// # Errors
+    /// The database failed.
     pub(crate) fn keep_message(&mut self, outcome: Outcome) -> Result<(), StateError> {
         if let Some(native) = &mut self.native {
             native.before_commit(&outcome.state, self.evm.ctx.db_mut())?;
@@ -364,7 +366,8 @@ impl<I> BlockExecution<I> {
 
     /// Ends the block with the steps after its last transaction.
     ///
-    /// # Errors [`ExecutionError`] if a system contract or a deposit log makes the block invalid.
+    /// # Errors
+    /// [`ExecutionError`] if a system contract or a deposit log makes the block invalid.
     pub(crate) fn finish(mut self, block: &Block, rewards: &[(Address, U256)]) -> Result<BlockOutcome, ExecutionError> {
         let requests_hash = match self.rules.requests.take() {
             Some(rules) => Some(self.collect_requests(&rules)?.hash()),

@@ -60,7 +60,8 @@ impl Executor {
 
     /// Executes a block over its parent's state, which must be canonical, and compares the results with its header.
     ///
-    /// # Errors [`ExecutionError`]: the first difference, or why the block could not be executed.
+    /// # Errors
+    /// [`ExecutionError`]: the first difference, or why the block could not be executed.
     pub fn execute(
         &self,
         chain: &dyn ChainReader,

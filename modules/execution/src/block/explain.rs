@@ -69,7 +69,8 @@ impl Executor {
     /// Executes a block like [`Executor::execute`], but continues after the first difference, and compares with another
     /// node's results.
     ///
-    /// # Errors [`ExecutionError`] if the block could not be begun.
+    /// # Errors
+    /// [`ExecutionError`] if the block could not be begun.
     pub fn explain(
         &self,
         chain: &dyn ChainReader,

@@ -21,7 +21,8 @@ pub(crate) struct Requests(Vec<Vec<u8>>);
 impl Requests {
     /// The deposits in these receipts.
     ///
-    /// # Errors The problem of a log of the deposit contract.
+    /// # Errors
+    /// The problem of a log of the deposit contract.
     pub(crate) fn from_deposits(rules: &RequestRules, receipts: &[Receipt]) -> Result<Self, &'static str> {
         let mut deposits = vec![DEPOSIT_TYPE];
         if let Some(contract) = rules.deposit_contract {

@@ -66,7 +66,7 @@ impl Calls {
 
     /// The payer on a native chain: the deposit of the token that is called, otherwise the sender.
     fn payer(&self, request: &CallRequest, state: &mut BlockState) -> Result<Payer, Failure> {
-        let Some(native) = &self.executor.spec().native else { return Ok(Payer::Nobody) };
+        let Some(native) = &self.executor.spec().native else { return Ok(Payer::None) };
         let capacity = capacity_of(request.to, native.contracts.trc21_issuer, state)?;
         Ok(capacity.map_or(Payer::Sender, Payer::Token))
     }

@@ -51,7 +51,8 @@ impl Calls {
 
 /// Prepares a call on a state, in the context of a block.
 ///
-/// # Errors Contradictory or invalid members of the call object or the overrides, with go-ethereum's texts.
+/// # Errors
+/// Contradictory or invalid members of the call object or the overrides, with go-ethereum's texts.
 pub(crate) fn prepare(
     calls: &Calls,
     header: &SealedHeader,
@@ -82,7 +83,8 @@ pub(crate) fn prepare(
 
 /// Converts a native chain's call for the EVM: only the members that the reference knows, with one price.
 ///
-/// # Errors Prices of both kinds, with the reference's text.
+/// # Errors
+/// Prices of both kinds, with the reference's text.
 fn native_message_env(
     request: &CallRequest,
     chain_id: u64,
@@ -140,7 +142,8 @@ fn waive_fees_of_free_calls(transaction: &TxEnv, block: &mut BlockEnv) {
 
 /// Converts the call for the EVM.
 ///
-/// # Errors Contradictory or invalid members, with go-ethereum's texts.
+/// # Errors
+/// Contradictory or invalid members, with go-ethereum's texts.
 fn message_env(
     request: &CallRequest,
     chain_id: u64,

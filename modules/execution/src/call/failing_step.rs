@@ -30,7 +30,7 @@ impl Step {
     }
 
     /// The error text; `None` if the reason alone determines it.
-    pub(crate) fn words(self, reason: &HaltReason) -> Option<String> {
+    pub(crate) fn error_text(self, reason: &HaltReason) -> Option<String> {
         let Self { opcode, stack_length } = self;
         match reason {
             HaltReason::OpcodeNotFound | HaltReason::NotActivated => {
@@ -68,12 +68,12 @@ pub(crate) struct LastStep {
 
 impl LastStep {
     /// The error text; `None` if the reason alone determines it.
-    pub(crate) fn words(&self, reason: &HaltReason) -> Option<String> {
+    pub(crate) fn error_text(&self, reason: &HaltReason) -> Option<String> {
         match reason {
             HaltReason::OutOfGas(_) if self.has_returned => {
                 Some("contract creation code storage out of gas".to_owned())
             }
-            reason => self.step?.words(reason),
+            reason => self.step?.error_text(reason),
         }
     }
 }
@@ -127,8 +127,8 @@ mod tests {
             (0x60, 1024, HaltReason::StackOverflow, "stack limit reached 1024 (1023)"),
         ];
         for (opcode, length, reason, expected) in cases {
-            assert_eq!(Step::new(opcode, length).words(&reason).as_deref(), Some(expected));
+            assert_eq!(Step::new(opcode, length).error_text(&reason).as_deref(), Some(expected));
         }
-        assert_eq!(Step::new(0x56, 1).words(&HaltReason::InvalidJump), None);
+        assert_eq!(Step::new(0x56, 1).error_text(&HaltReason::InvalidJump), None);
     }
 }

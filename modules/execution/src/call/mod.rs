@@ -3,15 +3,15 @@
 mod access_list;
 mod attempt;
 mod environment;
+mod error_texts;
 mod estimate;
 mod estimate_native;
 mod failing_step;
 mod native_message;
 mod overrides;
 mod pausing_state;
-mod precompile_words;
+mod precompile_errors;
 mod run;
-mod words;
 
 use std::sync::Arc;
 
@@ -30,12 +30,12 @@ use crate::{
 
 pub(crate) use attempt::LongCalls;
 pub(crate) use environment::{CallEnvironment, prepare};
+pub(crate) use error_texts::{duration_text, halt_text, invalid_transaction_text};
 pub(crate) use failing_step::Step as FailedStep;
 pub(crate) use native_message::Payer;
 pub(crate) use overrides::{apply_account_overrides, apply_block_overrides};
-pub(crate) use precompile_words::precompile_failure;
+pub(crate) use precompile_errors::precompile_failure;
 pub(crate) use run::{RunFailure, needs_second_run};
-pub(crate) use words::{duration_text, halt_text, invalid_transaction_text};
 
 /// Answers calls, estimates, access lists and traces over the states of one chain. Cheap to clone.
 #[derive(Clone)]

@@ -45,7 +45,7 @@ const GAS_OF_CREATION: u64 = 53_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Payer {
     /// None: calls and estimates.
-    Nobody,
+    None,
     /// The sender, with an unlimited balance; gas is deducted from it during the run.
     Sender,
     /// The sender, from its balance, wei.
@@ -72,7 +72,7 @@ impl NativeTerms {
     pub(crate) fn new(request: &CallRequest, base_fee: Option<u64>, spec_id: SpecId) -> Self {
         let (price, fee_cap, tip_cap) = prices(request, base_fee);
         let is_homestead = spec_id.is_enabled_in(SpecId::HOMESTEAD);
-        Self { price, fee_cap, tip_cap, base_fee, is_homestead, payer: Payer::Nobody }
+        Self { price, fee_cap, tip_cap, base_fee, is_homestead, payer: Payer::None }
     }
 
     /// The same terms with another payer.
@@ -88,7 +88,8 @@ impl NativeTerms {
 
     /// Intrinsic gas of the message.
     ///
-    /// # Errors Why it may not run, with the reference's text.
+    /// # Errors
+    /// Why it may not run, with the reference's text.
     pub(crate) fn admit(&self, message: &TxEnv) -> Result<u64, RunFailure> {
         self.check_caps(message)?;
         self.check_funds(message)?;
@@ -133,7 +134,7 @@ impl NativeTerms {
     fn check_funds(&self, message: &TxEnv) -> Result<(), RunFailure> {
         let gas = U512::from(message.gas_limit);
         match self.payer {
-            Payer::Nobody => Ok(()),
+            Payer::None => Ok(()),
             Payer::Token(capacity) if U512::from(capacity) < gas * U512::from(self.price) => {
                 refused("insufficient funds for gas * price + value".to_owned())
             }
@@ -170,13 +171,14 @@ impl NativeTerms {
         match self.payer {
             Payer::Sender => U256::MAX.saturating_sub(self.price.saturating_mul(U256::from(gas_limit))),
             Payer::Account(balance) => balance.saturating_sub(self.price.saturating_mul(U256::from(gas_limit))),
-            Payer::Nobody | Payer::Token(_) => U256::MAX,
+            Payer::None | Payer::Token(_) => U256::MAX,
         }
     }
 
     /// Runs a message and discards its changes.
     ///
-    /// # Errors Why it may not run, or why the run was stopped.
+    /// # Errors
+    /// Why it may not run, or why the run was stopped.
     pub(crate) fn run(&self, evm: &mut BlockEvm, message: TxEnv) -> Result<ExecutionResult, RunFailure> {
         let intrinsic_gas = self.admit(&message)?;
         evm.ctx.set_tx(message);
@@ -186,7 +188,8 @@ impl NativeTerms {
 
     /// Like [`NativeTerms::run`], with the EVM's inspector.
     ///
-    /// # Errors Like [`NativeTerms::run`].
+    /// # Errors
+    /// Like [`NativeTerms::run`].
     pub(crate) fn inspect<I: Inspector<BlockContext, EthInterpreter>>(
         &self,
         evm: &mut BlockEvm<I>,

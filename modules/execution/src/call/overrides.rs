@@ -14,7 +14,8 @@ use crate::{
 
 /// Applies state overrides, and returns the addresses of precompiled contracts.
 ///
-/// # Errors Contradictory overrides, with go-ethereum's texts.
+/// # Errors
+/// Contradictory overrides, with go-ethereum's texts.
 pub(crate) fn apply_account_overrides(
     overrides: &[(Address, AccountOverride)],
     precompiles: PrecompileSet,

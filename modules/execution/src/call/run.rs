@@ -15,9 +15,9 @@ use tenon_api::{Failure, StoreError};
 
 use super::{
     CallEnvironment, duration_text,
+    error_texts::{native_revert_failure, revert_failure},
     failing_step::{LastStep, needs_step},
     halt_text, invalid_transaction_text, precompile_failure,
-    words::{native_revert_failure, revert_failure},
 };
 use crate::block::{BlockEvm, EvmFailure, Interrupt, StateError, Stopped};
 
@@ -88,7 +88,8 @@ impl RunFailure {
 impl CallEnvironment {
     /// Runs a message and discards its changes.
     ///
-    /// # Errors Why it may not run, or why the run was stopped.
+    /// # Errors
+    /// Why it may not run, or why the run was stopped.
     pub(crate) fn run(&self, evm: &mut BlockEvm, message: TxEnv) -> Result<ExecutionResult, RunFailure> {
         match &self.native {
             Some(terms) => terms.run(evm, message),
@@ -98,7 +99,8 @@ impl CallEnvironment {
 
     /// The output of a finished run.
     ///
-    /// # Errors Why it failed, with the text of `eth_call` and `eth_estimateGas`.
+    /// # Errors
+    /// Why it failed, with the text of `eth_call` and `eth_estimateGas`.
     pub(crate) fn output_or_failure(
         &self,
         result: ExecutionResult,
@@ -133,8 +135,8 @@ impl CallEnvironment {
             Some(terms) => terms.inspect(&mut evm, message).map(drop).is_ok(),
             None => evm.inspect_one_tx(message).is_ok(),
         };
-        let words = evm.inspector.words(reason).filter(|_| again);
-        words.map_or_else(|| halt_text(reason), Cow::Owned)
+        let text = evm.inspector.error_text(reason).filter(|_| again);
+        text.map_or_else(|| halt_text(reason), Cow::Owned)
     }
 }
 

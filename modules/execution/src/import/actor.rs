@@ -88,7 +88,8 @@ impl ChainHandle {
 
     /// Inserts a block and waits for the result.
     ///
-    /// # Errors Those of [`Importer::insert`], or the mailbox is full, or the actor is gone.
+    /// # Errors
+    /// Those of [`Importer::insert`], or the mailbox is full, or the actor is gone.
     pub async fn insert(&self, block: Block) -> Result<InsertOutcome, Failure> {
         self.ask(|reply| ChainMessage::Insert { block: Box::new(block), reply }).await
     }
@@ -105,14 +106,16 @@ impl ChainHandle {
 
     /// Moves the head back and waits for completion.
     ///
-    /// # Errors Those of [`Importer::set_head`], or the mailbox is full, or the actor is gone.
+    /// # Errors
+    /// Those of [`Importer::set_head`], or the mailbox is full, or the actor is gone.
     pub async fn set_head(&self, number: BlockNumber) -> Result<(), Failure> {
         self.ask(|reply| ChainMessage::SetHead { number, reply }).await
     }
 
     /// Headers of the newest blocks refused since the start, oldest first.
     ///
-    /// # Errors The mailbox is full, or the actor is gone.
+    /// # Errors
+    /// The mailbox is full, or the actor is gone.
     pub async fn refused_blocks(&self) -> Result<Vec<Arc<SealedHeader>>, Failure> {
         self.ask(|reply| ChainMessage::ListRefused { reply }).await
     }
@@ -143,5 +146,5 @@ impl BlockProducer for ChainHandle {
 }
 
 fn gone() -> Failure {
-    Failure::server("the chain's writer stopped before it answered; ask again")
+    Failure::server("the chain's writer stopped before it answered; retry")
 }

@@ -12,7 +12,8 @@ impl ChainHandle {
     /// Imports concatenated RLP blocks, each separately as if from a peer. Known blocks are skipped. `source` must be
     /// buffered, `name` appears in errors. Blocks the caller's thread.
     ///
-    /// # Errors The source cannot be read, has other contents, or a block is refused; the blocks before it stay.
+    /// # Errors
+    /// The source cannot be read, has other contents, or a block is refused; the blocks before it stay.
     pub fn import_blocks(&self, source: impl Read, name: &dyn Display, caller: &CallContext) -> Result<(), Failure> {
         let named = |what: &dyn Display| Failure::server(format!("{name}: {what}"));
         for block in BlockStream::new(source) {

@@ -69,7 +69,8 @@ impl Importer {
 
     /// Inserts a block with a known parent: it becomes the head, joins a side branch, or was already known.
     ///
-    /// # Errors [`ImportError`]; the canonical chain is unchanged then.
+    /// # Errors
+    /// [`ImportError`]; the canonical chain is unchanged then.
     pub fn insert(&self, block: Block) -> Result<InsertOutcome, ImportError> {
         let block = Arc::new(self.recover(block)?);
         self.insert_recovered(block)
@@ -175,7 +176,8 @@ impl Importer {
 
     /// Moves the head back to a canonical block; the blocks above remain as a side branch.
     ///
-    /// # Errors [`ImportError::Store`] if there is no such block or its state was pruned.
+    /// # Errors
+    /// [`ImportError::Store`] if there is no such block or its state was pruned.
     pub fn set_head(&self, number: BlockNumber) -> Result<(), ImportError> {
         let _writing = self.writing.lock();
         if number > self.chain.head().number() {
@@ -234,7 +236,8 @@ impl Importer {
 
     /// Executes the last refused block again and reports the differences; `None` if none was refused.
     ///
-    /// # Errors [`ExecutionError`](crate::ExecutionError) if it cannot be begun, or its parent is no longer canonical.
+    /// # Errors
+    /// [`ExecutionError`](crate::ExecutionError) if it cannot be begun, or its parent is no longer canonical.
     pub fn explain_failure(&self, reference: &ReferenceBlock) -> Option<Result<Explanation, ImportError>> {
         let (block, parent) = self.failed.lock().clone()?;
         let explained = self.executor.explain(&*self.chain, &*self.engine, &block, &parent, reference);

@@ -86,7 +86,8 @@ impl Importer {
     /// Imports blocks in order of height. Canonical blocks are skipped, so an interrupted import can be restarted with
     /// the same source. Everything is durable at the end.
     ///
-    /// # Errors [`ImportError`] of the first failing block; the blocks before it stay.
+    /// # Errors
+    /// [`ImportError`] of the first failing block; the blocks before it stay.
     pub fn import<S, E>(&self, blocks: S, observer: &mut dyn ImportObserver) -> Result<ImportSummary, ImportError>
     where
         S: Iterator<Item = Result<Block, E>> + Send,

@@ -31,7 +31,8 @@ struct Taken {
 impl Importer {
     /// Builds a block on the head from as many of these transactions as fit and are valid, commits it and publishes it.
     ///
-    /// # Errors [`ImportError`] if no block could be made; nothing was changed.
+    /// # Errors
+    /// [`ImportError`] if no block could be made; nothing was changed.
     pub fn produce(
         &self,
         attributes: &SealAttributes,

@@ -64,7 +64,7 @@ impl NativeBlock {
                 exchange::check_block(native, header, &mut evm.ctx.journaled_state.database)?;
                 (false, None)
             }
-            exchange::Step::PassedOver => (true, None),
+            exchange::Step::Skipped => (true, None),
         };
         let state = &mut evm.ctx.journaled_state.database;
         let sponsorship = Sponsorship::read(native.contracts.trc21_issuer, state)?;
@@ -86,7 +86,8 @@ impl NativeBlock {
 
     /// Decides the treatment of the next transaction (`docs/spec/chain.md` 3.2).
     ///
-    /// # Errors [`TransactionRejection`]: the transaction would make the block invalid, or this node cannot check it.
+    /// # Errors
+    /// [`TransactionRejection`]: the transaction would make the block invalid, or this node cannot check it.
     pub(crate) fn treat(&self, transaction: &Transaction, sender: Address) -> Result<Treatment, TransactionRejection> {
         let Some(native) = &self.settings.native else { return Ok(Treatment::Executed(None)) };
         self.check_denylist(native, transaction, sender)?;
@@ -174,8 +175,9 @@ impl NativeBlock {
 
     /// Ends the block, before rewards; returns the changes of the trading state.
     ///
-    /// # Errors [`ExecutionError::Unsupported`] if the issuer paid more than it holds: the reference would give it a
-    /// negative balance.
+    /// # Errors
+    /// [`ExecutionError::Unsupported`] if the issuer paid more than it holds: the reference would give it a negative
+    /// balance.
     pub(crate) fn close(mut self, state: &mut BlockState) -> Result<Option<TrieUpdate>, ExecutionError> {
         let number = BlockNumber(self.number);
         let unpaid = |lacking: U256| ExecutionError::Unsupported {

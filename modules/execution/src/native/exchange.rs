@@ -65,7 +65,7 @@ pub(crate) enum Step {
     /// Executed. With `None`, a block that would need it is refused.
     Taken(Option<Opening>),
     /// Skipped, as by the reference in traces; nothing is refused.
-    PassedOver,
+    Skipped,
 }
 
 /// Refuses a block whose opening step would change the exchange's state, if that step is not executed.

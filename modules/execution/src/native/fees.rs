@@ -41,7 +41,8 @@ pub(super) struct FeeRules<'a> {
 impl FeeRules<'_> {
     /// The fees of a transaction; `capacity` is the rest of its receiver's sponsorship.
     ///
-    /// # Errors Fee caps forbidden by EIP-1559, or an insufficient sponsorship; with the reference's texts.
+    /// # Errors
+    /// Fee caps forbidden by EIP-1559, or an insufficient sponsorship; with the reference's texts.
     pub(super) fn fees(&self, transaction: &Transaction, capacity: Option<U256>) -> Result<Fees, TransactionRejection> {
         let price = sponsored_price(self.heights, self.number);
         let mut is_exempt_from_base_fee = is_exempt_receiver(transaction.to);
@@ -103,8 +104,7 @@ impl FeeRules<'_> {
 
 impl Fees {
     /// The sender pays and the fee is burned.
-    pub(crate) const BURNED: Self =
-        Self { sponsor: None, is_exempt_from_base_fee: true, receiver: None, price: 0 };
+    pub(crate) const BURNED: Self = Self { sponsor: None, is_exempt_from_base_fee: true, receiver: None, price: 0 };
 
     /// The cost of this much gas to the sponsor, wei.
     pub(crate) fn sponsored_cost(&self, gas: u64) -> U256 {

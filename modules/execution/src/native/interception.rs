@@ -28,7 +28,8 @@ impl Interception {
 
     /// Applies it.
     ///
-    /// # Errors A wrong nonce, with the reference's text.
+    /// # Errors
+    /// A wrong nonce, with the reference's text.
     pub(crate) fn apply(
         self,
         transaction: &Transaction,

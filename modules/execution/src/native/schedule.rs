@@ -15,7 +15,8 @@ const TOKENS_PER_NONZERO_BYTE: u64 = 17;
 
 /// The rules of a native block.
 ///
-/// # Errors [`ExecutionError::Unsupported`] for an order of forks whose mixture of rules no known chain has.
+/// # Errors
+/// [`ExecutionError::Unsupported`] for an order of forks whose mixture of rules no known chain has.
 pub(crate) fn rules(spec: &ChainSpec, native: &NativeSettings, header: &Header) -> Result<BlockRules, ExecutionError> {
     let active = Active::at(spec, &native.heights, header.number);
     active.check_order(header)?;

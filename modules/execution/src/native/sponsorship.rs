@@ -163,7 +163,8 @@ impl Sponsorship {
     /// After the last transaction: writes the remaining deposits, overwriting any changes by contracts in this block,
     /// and deducts the coins spent from the issuer.
     ///
-    /// # Errors The missing amount, if the issuer holds less than it has paid.
+    /// # Errors
+    /// The missing amount, if the issuer holds less than it has paid.
     pub(super) fn write_back(&mut self, state: &mut BlockState) -> Result<Result<(), U256>, StoreError> {
         self.finalise(state)?;
         if self.used.is_empty() {

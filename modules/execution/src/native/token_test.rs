@@ -69,7 +69,8 @@ pub(super) fn candidate(native: &NativeSettings, number: u64, transaction: &Tran
 impl Candidate {
     /// Tests the token on the state before the transaction, and discards all changes.
     ///
-    /// # Errors [`TransactionRejection::Rule`] with the reference's text if the token does not answer as required.
+    /// # Errors
+    /// [`TransactionRejection::Rule`] with the reference's text if the token does not answer as required.
     pub(crate) fn try_out<I>(self, evm: &mut BlockEvm<I>) -> Result<(), TransactionRejection> {
         let token = as_text(self.token);
         let refused = |text: String| Err(TransactionRejection::Rule(text));

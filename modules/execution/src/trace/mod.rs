@@ -5,6 +5,7 @@
 
 mod frame_failures;
 mod inspector;
+mod interruptible_json;
 mod native_replay;
 mod options;
 mod recording;
@@ -12,7 +13,6 @@ mod reference;
 mod replay;
 mod storage_range;
 mod struct_log;
-mod wanted;
 
 pub(crate) use recording::RecordingMemory;
 

@@ -133,7 +133,8 @@ impl<'a> NativeTracing<'a> {
 
     /// Traces a transaction of a block, and applies its effects for the later ones.
     ///
-    /// # Errors Why no later transaction can be traced either. The inner failure concerns this transaction only.
+    /// # Errors
+    /// Why no later transaction can be traced either. The inner failure concerns this transaction only.
     fn block_member(
         &self,
         execution: &mut BlockExecution<TraceInspector>,
@@ -234,8 +235,9 @@ impl<'a> NativeTracing<'a> {
     /// A block supplied by the caller. Only its header is checked, as in the reference.
     fn raw_block(&self, bytes: &[u8]) -> Result<RecoveredBlock, Failure> {
         // Trailing bytes are ignored, as in the reference.
-        let block = tenon_chain::decode_block(&mut &*bytes)
-            .map_err(|error| Failure::server(format!("could not decode block: {}", decoder_words(bytes, &error))))?;
+        let block = tenon_chain::decode_block(&mut &*bytes).map_err(|error| {
+            Failure::server(format!("could not decode block: {}", decoder_error_text(bytes, &error)))
+        })?;
         if self.calls.chain.header(block.header.hash())?.is_none() {
             self.verify_header(&block.header)?;
         }
@@ -342,7 +344,7 @@ fn for_trace(fees: Option<Fees>, transaction: &Transaction) -> Fees {
 }
 
 /// The error of Go's decoder for bytes that are not a block, if it depends on their beginning; otherwise ours.
-fn decoder_words(bytes: &[u8], error: &impl std::fmt::Display) -> String {
+fn decoder_error_text(bytes: &[u8], error: &impl std::fmt::Display) -> String {
     let Some((first, rest)) = bytes.split_first() else { return "EOF".to_owned() };
     let long = |base: u8| {
         let digits = rest.get(..usize::from(first - base))?;
@@ -401,7 +403,7 @@ mod tests {
             (&[0xc1, 0x80], "ours"),
         ];
         for (bytes, expected) in cases {
-            assert_eq!(decoder_words(bytes, &"ours"), expected, "{bytes:02x?}");
+            assert_eq!(decoder_error_text(bytes, &"ours"), expected, "{bytes:02x?}");
         }
     }
 }

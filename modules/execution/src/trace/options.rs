@@ -19,7 +19,8 @@ pub(crate) struct TraceOptions {
 impl TraceOptions {
     /// Parses the JSON text of an options object; `null` means none.
     ///
-    /// # Errors Code `-32602` if it is not such an object, `-32000` for an invalid duration or an unknown tracer.
+    /// # Errors
+    /// Code `-32602` if it is not such an object, `-32000` for an invalid duration or an unknown tracer.
     pub(crate) fn parse(json: &str, limits: &ExecutionLimits) -> Result<Self, Failure> {
         let geth: Option<GethDebugTracingOptions> = serde_json::from_str(json)
             .map_err(|error| Failure::invalid_params(format!("invalid trace options: {error}")))?;

@@ -14,10 +14,10 @@ use tenon_bus::CallContext;
 use super::{
     TraceInspector, TraceOptions,
     inspector::{ActiveTracer, TOO_LARGE_MARK},
+    interruptible_json::write_json,
     native_replay::NativeTracing,
     recording::{TraceMemory, TraceShare, text_bytes},
     struct_log::struct_log_json,
-    wanted::wanted_json,
 };
 use crate::{
     ExecutionLimits, TransactionRejection,
@@ -260,7 +260,7 @@ impl<'a> Tracing<'a> {
                 let mut result = result.map_err(|error| Failure::server(error.to_string()))?;
                 tracer.failures.amend(&mut result);
                 self.ensure_awaited()?;
-                wanted_json(&result, |length, capacity| {
+                write_json(&result, |length, capacity| {
                     self.hold(recorded.saturating_add(text_bytes(length, capacity)))?;
                     self.may_go_on(length, capacity)
                 })?
@@ -314,7 +314,8 @@ impl<'a> Tracing<'a> {
 
 /// A block before its first transaction. `parent_name` names its parent in errors.
 ///
-/// # Errors The parent, its state or the block's author is unknown, or there is no inspector.
+/// # Errors
+/// The parent, its state or the block's author is unknown, or there is no inspector.
 pub(super) fn open_block(
     calls: &Calls,
     caller: &CallContext,
@@ -328,7 +329,7 @@ pub(super) fn open_block(
     let author = calls.engine.author(&block.header).map_err(|error| Failure::server(error.to_string()))?;
     let (spec, unhurried) = (calls.executor.spec(), Interrupt::when(caller, None));
     // Replayed blocks of native chains skip the exchange's step, as in the reference.
-    let step = ExchangeStep::PassedOver;
+    let step = ExchangeStep::Skipped;
     let mut execution = BlockExecution::watched(spec, &block.header, author, state, unhurried, inspector()?, step)?;
     let prices = spec.native.as_ref();
     let prices = prices.and_then(|rules| Prices::of_replay(rules, &calls.chain, &calls.engine, &parent));
@@ -344,7 +345,8 @@ pub(super) fn member(block: &RecoveredBlock, index: usize) -> Option<(&Transacti
 
 /// Executes a transaction like its block does. `name` names it in errors.
 ///
-/// # Errors The transaction is not valid in the block, the caller has gone, or the database failed.
+/// # Errors
+/// The transaction is not valid in the block, the caller has gone, or the database failed.
 pub(super) fn execute_member(
     execution: &mut BlockExecution<TraceInspector>,
     transaction: &Transaction,

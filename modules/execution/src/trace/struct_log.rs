@@ -26,7 +26,8 @@ type Slots = HashMap<Address, BTreeMap<U256, U256>>;
 /// The JSON text of a struct logger's result. `may_go_on` is called at intervals, with length and capacity of the text
 /// so far.
 ///
-/// # Errors Those of `may_go_on`.
+/// # Errors
+/// Those of `may_go_on`.
 pub(super) fn struct_log_json(
     nodes: &[CallTraceNode],
     options: &GethDefaultTracingOptions,

@@ -91,7 +91,8 @@ fn work<R: Request>(
 
 /// Registers the store's handlers. `pool` runs proofs, and long log searches.
 ///
-/// # Errors [`RegisterError`] if one of the requests already has a handler.
+/// # Errors
+/// [`RegisterError`] if one of the requests already has a handler.
 pub fn register(
     bus: &Bus,
     store: Arc<Store>,

@@ -93,7 +93,7 @@ impl Check<'_> {
         if is_there {
             return Ok(());
         }
-        Err(damage(format!("place of transaction {hash}"), format!("is {place:?}, it stands at {here:?}")))
+        Err(damage(format!("place of transaction {hash}"), format!("is {place:?}, should be {here:?}")))
     }
 
     fn receipts(&mut self, block: &RecoveredBlock) -> Result<(), Stop> {

@@ -123,7 +123,8 @@ impl Store {
     ///
     /// `progress` receives the progress; `is_cancelled` may stop the check.
     ///
-    /// # Errors [`StoreError::Engine`] if the engine fails. Inconsistencies are not errors but part of the report.
+    /// # Errors
+    /// [`StoreError::Engine`] if the engine fails. Inconsistencies are not errors but part of the report.
     pub fn verify(
         &self,
         progress: &mut dyn FnMut(VerifyProgress),

@@ -152,7 +152,7 @@ impl Check<'_> {
                 let proof = tenon_chain::prove(&**shared, root, address, &[slot]);
                 let proof = proof.map_err(|error| damage(what(), error.to_string()))?;
                 if proof.storage.first().is_none_or(|proof| proof.value != value) {
-                    return Err(damage(what(), format!("is {value}, the trie says otherwise")));
+                    return Err(damage(what(), format!("is {value}, the trie has another value")));
                 }
                 self.report.slots += 1;
                 self.step(VerifyStage::FlatState, self.report.slots, total)?;

@@ -25,7 +25,8 @@ impl Store {
     /// height at which rules differ, if any: blocks of other branches from there on were checked under the old rules,
     /// and are removed.
     ///
-    /// # Errors [`StoreError`]; the old rules stay, and some of those blocks may be removed.
+    /// # Errors
+    /// [`StoreError`]; the old rules stay, and some of those blocks may be removed.
     pub fn keep_rules(&self, rules: &[u8], first: Option<u64>) -> Result<(), StoreError> {
         let _writer = self.writer.lock();
         if let Some(first) = first {

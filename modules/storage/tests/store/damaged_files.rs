@@ -120,7 +120,7 @@ fn answers_are_true(store: &Store, number: u64, maker: &Maker) -> bool {
 
 /// `TENON_DAMAGED_COPIES` is the number of copies; the full run is 1,000.
 #[test]
-fn a_damaged_file_is_named_or_the_database_stands_at_a_whole_block() {
+fn a_damaged_file_is_named_or_the_database_is_at_a_complete_block() {
     let copies: u64 = std::env::var("TENON_DAMAGED_COPIES").map_or(40, |copies| copies.parse().unwrap());
     let mut random = Random::new();
     let maker = chain();

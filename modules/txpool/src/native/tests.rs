@@ -90,7 +90,7 @@ fn a_block_that_arrives_during_a_nonce_check_does_not_make_the_nonce_too_high() 
 }
 
 #[test]
-fn refuses_in_the_words_of_the_reference() {
+fn refuses_with_the_references_error_texts() {
     let chain = chain();
     chain.change_account(address(1), |account| account.nonce = 5);
     chain.change_account(address(2), |account| account.balance = U256::from(21_000) * U256::from(PRICE) - U256::ONE);
@@ -315,7 +315,8 @@ fn a_token_pays_for_its_holders() {
         let terms = rules.terms(&call, address(0), false, false, &head, &state).unwrap();
         assert_eq!((terms.cost, terms.sponsor), (wanted, Some(token)));
         // Its own price does not matter, the sponsored one does.
-        let expensive = Transaction { payload: TransactionPayload::Legacy { gas_price: U256::from(9 * PRICE) }, ..call };
+        let expensive =
+            Transaction { payload: TransactionPayload::Legacy { gas_price: U256::from(9 * PRICE) }, ..call };
         assert_eq!(rules.terms(&expensive, address(0), false, false, &head, &state).unwrap().cost, wanted);
     }
 }

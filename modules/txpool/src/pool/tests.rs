@@ -90,8 +90,8 @@ fn refuses_with_the_texts_that_clients_match() {
     ];
     let pool = open(&chain);
     for (raw, wanted) in cases {
-        let words = refusal(&pool, &raw);
-        assert!(words.starts_with(wanted), "{words:?} instead of {wanted:?}");
+        let text = refusal(&pool, &raw);
+        assert!(text.starts_with(wanted), "{text:?} instead of {wanted:?}");
     }
     assert_eq!(pool.status(), PoolStatus::default());
 }
@@ -249,7 +249,7 @@ fn a_block_removes_its_transactions_and_makes_the_next_ones_pending() {
 }
 
 #[test]
-fn a_submission_sees_the_chain_even_before_the_pool_has_heard_of_the_block() {
+fn a_submission_sees_the_chain_before_the_pool_is_notified_of_the_block() {
     let chain = fake_chain::chain();
     chain.change_account(address(3), |account| account.balance = U256::ZERO);
     let pool = open(&chain);
@@ -265,7 +265,7 @@ fn a_submission_sees_the_chain_even_before_the_pool_has_heard_of_the_block() {
 }
 
 #[test]
-fn transactions_of_a_lost_branch_come_back_and_those_of_a_reset_head_do_not() {
+fn transactions_of_an_abandoned_branch_return_and_those_of_a_reset_head_do_not() {
     let chain = fake_chain::chain();
     let genesis = chain.head().header.as_ref().clone();
     let pool = open(&chain);
@@ -402,7 +402,7 @@ async fn only_transactions_from_the_network_are_not_local() {
 }
 
 #[test]
-fn a_cut_off_list_of_the_best_never_holds_what_is_mined_already() {
+fn a_truncated_list_of_the_best_never_contains_mined_transactions() {
     let chain = fake_chain::chain();
     let small = Header { gas_limit: 21_000, ..chain.head().header.header().clone() };
     chain.push_header(tenon_chain::seal(small));

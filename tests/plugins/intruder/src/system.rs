@@ -29,7 +29,7 @@ fn at(path: &CStr) -> c_long {
 }
 
 /// A zeroed buffer for anything that the kernel reads or writes.
-fn room() -> c_long {
+fn buffer() -> c_long {
     thread_local! {
         static ROOM: Box<[u64; 1024]> = Box::new([0; 1024]);
     }
@@ -51,7 +51,7 @@ fn node() -> c_long {
 /// The size of a file that it may not read, by calls that Landlock does not restrict.
 fn size_by_descriptor() -> io::Result<c_long> {
     let descriptor = open(SECRET, O_PATH)?;
-    call(libc::SYS_newfstatat, &[descriptor, at(c""), room(), AT_EMPTY_PATH.into()])
+    call(libc::SYS_newfstatat, &[descriptor, at(c""), buffer(), AT_EMPTY_PATH.into()])
 }
 
 /// Files, other processes, the network, the kernel, its limits.
@@ -61,15 +61,17 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
     ("read a system library", || open(c"/etc/ld.so.cache", O_RDONLY)),
     ("make a file", || open(c"/tmp/tenon-intruder", O_CREAT | O_WRONLY)),
     ("name a file without opening it", || open(SECRET, O_PATH)),
-    ("read the size of a file", || call(libc::SYS_newfstatat, &[HERE, at(SECRET), room(), 0])),
+    ("read the size of a file", || call(libc::SYS_newfstatat, &[HERE, at(SECRET), buffer(), 0])),
     ("read the size of a file, empty path allowed", || {
-        call(libc::SYS_newfstatat, &[HERE, at(SECRET), room(), AT_EMPTY_PATH.into()])
+        call(libc::SYS_newfstatat, &[HERE, at(SECRET), buffer(), AT_EMPTY_PATH.into()])
     }),
     ("read the size of a file by its descriptor", size_by_descriptor),
-    ("read the size of a file in the newer form", || call(libc::SYS_statx, &[HERE, at(SECRET), 0, 0x7ff, room()])),
+    ("read the size of a file in the newer form", || call(libc::SYS_statx, &[HERE, at(SECRET), 0, 0x7ff, buffer()])),
     ("see whether a file exists", || call(libc::SYS_faccessat, &[HERE, at(SECRET), 0])),
-    ("see where the node's program lies", || call(libc::SYS_readlinkat, &[HERE, at(c"/proc/self/exe"), room(), 4096])),
-    ("list a folder", || call(libc::SYS_getdents64, &[open(c"/etc", O_RDONLY)?, room(), 4096])),
+    ("see where the node's program lies", || {
+        call(libc::SYS_readlinkat, &[HERE, at(c"/proc/self/exe"), buffer(), 4096])
+    }),
+    ("list a folder", || call(libc::SYS_getdents64, &[open(c"/etc", O_RDONLY)?, buffer(), 4096])),
     ("remove a file", || call(libc::SYS_unlinkat, &[HERE, at(c"/tmp/tenon-intruder"), 0])),
     ("rename a file", || call(libc::SYS_renameat2, &[HERE, at(c"/tmp/a"), HERE, at(c"/tmp/b"), 0])),
     ("make a folder", || call(libc::SYS_mkdirat, &[HERE, at(c"/tmp/tenon-intruder"), 0o700])),
@@ -83,9 +85,9 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
     ("open a TCP socket", || call(libc::SYS_socket, &[libc::AF_INET.into(), libc::SOCK_STREAM.into(), 0])),
     ("open a Unix socket", || call(libc::SYS_socket, &[libc::AF_UNIX.into(), libc::SOCK_STREAM.into(), 0])),
     ("open a pair of sockets", || {
-        call(libc::SYS_socketpair, &[libc::AF_UNIX.into(), libc::SOCK_STREAM.into(), 0, room()])
+        call(libc::SYS_socketpair, &[libc::AF_UNIX.into(), libc::SOCK_STREAM.into(), 0, buffer()])
     }),
-    ("connect its own socket elsewhere", || call(libc::SYS_connect, &[SOCKET.into(), room(), 2])),
+    ("connect its own socket elsewhere", || call(libc::SYS_connect, &[SOCKET.into(), buffer(), 2])),
     ("start a process", || {
         let process = call(libc::SYS_clone, &[libc::SIGCHLD.into(), 0, 0, 0, 0])?;
         // A second process must not continue as the plugin.
@@ -104,14 +106,14 @@ pub(crate) const ATTEMPTS: &[(&str, Attempt)] = &[
         call(libc::SYS_fcntl, &[SOCKET.into(), SET_SIGNAL, libc::SIGKILL.into()])
     }),
     ("trace the node", || call(libc::SYS_ptrace, &[libc::PTRACE_ATTACH.into(), node(), 0, 0])),
-    ("read the node's memory", || call(libc::SYS_process_vm_readv, &[node(), room(), 1, room(), 1, 0])),
+    ("read the node's memory", || call(libc::SYS_process_vm_readv, &[node(), buffer(), 1, buffer(), 1, 0])),
     ("hold the node by a descriptor", || call(libc::SYS_pidfd_open, &[node(), 0])),
     ("raise its priority", || call(libc::SYS_setpriority, &[0, 0, -10])),
-    ("go round the filter by a ring", || call(libc::SYS_io_uring_setup, &[8, room()])),
-    ("load a program into the kernel", || call(libc::SYS_bpf, &[0, room(), 120])),
+    ("go round the filter by a ring", || call(libc::SYS_io_uring_setup, &[8, buffer()])),
+    ("load a program into the kernel", || call(libc::SYS_bpf, &[0, buffer(), 120])),
     ("use the kernel's keys", || call(libc::SYS_keyctl, &[0, -3, 1])),
     ("leave its name spaces", || call(libc::SYS_unshare, &[libc::CLONE_NEWUSER.into()])),
-    ("loosen its filter", || call(libc::SYS_seccomp, &[1, 1, room()])),
+    ("loosen its filter", || call(libc::SYS_seccomp, &[1, 1, buffer()])),
     ("use numbers of another kind", || call(0x4000_0000 + libc::SYS_getpid, &[])),
     ("raise its memory limit", || {
         let unlimited = [u64::MAX; 2];

@@ -57,7 +57,7 @@ fn a_single_client_gets_every_place() {
 }
 
 #[test]
-fn a_place_goes_to_the_client_that_used_least_time_not_to_the_first_that_asked() {
+fn a_place_goes_to_the_client_with_least_used_time_not_to_the_first() {
     let (mut state, mut clock) = (Words::new(limits(1)), Clock::new());
     let (long, _) = arrive(&mut state, client(1), clock.after(0), "first");
     for word in ["flood 1", "flood 2", "flood 3"] {
@@ -144,7 +144,7 @@ fn a_client_that_pauses_keeps_its_used_time() {
 }
 
 #[test]
-fn a_full_queue_displaces_the_youngest_job_of_the_client_that_has_most() {
+fn a_full_queue_displaces_the_youngest_job_of_the_client_with_most_jobs() {
     let (mut state, mut clock) = (Words::new(FairLimits { queue: 3, ..limits(1) }), Clock::new());
     arrive(&mut state, client(1), clock.after(0), "runs");
     for word in ["flood 1", "flood 2", "flood 3"] {

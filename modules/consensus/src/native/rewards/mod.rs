@@ -86,7 +86,8 @@ fn joined(members: impl Iterator<Item = String>) -> String {
 /// Returns whether a block may pay rewards: a v1 block at a multiple of the reward distance that is not the first; a v2
 /// epoch switch that is not the first v2 block.
 ///
-/// # Errors [`RewardError::Epoch`] if a v2 header's extra data cannot be decoded.
+/// # Errors
+/// [`RewardError::Epoch`] if a v2 header's extra data cannot be decoded.
 pub fn pays_rewards(settings: &NativeSettings, header: &Header) -> Result<bool, RewardError> {
     let consensus = &settings.consensus;
     let number = header.number;

@@ -37,7 +37,8 @@ pub struct CheckpointLists {
 
 /// The lists of the checkpoint after `parent` if `signers` are authorised; `state` is the one after the parent.
 ///
-/// # Errors [`V1Error::NoMasternodes`] if none is left, [`V1Error::Store`].
+/// # Errors
+/// [`V1Error::NoMasternodes`] if none is left, [`V1Error::Store`].
 pub(crate) fn checkpoint_lists(
     context: Context<'_>,
     parent: &SealedHeader,
@@ -81,8 +82,9 @@ fn numbers(number: u64, masternodes: &[Address], state: &dyn StateReader) -> Res
 ///
 /// Lists cannot be checked without a state: a source of candidates without one accepts them.
 ///
-/// # Errors [`V1Error::CheckpointPenalties`], [`V1Error::CheckpointSigners`], [`V1Error::CheckpointValidators`] and
-/// those of [`checkpoint_lists`]; [`V1Error::NoParentState`] if the parent is not canonical.
+/// # Errors
+/// [`V1Error::CheckpointPenalties`], [`V1Error::CheckpointSigners`], [`V1Error::CheckpointValidators`] and those of
+/// [`checkpoint_lists`]; [`V1Error::NoParentState`] if the parent is not canonical.
 pub(crate) fn verify_lists(
     context: Context<'_>,
     snapshots: &Snapshots,

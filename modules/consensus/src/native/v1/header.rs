@@ -25,7 +25,8 @@ const RANDOMIZE_EPOCH: u64 = 900;
 /// Checks a header against its parent. `now` is the clock, Unix time in seconds; `None` skips the checks of the time
 /// and the second signature ("full verification" off).
 ///
-/// # Errors [`V1Error`] of the first broken rule.
+/// # Errors
+/// [`V1Error`] of the first broken rule.
 pub(crate) fn verify(
     context: Context<'_>,
     snapshots: &Snapshots,

@@ -60,7 +60,8 @@ impl V1Engine {
     ///
     /// A checkpoint needs the states after its parent and after the gap block, so the parent must be committed.
     ///
-    /// # Errors [`V1Error`] of the first broken rule.
+    /// # Errors
+    /// [`V1Error`] of the first broken rule.
     pub fn verify_header(
         &self,
         header: &SealedHeader,
@@ -158,7 +159,8 @@ impl V1Engine {
 
     /// The required lists of the checkpoint after `parent` (2.6); `None` if the source of candidates has no state.
     ///
-    /// # Errors [`V1Error::NoParentState`] if the parent is not canonical, and others of [`V1Error`].
+    /// # Errors
+    /// [`V1Error::NoParentState`] if the parent is not canonical, and others of [`V1Error`].
     pub fn checkpoint_lists(
         &self,
         parent: &SealedHeader,
@@ -174,7 +176,8 @@ impl V1Engine {
 
     /// The turn of `creator` on top of `parent`: difficulty and waiting time (2.4).
     ///
-    /// # Errors [`V1Error`] if the parent's creator or epoch cannot be determined.
+    /// # Errors
+    /// [`V1Error`] if the parent's creator or epoch cannot be determined.
     pub fn turn(&self, parent: &SealedHeader, creator: Address, chain: &dyn ChainReader) -> Result<Turn, V1Error> {
         let parent_creator = if parent.number == 0 { None } else { Some(self.author(parent)?) };
         Ok(Turn::new(&self.masternodes(parent, chain)?, parent_creator, creator))

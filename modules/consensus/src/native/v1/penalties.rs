@@ -24,7 +24,8 @@ pub(crate) const LIMIT_PENALTY_EPOCH: u64 = 4;
 /// The required penalties of the checkpoint after `parent`, in order. `candidates` is the signer set of the parent's
 /// snapshot (S in 2.6); `state` is the one after the parent.
 ///
-/// # Errors [`V1Error::NoCheckpoint`] if the epoch's checkpoint is not stored, [`V1Error::Store`].
+/// # Errors
+/// [`V1Error::NoCheckpoint`] if the epoch's checkpoint is not stored, [`V1Error::Store`].
 pub(crate) fn penalties(
     context: Context<'_>,
     parent: &SealedHeader,

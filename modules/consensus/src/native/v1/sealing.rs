@@ -16,8 +16,9 @@ impl V1Engine {
     /// The consensus fields of the block after `parent` by `creator`; roots, gas used, bloom and seals are left empty.
     /// The beneficiary of `attributes` is ignored: fees go to the creator, which the seal identifies.
     ///
-    /// # Errors [`V1Error::NotTurn`] if it may not make a block at that time, [`V1Error::OtherPartner`] if another
-    /// account must be the second signer, those of [`V1Engine::checkpoint_lists`].
+    /// # Errors
+    /// [`V1Error::NotTurn`] if it may not make a block at that time, [`V1Error::OtherPartner`] if another account must
+    /// be the second signer, those of [`V1Engine::checkpoint_lists`].
     pub fn prepare(
         &self,
         parent: &SealedHeader,
@@ -67,7 +68,8 @@ impl V1Engine {
 
     /// Adds the creator's signature to a finished header, and from the second epoch on a second one of the same key.
     ///
-    /// # Errors [`V1Error::MissingSeal`] if the extra data is too short for it, [`V1Error::Signer`] if signing fails.
+    /// # Errors
+    /// [`V1Error::MissingSeal`] if the extra data is too short for it, [`V1Error::Signer`] if signing fails.
     pub fn seal(&self, mut header: Header, signer: &dyn BlockSigner) -> Result<SealedHeader, V1Error> {
         let start = header.extra_data.len().checked_sub(SEAL_BYTES).ok_or(V1Error::MissingSeal)?;
         let signature = signer.sign(v1_seal_hash(&header))?;

@@ -58,8 +58,9 @@ pub struct Pairs<'a> {
 /// each time that all masternodes have had a turn. A creator that is not listed has no partner: the zero address, which
 /// signs nothing.
 ///
-/// # Errors [`V1Error::TooFewPartners`] if the checkpoint has fewer numbers than masternodes;
-/// [`V1Error::ValidatorNumber`] if a number is negative.
+/// # Errors
+/// [`V1Error::TooFewPartners`] if the checkpoint has fewer numbers than masternodes; [`V1Error::ValidatorNumber`] if a
+/// number is negative.
 pub fn second_signer(pairs: Pairs<'_>, creator: Address, number: u64) -> Result<Address, V1Error> {
     let Pairs { masternodes, numbers, .. } = pairs;
     if numbers.len() < masternodes.len() {

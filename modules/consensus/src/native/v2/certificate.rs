@@ -25,7 +25,8 @@ impl V2Engine {
     /// number, and that the block has the stated height and round. With `certified`, the certificate must be for that
     /// block; without, its block must be stored.
     ///
-    /// # Errors The [`V2Error`] of the first failed check.
+    /// # Errors
+    /// The [`V2Error`] of the first failed check.
     pub fn verify_quorum_certificate(
         &self,
         certificate: &QuorumCertificate,
@@ -76,7 +77,8 @@ impl V2Engine {
     /// gap block, while the threshold depends on the epoch's masternodes; the gap number itself is not compared
     /// (pitfall 7).
     ///
-    /// # Errors The [`V2Error`] of the first failed check.
+    /// # Errors
+    /// The [`V2Error`] of the first failed check.
     pub fn verify_timeout_certificate(
         &self,
         certificate: &TimeoutCertificate,

@@ -134,7 +134,8 @@ impl EpochInfo {
 impl V2Engine {
     /// The epoch of a block: walks to the nearest epoch switch, and caches it for all blocks on the way.
     ///
-    /// # Errors [`V2Error::V1Block`] before the switch block; [`V2Error::MissingBlock`] if an ancestor is not stored.
+    /// # Errors
+    /// [`V2Error::V1Block`] before the switch block; [`V2Error::MissingBlock`] if an ancestor is not stored.
     pub fn epoch_info(&self, header: &SealedHeader, chain: &dyn ChainReader) -> Result<Arc<EpochInfo>, V2Error> {
         let mut passed = Vec::new();
         let mut ancestor = None;
@@ -163,7 +164,8 @@ impl V2Engine {
     /// Like [`V2Engine::epoch_info`], for queries outside verification: finds the epoch switch of a canonical block by
     /// bisection, in a dozen reads where the walk takes hundreds.
     ///
-    /// # Errors Like [`V2Engine::epoch_info`].
+    /// # Errors
+    /// Like [`V2Engine::epoch_info`].
     pub fn epoch_of(&self, header: &SealedHeader, chain: &dyn ChainReader) -> Result<Arc<EpochInfo>, V2Error> {
         match self.cached_epoch(header, chain)? {
             Some(info) => Ok(info),

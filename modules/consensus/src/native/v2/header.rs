@@ -24,7 +24,8 @@ impl V2Engine {
     ///
     /// Checks 0, 1, 2 and 11 of the specification's list concern the reference's own state and cannot fail here.
     ///
-    /// # Errors The [`V2Error`] of the first failed check.
+    /// # Errors
+    /// The [`V2Error`] of the first failed check.
     pub fn verify_header(
         &self,
         header: &SealedHeader,

@@ -74,7 +74,8 @@ pub struct Replica {
 impl Replica {
     /// A node at this head, with the state from before the restart (5.2).
     ///
-    /// # Errors [`V2Error::V1Block`] if the head is below the switch block; [`V2Error::MissingBlock`].
+    /// # Errors
+    /// [`V2Error::V1Block`] if the head is below the switch block; [`V2Error::MissingBlock`].
     pub fn start(
         engine: Arc<V2Engine>,
         key: Option<MasternodeKey>,
@@ -179,7 +180,8 @@ impl Replica {
 
     /// A vote was received from a peer (5.4). One that does not count is dropped without an error.
     ///
-    /// # Errors [`V2Error`] if it is malformed or of another round; it is not kept unless the error says so.
+    /// # Errors
+    /// [`V2Error`] if it is malformed or of another round; it is not kept unless the error says so.
     pub fn on_vote(&mut self, vote: Vote, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), V2Error> {
         if vote.block.round < self.state.round {
             return Ok(());
@@ -229,7 +231,8 @@ impl Replica {
 
     /// A timeout was received from a peer (5.7). One that does not count is dropped without an error.
     ///
-    /// # Errors [`V2Error`] if it is malformed or of another round.
+    /// # Errors
+    /// [`V2Error`] if it is malformed or of another round.
     pub fn on_timeout(
         &mut self,
         timeout: Timeout,
@@ -283,7 +286,8 @@ impl Replica {
     /// nodes have certified the last block, the others lack votes, and neither group is a quorum of its round. Here the
     /// quorum certificate counts.
     ///
-    /// # Errors The [`V2Error`] of the invalid certificate.
+    /// # Errors
+    /// The [`V2Error`] of the invalid certificate.
     pub fn on_sync_info(
         &mut self,
         sync: SyncInfo,
@@ -312,7 +316,8 @@ impl Replica {
     /// The countdown ended (5.7): a masternode of the head's epoch sends a timeout, and at intervals its highest
     /// certificates. The countdown restarts in any case.
     ///
-    /// # Errors [`V2Error`] if the head's epoch cannot be determined.
+    /// # Errors
+    /// [`V2Error`] if the head's epoch cannot be determined.
     pub fn on_countdown(&mut self, chain: &dyn ChainReader, actions: &mut Vec<Action>) -> Result<(), V2Error> {
         actions.push(Action::StartCountdown(self.countdown()));
         let (head, round) = (chain.head(), self.state.round);

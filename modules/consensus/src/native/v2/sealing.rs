@@ -69,7 +69,8 @@ impl BlockSigner for MasternodeKey {
 impl V2Engine {
     /// A certificate of a block with only this masternode's vote; the switch block's needs none (5.2).
     ///
-    /// # Errors [`V2Error::NotReady`] if it is not a quorum of the block's epoch, [`V2Error::Signer`] if signing fails.
+    /// # Errors
+    /// [`V2Error::NotReady`] if it is not a quorum of the block's epoch, [`V2Error::Signer`] if signing fails.
     pub fn certify(
         &self,
         header: &SealedHeader,
@@ -93,7 +94,8 @@ impl V2Engine {
     /// The consensus fields of the block of a round on top of `parent` (7.2), for the leader of that round.
     /// Roots, gas used, bloom and the seal are left empty.
     ///
-    /// # Errors [`V2Error::NotReady`] if the certificate is not the parent's; [`V2Error::NotLeader`]; those of
+    /// # Errors
+    /// [`V2Error::NotReady`] if the certificate is not the parent's; [`V2Error::NotLeader`]; those of
     /// [`V2Engine::epoch_lists`].
     pub fn prepare(
         &self,

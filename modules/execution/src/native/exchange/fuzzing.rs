@@ -60,7 +60,8 @@ const STEP: usize = 8;
 /// epoch. After each block its trading state must be consistent, without other nodes stored; no tokens may be created
 /// or lost.
 ///
-/// # Panics Otherwise.
+/// # Panics
+/// Otherwise.
 pub(crate) fn market(input: &[u8]) {
     let Some((begin, steps)) = input.split_first_chunk::<6>() else { return };
     let (nodes, mut memory) = (Nodes::default(), beginning(begin));

@@ -46,7 +46,8 @@ enum Matched {
 impl Market<'_, '_> {
     /// Applies an order, given whether its user signed it. A rejected one raises its user's nonce too.
     ///
-    /// # Errors [`ExchangeError::Rule`] for a wrong nonce, which makes the block invalid.
+    /// # Errors
+    /// [`ExchangeError::Rule`] for a wrong nonce, which makes the block invalid.
     pub(super) fn apply(&mut self, mut order: Order, is_signed: bool) -> Result<Result<(), Rejected>, ExchangeError> {
         let user = order.user.into_word();
         let nonce = self.trading.nonce(user)?;

@@ -51,8 +51,9 @@ pub(crate) struct Opening {
 impl Opening {
     /// Collects the input from a block and its parent; `None` if the exchange does nothing at this height.
     ///
-    /// # Errors [`ExecutionError::Unsupported`] for a batch of loans or one in a form not written by miners;
-    /// [`ExecutionError`] if the parent block or an author is unknown.
+    /// # Errors
+    /// [`ExecutionError::Unsupported`] for a batch of loans or one in a form not written by miners; [`ExecutionError`]
+    /// if the parent block or an author is unknown.
     pub(crate) fn of(
         spec: &ChainSpec,
         chain: &dyn ChainReader,
@@ -92,7 +93,8 @@ impl Opening {
     /// Applies the step, and compares the roots; returns the nodes of the trading state, and the prices for the block's
     /// contracts.
     ///
-    /// # Errors [`ExecutionError::Exchange`]: the block is invalid. [`ExecutionError::Unsupported`] for any lending.
+    /// # Errors
+    /// [`ExecutionError::Exchange`]: the block is invalid. [`ExecutionError::Unsupported`] for any lending.
     pub(in crate::native) fn apply<I>(
         self,
         native: &NativeSettings,
@@ -143,7 +145,8 @@ impl Opening {
 
 /// The root of the trading state after the head; `None` if the exchange does nothing at its height.
 ///
-/// # Errors [`StoreError`] if the block cannot be read; [`ExecutionError`] if its author is unknown.
+/// # Errors
+/// [`StoreError`] if the block cannot be read; [`ExecutionError`] if its author is unknown.
 pub fn trading_root(
     spec: &ChainSpec,
     chain: &dyn ChainReader,

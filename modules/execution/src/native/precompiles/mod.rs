@@ -51,8 +51,9 @@ pub(crate) fn is_price_contract(contract: Address) -> bool {
 
 /// Runs one of them. `prices` are those for contracts, if any.
 ///
-/// # Errors The name of a contract that this node cannot execute: its caller's block is refused. [`Interrupt::MARK`] if
-/// the run must stop. A price that cannot be read ends the run with the context's error.
+/// # Errors
+/// The name of a contract that this node cannot execute: its caller's block is refused. [`Interrupt::MARK`] if the run
+/// must stop. A price that cannot be read ends the run with the context's error.
 pub(crate) fn run_extra_precompile(
     contract: Address,
     context: &mut BlockContext,

@@ -30,7 +30,8 @@ struct RingSignature {
 
 /// Verifies a signature.
 ///
-/// # Errors [`ProofError::Invalid`], or [`ProofError::Abandoned`] if the run must stop early.
+/// # Errors
+/// [`ProofError::Invalid`], or [`ProofError::Abandoned`] if the run must stop early.
 pub(super) fn verify(input: &[u8], interrupt: &Interrupt) -> Result<(), ProofError> {
     RingSignature::read(input, interrupt)?.verify(interrupt)
 }

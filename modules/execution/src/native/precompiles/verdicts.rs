@@ -50,7 +50,8 @@ impl Verdicts {
 
 /// The cached verdict, or otherwise the result of `verify`.
 ///
-/// # Errors [`ProofError`]; an abandoned verification is repeated the next time.
+/// # Errors
+/// [`ProofError`]; an abandoned verification is repeated the next time.
 pub(super) fn get_or_verify(contract: Address, input: &[u8], verify: impl FnOnce() -> Verdict) -> Verdict {
     VERDICTS.get_or_verify(contract, input, verify)
 }

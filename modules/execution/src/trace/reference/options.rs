@@ -35,7 +35,8 @@ impl ReferenceOptions {
     /// Parses the JSON text of an options object; `null` means none. As in the reference, keys ignore case, and unknown
     /// ones are ignored.
     ///
-    /// # Errors Code `-32602` if a member has the wrong type.
+    /// # Errors
+    /// Code `-32602` if a member has the wrong type.
     pub(in crate::trace) fn parse(json: &str) -> Result<Self, Failure> {
         let members: Option<Map<String, Value>> = serde_json::from_str(json)
             .map_err(|error| Failure::invalid_params(format!("invalid trace options: {error}")))?;
@@ -63,7 +64,8 @@ impl ReferenceOptions {
 
     /// Time limit of a traced transaction.
     ///
-    /// # Errors An invalid duration, with Go's text.
+    /// # Errors
+    /// An invalid duration, with Go's text.
     pub(in crate::trace) fn timeout(&self, limits: &ExecutionLimits) -> Result<Duration, Failure> {
         let named = self.timeout.as_ref().filter(|_| self.tracer.is_some());
         let Some(named) = named else { return Ok(limits.trace_timeout) };
@@ -72,7 +74,8 @@ impl ReferenceOptions {
 
     /// A new tracer.
     ///
-    /// # Errors An unknown tracer, or an invalid configuration.
+    /// # Errors
+    /// An unknown tracer, or an invalid configuration.
     pub(in crate::trace) fn watch(&self, precompiles: &MovedPrecompiles) -> Result<Watch, Failure> {
         let tracer: Box<dyn Tracer> = match self.tracer.as_deref() {
             None => Box::new(StructLogger::new(self.struct_logger)),

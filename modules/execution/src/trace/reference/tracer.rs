@@ -163,7 +163,8 @@ pub(super) trait Tracer {
 
     /// The JSON text of the answer.
     ///
-    /// # Errors The reference's text for why there is none.
+    /// # Errors
+    /// The reference's text for why there is none.
     fn result(&mut self, run: &Run<'_>, accounts: &mut dyn Accounts) -> Result<String, TracerFailure>;
 }
 

@@ -57,7 +57,8 @@ impl Watch {
 
     /// A frame is about to begin, unless it is refused.
     ///
-    /// # Errors The database failed; likewise for the methods below.
+    /// # Errors
+    /// The database failed; likewise for the methods below.
     pub(in crate::trace) fn frame_start(
         &mut self,
         context: &mut BlockContext,
@@ -217,7 +218,8 @@ impl Watch {
 
     /// The JSON text of the answer.
     ///
-    /// # Errors Why there is none.
+    /// # Errors
+    /// Why there is none.
     pub(in crate::trace) fn result(
         &mut self,
         gas: RunGas,

@@ -254,7 +254,10 @@ fn a_silent_masternode_is_out_for_five_epochs_and_must_sign_to_return() {
         simulation.run_to(7 * EPOCH, |simulation, number| {
             let is_silent = (EPOCH + 1..2 * EPOCH).contains(&number);
             let signed = signing.filter(|(at, _)| *at == number).map(|(_, of)| (silent, simulation.hash(of)));
-            BlockPlan { silent: is_silent.then_some(silent).into_iter().collect(), signed: signed.into_iter().collect() }
+            BlockPlan {
+                silent: is_silent.then_some(silent).into_iter().collect(),
+                signed: signed.into_iter().collect(),
+            }
         });
 
         let lists = |number: u64| &simulation.lists[&number];

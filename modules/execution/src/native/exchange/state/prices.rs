@@ -93,8 +93,9 @@ impl Prices {
 
     /// The prices of a pair's book.
     ///
-    /// # Errors [`StoreError::Corrupt`] if a node of the trading state is missing or corrupt, [`StoreError::Pruned`] if
-    /// it has been pruned meanwhile.
+    /// # Errors
+    /// [`StoreError::Corrupt`] if a node of the trading state is missing or corrupt, [`StoreError::Pruned`] if it has
+    /// been pruned meanwhile.
     pub(in crate::native) fn of_pair(&self, base: Address, quote: Address) -> Result<BookPrices, StoreError> {
         let book = book_of(base, quote);
         if let Some(prices) = self.touched.get(&book) {

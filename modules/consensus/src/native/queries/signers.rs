@@ -4,13 +4,13 @@ use std::collections::HashSet;
 
 use tenon_api::{Address, BlockId, Failure, SealedHeader, messages::BlockSigners};
 
-use super::Questions;
+use super::Queries;
 use crate::native::{Counted, MERGE_SIGN_RANGE, recover, v1_seal_hash};
 
 /// Number of blocks after a block whose signing transactions for it count.
 const LATEST_SIGNATURE: u64 = 30;
 
-impl Questions {
+impl Queries {
     /// A block's signers and finality. For most blocks the next block with a number that is a multiple of 15 counts:
     /// only those are signed.
     pub(super) fn block_signers(&self, block: BlockId) -> Result<BlockSigners, Failure> {

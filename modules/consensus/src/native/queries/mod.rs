@@ -37,7 +37,7 @@ const REMEMBERED_LINKS: NonZeroUsize = NonZeroUsize::new(4096).unwrap();
 
 /// Why the handlers could not be installed.
 #[derive(Debug, thiserror::Error)]
-pub enum QuestionsError {
+pub enum QueriesError {
     /// The chain is not native.
     #[error(transparent)]
     Engine(#[from] NativeError),
@@ -50,36 +50,36 @@ pub enum QuestionsError {
 /// `pool`, except those that read a few records. `records` are those of the importing engine.
 ///
 /// # Errors
-/// [`QuestionsError`].
+/// [`QueriesError`].
 pub fn register(
     bus: &Bus,
     spec: &Arc<ChainSpec>,
     chain: Arc<dyn ChainReader>,
     records: Arc<dyn EngineRecords>,
     pool: &WorkPool,
-) -> Result<(), QuestionsError> {
-    let questions = Arc::new(Questions::new(spec, chain, NativeEngine::reading(spec, records)?)?);
-    let own = Arc::clone(&questions);
+) -> Result<(), QueriesError> {
+    let queries = Arc::new(Queries::new(spec, chain, NativeEngine::reading(spec, records)?)?);
+    let own = Arc::clone(&queries);
     bus.handle_work(pool, move |request: GetEpochReward, _| own.epoch_reward(request.block))?;
-    let own = Arc::clone(&questions);
+    let own = Arc::clone(&queries);
     bus.handle_work(pool, move |request: GetBlockSigners, _| own.block_signers(request.block))?;
-    let own = Arc::clone(&questions);
+    let own = Arc::clone(&queries);
     bus.handle_work(pool, move |request: GetCandidates, _| own.candidates(request.epoch))?;
-    let own = Arc::clone(&questions);
+    let own = Arc::clone(&queries);
     bus.handle_work(pool, move |request: GetStakingReturn, _| own.staking_return(request.masternode))?;
-    register_epochs(bus, &questions, pool)
+    register_epochs(bus, &queries, pool)
 }
 
 /// Registers the queries on snapshots, epochs and rounds.
-fn register_epochs(bus: &Bus, questions: &Arc<Questions>, pool: &WorkPool) -> Result<(), QuestionsError> {
+fn register_epochs(bus: &Bus, queries: &Arc<Queries>, pool: &WorkPool) -> Result<(), QueriesError> {
     // Answers from the cache take less time than waking a pool thread. An attempt that fails is repeated there.
-    let (attempt, own) = (Arc::clone(questions), Arc::clone(questions));
+    let (attempt, own) = (Arc::clone(queries), Arc::clone(queries));
     bus.handle_attempt(
         pool,
         move |request: &GetAuthorised, _| attempt.cached_authorised(request.block).ok().flatten().map(Ok),
         move |request: GetAuthorised, _| own.authorised(request.block),
     )?;
-    let (attempt, own) = (Arc::clone(questions), Arc::clone(questions));
+    let (attempt, own) = (Arc::clone(queries), Arc::clone(queries));
     bus.handle_attempt(
         pool,
         move |request: &GetEpochMembers, _| {
@@ -87,21 +87,21 @@ fn register_epochs(bus: &Bus, questions: &Arc<Questions>, pool: &WorkPool) -> Re
         },
         move |request: GetEpochMembers, _| own.epoch_members(request.block),
     )?;
-    let own = Arc::clone(questions);
+    let own = Arc::clone(queries);
     bus.handle_work(pool, move |request: GetMissedRounds, context| own.missed_rounds(request.block, context))?;
-    let own = Arc::clone(questions);
+    let own = Arc::clone(queries);
     bus.handle_work(pool, move |request: GetEpochSwitches, context| {
         own.epoch_switches(request.first, request.last, context)
     })?;
-    let (attempt, own) = (Arc::clone(questions), Arc::clone(questions));
+    let (attempt, own) = (Arc::clone(queries), Arc::clone(queries));
     bus.handle_attempt(
         pool,
         move |request: &GetEpochBlocks, _| attempt.cached_epoch_blocks(request.epoch).ok().flatten().map(Ok),
         move |request: GetEpochBlocks, _| own.epoch_blocks(request.epoch),
     )?;
-    let own = Arc::clone(questions);
+    let own = Arc::clone(queries);
     bus.handle_read(move |request: GetRound, _| own.round(request.header))?;
-    let own = Arc::clone(questions);
+    let own = Arc::clone(queries);
     bus.handle_read(move |_: GetConsensusParameters, _| own.parameters().map(Arc::new))?;
     // Without a peer-to-peer network this node receives no votes, so it holds none.
     bus.handle_read(|_: GetVotingPool, _| Ok(VotingPool::default()))?;
@@ -109,7 +109,7 @@ fn register_epochs(bus: &Bus, questions: &Arc<Questions>, pool: &WorkPool) -> Re
 }
 
 /// An engine separate from the importing one, and the chain.
-pub(super) struct Questions {
+pub(super) struct Queries {
     settings: NativeSettings,
     chain_id: u64,
     engine: NativeEngine,
@@ -122,7 +122,7 @@ pub(super) struct Questions {
     links: Mutex<LruCache<B256, Link>>,
 }
 
-impl Questions {
+impl Queries {
     fn new(spec: &Arc<ChainSpec>, chain: Arc<dyn ChainReader>, engine: NativeEngine) -> Result<Self, NativeError> {
         let settings = spec.native.clone().ok_or(NativeError::NotNative(spec.chain_id))?;
         Ok(Self {

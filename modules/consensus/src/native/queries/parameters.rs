@@ -6,9 +6,9 @@ use tenon_api::{
 };
 use tenon_chain::{RoundConfig, VALIDATOR_CONTRACT};
 
-use super::Questions;
+use super::Queries;
 
-impl Questions {
+impl Queries {
     /// The parameters, with the entry that this process applied last.
     pub(super) fn parameters(&self) -> Result<ConsensusParameters, Failure> {
         let (consensus, contracts) = (self.engine.consensus(), &self.settings.contracts);

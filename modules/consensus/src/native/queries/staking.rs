@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tenon_api::{Address, BlockNumber, Failure, SealedHeader, U256, messages::StakingReturn};
 
-use super::{Questions, failure};
+use super::{Queries, failure};
 use crate::native::{read_candidates, rewards::stake_of_voter};
 
 /// Seconds of a year.
@@ -13,7 +13,7 @@ const YEAR: u64 = 365 * 86_400;
 /// Wei per coin.
 const COIN: U256 = U256::from_limbs([1_000_000_000_000_000_000, 0, 0, 0]);
 
-impl Questions {
+impl Queries {
     /// The return for the voters of one masternode, or of all.
     pub(super) fn staking_return(&self, masternode: Option<Address>) -> Result<StakingReturn, Failure> {
         let percent = match masternode {

@@ -7,14 +7,14 @@ use tenon_api::{
     messages::{Authorised, HeaderVoting},
 };
 
-use super::{Questions, failure};
+use super::{Queries, failure};
 use crate::native::{
     ancestry::required,
     v1::{Snapshot, V1Error, is_gap_block},
     v2::{V2Error, gap_number},
 };
 
-impl Questions {
+impl Queries {
     /// The snapshot as of a block; `None` if there is no such block.
     pub(super) fn authorised(&self, block: BlockId) -> Result<Option<Authorised>, Failure> {
         let Some(header) = self.header(block)? else { return Ok(None) };
@@ -26,7 +26,7 @@ impl Questions {
         Ok(Some(authorised))
     }
 
-    /// [`Questions::authorised`] if it takes only a few reads: for v2 blocks whose candidates are cached.
+    /// [`Queries::authorised`] if it takes only a few reads: for v2 blocks whose candidates are cached.
     pub(super) fn cached_authorised(&self, block: BlockId) -> Result<Option<Option<Authorised>>, Failure> {
         let Some(header) = self.header(block)? else { return Ok(Some(None)) };
         if !self.engine.is_v2(header.number) {

@@ -5,7 +5,7 @@ use tenon_api::{
     messages::{CandidateList, CandidateStanding},
 };
 
-use super::{Questions, failure};
+use super::{Queries, failure};
 use crate::native::{addresses_of, go_sort, read_candidates, v2::round_of};
 
 /// Maximum number of masternodes of an early v1 epoch.
@@ -13,7 +13,7 @@ const EARLY_V1_MASTERNODES: usize = 18;
 /// Number of earlier epochs whose penalties still count.
 const PENALTY_EPOCHS: u64 = 4;
 
-impl Questions {
+impl Queries {
     /// The candidates of an epoch; `None` means the current one.
     pub(super) fn candidates(&self, epoch: Option<u64>) -> Result<CandidateList, Failure> {
         let head = self.chain.head();

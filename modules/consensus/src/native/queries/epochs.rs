@@ -8,7 +8,7 @@ use tenon_api::{
 };
 use tenon_bus::CallContext;
 
-use super::{Questions, failure};
+use super::{Queries, failure};
 use crate::native::{
     messages::BlockInfo,
     v2::{EpochInfo, V2Error, epoch_number, leader, round_of},
@@ -28,7 +28,7 @@ pub(super) struct Link {
     round: u64,
 }
 
-impl Questions {
+impl Queries {
     /// The masternodes of a block's epoch. As in the reference, the lists are empty if the epoch cannot be determined.
     pub(super) fn epoch_members(&self, block: BlockId) -> Result<Option<EpochMembers>, Failure> {
         let Some(header) = self.header(block)? else { return Ok(None) };
@@ -45,7 +45,7 @@ impl Questions {
         }
     }
 
-    /// [`Questions::epoch_members`] if it takes only a few reads: the candidates are cached.
+    /// [`Queries::epoch_members`] if it takes only a few reads: the candidates are cached.
     pub(super) fn cached_epoch_members(&self, block: BlockId) -> Result<Option<EpochMembers>, V2Error> {
         let Ok(Some(header)) = self.header(block) else { return Ok(None) };
         let consensus = self.engine.consensus();
@@ -84,17 +84,17 @@ impl Questions {
         Ok(EpochBlocks { hash, round, first, last: next.map(|next| next.number.saturating_sub(1)) })
     }
 
-    /// [`Questions::epoch_blocks`] if it takes only a few reads: both ends are of cached epochs, or of the current one.
+    /// [`Queries::epoch_blocks`] if it takes only a few reads: both ends are of cached epochs, or of the current one.
     pub(super) fn cached_epoch_blocks(&self, epoch: u64) -> Result<Option<EpochBlocks>, V2Error> {
         let head = self.chain.head();
         let Some(current) = self.engine.v2().cached_epoch(&head.header, &*self.chain)? else { return Ok(None) };
         let current_epoch = epoch_number(self.engine.consensus(), current.switch.round);
-        let at_hand = |epoch| if epoch == current_epoch { Ok(Some(current.switch)) } else { self.known_switch(epoch) };
-        let Some(BlockInfo { hash, round, number: first }) = at_hand(epoch)? else { return Ok(None) };
+        let cached = |epoch| if epoch == current_epoch { Ok(Some(current.switch)) } else { self.known_switch(epoch) };
+        let Some(BlockInfo { hash, round, number: first }) = cached(epoch)? else { return Ok(None) };
         if epoch == current_epoch {
             return Ok(Some(EpochBlocks { hash, round, first, last: None }));
         }
-        let next = at_hand(epoch.saturating_add(1))?;
+        let next = cached(epoch.saturating_add(1))?;
         Ok(next.map(|next| EpochBlocks { hash, round, first, last: Some(next.number.saturating_sub(1)) }))
     }
 

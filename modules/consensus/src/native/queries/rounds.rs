@@ -8,10 +8,10 @@ use tenon_api::{
 };
 use tenon_chain::encode_header;
 
-use super::Questions;
+use super::Queries;
 use crate::native::v2::{V2Error, round_of};
 
-impl Questions {
+impl Queries {
     /// A header with its round; `None` if it is not stored.
     pub(super) fn round(&self, header: RoundOf) -> Result<Option<BlockRound>, Failure> {
         let header = match header {

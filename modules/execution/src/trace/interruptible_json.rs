@@ -10,9 +10,9 @@ const LOOK_EVERY: usize = 64 << 10;
 
 /// The JSON text of a value.
 ///
-/// # Errors Those of `may_go_on`, which ends the writing. It is called at intervals, with length and capacity of the
-/// text.
-pub(super) fn wanted_json(
+/// # Errors
+/// Those of `may_go_on`, which ends the writing. It is called at intervals, with length and capacity of the text.
+pub(super) fn write_json(
     value: &impl Serialize,
     may_go_on: impl Fn(usize, usize) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
@@ -40,7 +40,7 @@ impl<L: Fn(usize, usize) -> Result<(), Failure>> io::Write for Writer<L> {
             self.next_look = self.text.len() + LOOK_EVERY;
             if let Err(failure) = (self.may_go_on)(self.text.len(), self.text.capacity()) {
                 self.refused = Some(failure);
-                return Err(io::Error::other("nobody waits for the rest"));
+                return Err(io::Error::other("the caller has gone"));
             }
         }
         Ok(bytes.len())
@@ -58,7 +58,7 @@ mod tests {
     #[test]
     fn a_text_is_complete_or_refused_when_stopped() {
         let numbers: Vec<u32> = (0..50_000).collect();
-        let text = wanted_json(&numbers, |length, capacity| {
+        let text = write_json(&numbers, |length, capacity| {
             assert!(length <= capacity);
             Ok(())
         });
@@ -68,7 +68,7 @@ mod tests {
             0..=100_000 => Ok(()),
             _ => Err(Failure::limit(format!("refused at {length}"))),
         };
-        let refused = wanted_json(&numbers, narrow).unwrap_err().message;
+        let refused = write_json(&numbers, narrow).unwrap_err().message;
         let length: usize = refused.trim_start_matches("refused at ").parse().unwrap();
         assert!((100_001..100_000 + LOOK_EVERY + 10).contains(&length), "{refused}");
     }
