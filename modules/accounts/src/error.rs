@@ -10,7 +10,9 @@ use crate::keystore::{KeyFileError, KeyFolderError};
 #[derive(Debug, thiserror::Error)]
 pub enum AccountsError {
     /// The mnemonic is not 12, 15, 18, 21 or 24 English BIP-39 words with a valid checksum.
-    #[error("the mnemonic is not valid: 12, 15, 18, 21 or 24 English BIP-39 words with a correct checksum are required")]
+    #[error(
+        "the mnemonic is not valid: 12, 15, 18, 21 or 24 English BIP-39 words with a correct checksum are required"
+    )]
     InvalidMnemonic,
     /// More accounts were requested than are derived.
     #[error("{wanted} accounts are too many: at most {most}")]
